@@ -1,0 +1,39 @@
+# Everything runs from a virtual environment that this file makes itself.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check test demo sim bench clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
+
+setup: $(STAMP) ## Make .venv with everything installed
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+check: setup ## Format, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: check ## Every test
+	$(BIN)/pytest -n 2 --dist worksteal -q
+
+demo: setup ## The main job, end to end
+	$(BIN)/tidelog demo
+
+sim: setup ## The long proof: 2,000 seeds, then every mutant
+	$(BIN)/tidelog sim run --seeds 2000
+	$(BIN)/tidelog sim mutants
+
+bench: setup ## Simulated steps per second
+	$(BIN)/tidelog sim bench
+
+clean: ## Remove what setup and tests made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist

@@ -1,0 +1,160 @@
+"""Everything visible that can happen, as values.
+
+Logs, metrics, stories, traces, the lab and the console all render these same values, so
+they can never disagree. An event is a fact: nothing in `core` reads one back.
+"""
+
+from typing import NamedTuple
+
+from tidelog.core.types import PartitionId
+
+
+class RecordsAppended(NamedTuple):
+    partition: PartitionId
+    broker: int
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+
+
+class HighWatermarkAdvanced(NamedTuple):
+    partition: PartitionId
+    broker: int
+    previous: int
+    high_watermark: int
+
+
+class HighWatermarkLowered(NamedTuple):
+    """A follower learned of a lower high watermark from a newer leader."""
+
+    partition: PartitionId
+    broker: int
+    previous: int
+    high_watermark: int
+
+
+class BecameLeader(NamedTuple):
+    partition: PartitionId
+    broker: int
+    leader_epoch: int
+    start_offset: int
+    high_watermark: int
+
+
+class BecameFollower(NamedTuple):
+    partition: PartitionId
+    broker: int
+    leader: int
+    leader_epoch: int
+
+
+class IsrProposed(NamedTuple):
+    partition: PartitionId
+    broker: int
+    isr: tuple[int, ...]
+    proposed: tuple[int, ...]
+
+
+class IsrChanged(NamedTuple):
+    """The leader adopted a committed in-sync set."""
+
+    partition: PartitionId
+    broker: int
+    previous: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int
+
+
+class FetchDiverged(NamedTuple):
+    partition: PartitionId
+    broker: int
+    replica: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    end_epoch: int
+    end_offset: int
+
+
+class LogTruncated(NamedTuple):
+    partition: PartitionId
+    broker: int
+    previous_end: int
+    log_end_offset: int
+    below_high_watermark: bool
+
+
+class LeaderElected(NamedTuple):
+    """The controller decided: who leads from now on (-1: nobody can)."""
+
+    partition: PartitionId
+    previous: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    unclean: bool
+
+
+class BrokerRegistered(NamedTuple):
+    broker: int
+    broker_epoch: int
+
+
+class BrokerFenced(NamedTuple):
+    broker: int
+    broker_epoch: int
+
+
+class BrokerUnfenced(NamedTuple):
+    broker: int
+    broker_epoch: int
+
+
+class ControlledShutdownStarted(NamedTuple):
+    broker: int
+    broker_epoch: int
+
+
+class QuorumLeaderElected(NamedTuple):
+    node: int
+    leader_epoch: int
+    start_offset: int
+
+
+class QuorumRoleChanged(NamedTuple):
+    node: int
+    previous: str
+    role: str
+    leader_epoch: int
+
+
+class ControllerClaimed(NamedTuple):
+    node: int
+    controller_epoch: int
+
+
+class ControllerRenounced(NamedTuple):
+    node: int
+    controller_epoch: int
+
+
+Event = (
+    RecordsAppended
+    | HighWatermarkAdvanced
+    | HighWatermarkLowered
+    | BecameLeader
+    | BecameFollower
+    | IsrProposed
+    | IsrChanged
+    | FetchDiverged
+    | LogTruncated
+    | LeaderElected
+    | BrokerRegistered
+    | BrokerFenced
+    | BrokerUnfenced
+    | ControlledShutdownStarted
+    | QuorumLeaderElected
+    | QuorumRoleChanged
+    | ControllerClaimed
+    | ControllerRenounced
+)

@@ -1,0 +1,1 @@
+"""What the controller decides: from a request and the image to records, and their replay."""

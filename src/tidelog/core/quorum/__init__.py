@@ -1,0 +1,1 @@
+"""KRaft: voting, elections and the high watermark of the metadata log."""

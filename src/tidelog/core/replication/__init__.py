@@ -1,0 +1,1 @@
+"""Leader and follower replica: epochs, high watermark, ISR proposals, truncation."""
