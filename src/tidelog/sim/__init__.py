@@ -1,0 +1,1 @@
+"""The production state machines under a virtual clock, network, disk and chance."""

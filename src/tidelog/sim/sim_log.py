@@ -1,0 +1,219 @@
+"""A replica's log as a list of batches: what `storage.Log` is on disk, at object level.
+
+Besides the log protocol it keeps a running digest of every prefix (`chain_at`), so that rules
+can compare whole logs by comparing two numbers.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidelog.core.replication.epochs import EpochHistory
+from tidelog.core.replication.producers import ProducerStates
+from tidelog.core.types import NO_EPOCH, NO_PRODUCER
+
+_MASK = (1 << 61) - 1
+
+
+class SimBatch(NamedTuple):
+    """A record batch with its header's fields; each record is one number unique in the run."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    values: tuple[int, ...]
+    is_transactional: bool = False
+    is_control: bool = False
+
+
+def client_batch(
+    values: tuple[int, ...],
+    *,
+    timestamp: int = 0,
+    producer_id: int = NO_PRODUCER,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> SimBatch:
+    """What a producer sends: offsets count from zero and the leader epoch is unknown."""
+    assert values, "a client never sends an empty batch"
+    return SimBatch(
+        base_offset=0,
+        last_offset=len(values) - 1,
+        leader_epoch=NO_EPOCH,
+        max_timestamp=timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(values),
+        values=values,
+    )
+
+
+class SimLog:
+    """Owner of one replica's records. Satisfies `core.replication.log_view.ReplicaLog`."""
+
+    __slots__ = (
+        "_bases",
+        "_chains",
+        "_start_chain",
+        "batches",
+        "durable_offset",
+        "epochs",
+        "fsync",
+        "log_end_offset",
+        "log_start_offset",
+        "producers",
+        "synced_offset",
+    )
+
+    def __init__(self, *, fsync: bool, start_offset: int = 0) -> None:
+        self.fsync = fsync
+        self.batches: list[SimBatch] = []
+        self._bases: list[int] = []
+        self._chains: list[int] = []
+        self._start_chain = start_offset
+        self.log_start_offset = start_offset
+        self.log_end_offset = start_offset
+        self.synced_offset = start_offset
+        self.durable_offset = start_offset
+        self.epochs = EpochHistory()
+        self.producers = ProducerStates()
+
+    # -- appending
+
+    def append_as_leader(self, batch: SimBatch, leader_epoch: int) -> SimBatch:
+        """Stamp base offset and leader epoch, as the broker does in the batch header."""
+        base = self.log_end_offset
+        stamped = batch._replace(
+            base_offset=base, last_offset=base + batch.record_count - 1, leader_epoch=leader_epoch
+        )
+        self._append(stamped)
+        return stamped
+
+    def append_as_follower(self, batches: Sequence[SimBatch]) -> None:
+        for batch in batches:
+            self._append(batch)
+
+    def _append(self, batch: SimBatch) -> None:
+        assert batch.base_offset == self.log_end_offset, (batch.base_offset, self.log_end_offset)
+        self.epochs.assign(batch.leader_epoch, batch.base_offset)
+        if batch.producer_id != NO_PRODUCER:
+            self.producers.update(batch)
+        self._chains.append(_chain(self._chains[-1] if self._chains else self._start_chain, batch))
+        self.batches.append(batch)
+        self._bases.append(batch.base_offset)
+        self.log_end_offset = batch.last_offset + 1
+        if not self.fsync:
+            self.durable_offset = self.log_end_offset
+
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        self.epochs.assign(leader_epoch, start_offset)
+
+    # -- reading
+
+    def read(self, from_offset: int, to_offset: int, max_batches: int) -> tuple[SimBatch, ...]:
+        """Whole batches from the one that holds `from_offset`, all of them below `to_offset`."""
+        if from_offset >= to_offset or from_offset >= self.log_end_offset:
+            return ()
+        first = max(0, bisect_right(self._bases, from_offset) - 1)
+        last = bisect_left(self._bases, to_offset, first)
+        found = self.batches[first : min(last, first + max_batches)]
+        if found and found[-1].last_offset >= to_offset:
+            found.pop()
+        return tuple(found)
+
+    def batch_at(self, offset: int) -> SimBatch | None:
+        """The batch that holds this offset."""
+        index = bisect_right(self._bases, offset) - 1
+        if index < 0 or self.batches[index].last_offset < offset:
+            return None
+        return self.batches[index]
+
+    def chain_at(self, offset: int) -> int | None:
+        """Digest of everything below `offset`; None when it is not a batch border we know."""
+        index = bisect_left(self._bases, offset) - 1
+        if index < 0 or self.batches[index].last_offset != offset - 1:
+            return None
+        return self._chains[index]
+
+    # -- cutting
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove every batch that reaches `offset` or beyond, also one it would cut in two."""
+        keep = bisect_left(self._bases, offset)
+        if keep and self.batches[keep - 1].last_offset >= offset:
+            keep -= 1
+        end = self.batches[keep - 1].last_offset + 1 if keep else self.log_start_offset
+        assert end <= self.log_end_offset, (end, self.log_end_offset)
+        removed = len(self.batches) > keep
+        del self.batches[keep:], self._bases[keep:], self._chains[keep:]
+        self.log_end_offset = end
+        self.synced_offset = min(self.synced_offset, end)
+        self.durable_offset = min(self.durable_offset, end)
+        # Even without bytes to cut, an epoch entry at the end may have to go (KAFKA-10706).
+        self.epochs.truncate_from_end(end)
+        if removed:
+            self.rebuild_producers()
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self.batches.clear()
+        self._bases.clear()
+        self._chains.clear()
+        self.epochs.clear()
+        self.producers.clear()
+        self._start_chain = offset
+        self.log_start_offset = self.log_end_offset = offset
+        self.synced_offset = self.durable_offset = offset
+
+    def raise_log_start(self, offset: int) -> None:
+        """Forget whole batches below `offset`; the log never starts after its end."""
+        offset = min(offset, self.log_end_offset)
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        gone = bisect_left(self._bases, offset)
+        if gone and self.batches[gone - 1].last_offset >= offset:
+            gone -= 1
+        if gone:
+            self._start_chain = self._chains[gone - 1]
+            del self.batches[:gone], self._bases[:gone], self._chains[:gone]
+        self.epochs.truncate_from_start(offset)
+
+    def rebuild_producers(self) -> None:
+        """Sequence state is a function of the log: replay what is left."""
+        self.producers.clear()
+        for batch in self.batches:
+            if batch.producer_id != NO_PRODUCER:
+                self.producers.update(batch)
+
+    # -- durability
+
+    def sync(self) -> None:
+        self.synced_offset = self.durable_offset = self.log_end_offset
+
+    def lose_tail(self, keep_offset: int) -> int:
+        """Power is gone: keep what was synced, and of the rest what lies below `keep_offset`.
+
+        Returns the number of records lost.
+        """
+        before = self.log_end_offset
+        self.truncate_to(max(keep_offset, self.synced_offset))
+        self.reload()
+        return before - self.log_end_offset
+
+    def reload(self) -> None:
+        """What a restart does: what is left is on disk, derived state is made anew."""
+        self.epochs.truncate_from_end(self.log_end_offset)
+        self.rebuild_producers()
+        self.sync()
+
+
+def _chain(previous: int, batch: SimBatch) -> int:
+    """Numbers only: `hash()` of anything else would differ between processes."""
+    mixed = previous * 6364136223846793005 + batch.base_offset * 1442695040888963407
+    return (mixed + batch.leader_epoch * 1099511628211 + batch.values[0] * 2654435761) & _MASK
