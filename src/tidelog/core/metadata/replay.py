@@ -276,16 +276,12 @@ def assert_leads_nothing(image: MetadataImage, broker: int, change: str) -> None
 
 
 def assert_epoch_bump_is_due(partition: PartitionState, record: r.PartitionChange) -> None:
-    """kraft.md §6.3: a new leader epoch exactly when the leader changes or a replica is dropped.
-
-    One case more: a leader that had lost its claim and is elected uncleanly in the same record.
-    """
+    """kraft.md §6.3: a new leader epoch exactly when the leader changes or a replica is dropped."""
     kept = record.replicas
     drops = kept is not None and any(replica not in kept for replica in partition.replicas)
     changes = record.leader not in (r.LEADER_UNCHANGED, partition.leader)
     bumps = record.leader != r.LEADER_UNCHANGED
-    unclean = record.leader_recovery_state == r.RECOVERING
-    assert bumps == (drops or changes) or (bumps and unclean), (
+    assert bumps == (drops or changes), (
         f"{partition.id} at leader epoch {partition.leader_epoch}: leader {partition.leader} ->"
         f" {record.leader}, replicas {partition.replicas} -> {record.replicas}"
     )
