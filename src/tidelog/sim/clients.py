@@ -151,6 +151,7 @@ class ProducerClient:
     def _timed_out(self, request_id: int) -> None:
         for attempt in self._pending:
             if attempt.request_id == request_id:
+                self._world.counters.timed_out += 1
                 self._ask()
                 self._retry_later(attempt)
                 return
@@ -177,9 +178,7 @@ class ProducerClient:
             world.acknowledged(self.partition, attempt.batch, reply.base_offset, self._plan.acks)
             world.history.acknowledged(attempt.operation, reply.base_offset)
             return
-        world.counters.refused[reply.error.name] = (
-            world.counters.refused.get(reply.error.name, 0) + 1
-        )
+        world.counters.refused += 1
         if reply.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER and attempt is self._pending[0]:
             self._start_over()
         elif reply.error == Error.NOT_ENOUGH_REPLICAS:

@@ -16,7 +16,7 @@ from tidelog.sim.faults import KINDS, Fault
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.ledger import holders
 from tidelog.sim.plan import TopicPlan
-from tidelog.sim.story import FaultBegan, FaultEnded, NodeStarted, NodeStopped
+from tidelog.sim.happenings import FaultEnded, NodeStarted, NodeStopped
 
 if TYPE_CHECKING:
     from tidelog.sim.node import SimNode
@@ -26,7 +26,7 @@ EXTRA_TOPIC = -1
 
 
 class Disturbances:
-    __slots__ = ("_cuts", "_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
+    __slots__ = ("_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -39,11 +39,7 @@ class Disturbances:
 
     def apply(self, fault: Fault) -> bool:
         """Perform it; False when it makes no sense now or would break what we promise."""
-        done = self._perform[fault.kind](fault)
-        counters = self._world.counters
-        counted = counters.faults if done else counters.declined
-        counted[fault.kind] = counted.get(fault.kind, 0) + 1
-        return done
+        return self._perform[fault.kind](fault)
 
     # -- who is hit
 
@@ -75,10 +71,10 @@ class Disturbances:
 
     # -- processes
 
-    def _stop(self, node: SimNode, kind: str) -> None:
+    def _stop(self, node: SimNode, kind: str, lost_records: int = 0) -> None:
         node.crash(kind)
         self._world.trace.set_state(node.id, t.DOWN)
-        self._world.trace.happened(node.id, NodeStopped(node.id, kind))
+        self._world.trace.happened(node.id, NodeStopped(node.id, kind, lost_records))
 
     def _start_later(self, node: SimNode, delay_ms: int) -> None:
         self._world.kernel.call_in(delay_ms * 1000, WORLD, self._start, node)
@@ -114,13 +110,13 @@ class Disturbances:
     def _cut_power(self, node: SimNode, kept_permille: int) -> None:
         """The unsynced tail goes, but for a share of it that happened to reach the disk."""
         lost = 0
-        self._stop(node, "power loss")
         for log in node.disk.logs.values():
             unsynced = log.log_end_offset - log.synced_offset
             lost += log.lose_tail(log.synced_offset + unsynced * kept_permille // 1000)
         raft_log = node.disk.raft_log
         unsynced = raft_log.log_end_offset - raft_log.durable_offset
         raft_log.lose_tail(raft_log.durable_offset + unsynced * kept_permille // 1000)
+        self._stop(node, "power loss", lost)
         if lost and not node.disk.fsync:
             self._world.marks.add("page_cache_lost")
             self._world.ledger.damage(self._world.image, node.id)
@@ -131,7 +127,6 @@ class Disturbances:
             return False
         self._world.kernel.pause(node.id)
         self._world.trace.set_state(node.id, t.PAUSED)
-        self._begin(fault, node.id)
         self._later(fault, self._resume, node)
         return True
 
@@ -145,7 +140,6 @@ class Disturbances:
         node = self._target(fault)
         if not node.running or node.stopping:
             return False
-        self._begin(fault, node.id)
         self._restart_at_ms[node.id] = fault.duration_ms
         node.begin_clean_stop()
         return True
@@ -153,7 +147,7 @@ class Disturbances:
     def stopped_cleanly(self, node_id: int) -> None:
         node = self._world.nodes[node_id]
         self._world.trace.set_state(node_id, t.DOWN)
-        self._world.trace.happened(node_id, NodeStopped(node_id, "clean stop"))
+        self._world.trace.happened(node_id, NodeStopped(node_id, "clean stop", 0))
         self._start_later(node, self._restart_at_ms.pop(node_id, 100))
 
     def _roll_restart(self, fault: Fault) -> bool:
@@ -171,7 +165,8 @@ class Disturbances:
         node = self._target(fault)
         if not node.running or not self._world.ledger.survives(self._world.image, node.id):
             return False
-        self._stop(node, "disk lost")
+        records = sum(log.log_end_offset for log in node.disk.logs.values())
+        self._stop(node, "disk lost", records)
         self._world.ledger.damage(self._world.image, node.id)
         node.disk.replace_data()
         self._start_later(node, fault.duration_ms)
@@ -210,7 +205,6 @@ class Disturbances:
         if not sources or not targets:
             return False
         handle = self._world.network.cut(sources, targets, both_ways=both_ways)
-        self._begin(fault, sources[0])
         self._later(fault, self._restore, (fault, handle))
         return True
 
@@ -222,7 +216,6 @@ class Disturbances:
     def _clog(self, fault: Fault) -> bool:
         network = self._world.network
         handle = network.clog([fault.nodes[0]], [fault.nodes[1]], fault.args[0])
-        self._begin(fault, fault.nodes[0])
         self._later(fault, network.unclog, handle)
         return True
 
@@ -231,7 +224,6 @@ class Disturbances:
     def _slow_disk(self, fault: Fault) -> bool:
         node = self._target(fault)
         node.sync_delay_extra_us = fault.args[0] * 1000
-        self._begin(fault, node.id)
         self._later(fault, self._fast_disk, node)
         return True
 
@@ -252,13 +244,11 @@ class Disturbances:
         if partition is None:
             return False
         self._world.admin.reassign(partition, fault.nodes)
-        self._begin(fault, t.NOWHERE)
         return True
 
     def _min_isr_change(self, fault: Fault) -> bool:
         topic = self._world.plan.topics[fault.topic].name
         self._world.admin.set_min_isr(topic, fault.args[0])
-        self._begin(fault, t.NOWHERE)
         return True
 
     def _preferred_election(self, fault: Fault) -> bool:
@@ -272,7 +262,6 @@ class Disturbances:
         if partition is None:
             return False
         self._world.admin.ask(rq.ElectLeadersRequest(election_type, (partition,)))
-        self._begin(fault, t.NOWHERE)
         return True
 
     def _create_topic(self, fault: Fault) -> bool:
@@ -288,13 +277,9 @@ class Disturbances:
             return False
         self._world.detach_clients(topic_id)
         self._world.admin.delete_topic(fault.topic, name)
-        self._begin(fault, t.NOWHERE)
         return True
 
     # -- beginning, ending, healing
-
-    def _begin(self, fault: Fault, node: int) -> None:
-        self._world.trace.happened(node, FaultBegan(fault.kind, fault.nodes, fault.duration_ms))
 
     def _later(self, fault: Fault, callback: Callable[..., None], argument: object) -> None:
         self._world.kernel.call_in(fault.duration_ms * 1000, WORLD, callback, argument)

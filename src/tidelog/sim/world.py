@@ -18,7 +18,6 @@ from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim.admin import AdminClient
 from tidelog.sim.clients import Client, ConsumerClient, ProducerClient
-from tidelog.sim.counters import Counters, Marks
 from tidelog.sim.disturbances import Disturbances
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault
@@ -26,12 +25,14 @@ from tidelog.sim.history import History
 from tidelog.sim.judge import Judge
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.ledger import Ledger
+from tidelog.sim.marks import Marks
 from tidelog.sim.network import Network
 from tidelog.sim.node import SimNode
 from tidelog.sim.node_disk import NodeDisk
 from tidelog.sim.plan import Plan
 from tidelog.sim.sim_log import SimBatch, SimLog
-from tidelog.sim.trace import Trace
+from tidelog.sim.trace import UP, Trace
+from tidelog.sim.world_port import Counters, Report
 
 FIRST_CLIENT = 1001
 
@@ -39,11 +40,12 @@ FIRST_CLIENT = 1001
 class World:
     """Owner of nodes, clients, disks and what is known about the whole."""
 
-    def __init__(self, plan: Plan, kernel: Kernel, trace: Trace, judge: Judge) -> None:
+    def __init__(self, plan: Plan, kernel: Kernel, trace: Trace, report: Report) -> None:
         self.plan = plan
         self.kernel = kernel
         self.trace = trace
-        self.judge = judge
+        self.report = report
+        self.judge = Judge(self, report)
         self.counters = Counters()
         self.marks = Marks(self.counters)
         self.ledger = Ledger()
@@ -63,7 +65,6 @@ class World:
         self.producing = True
         self.admin = AdminClient(self, FIRST_CLIENT - 1)
         self.disturbances = Disturbances(self)
-        judge.watch(self)
 
     def _make_node(self, node_id: int) -> SimNode:
         fsync = self.plan.durability == "fsync"
@@ -87,7 +88,7 @@ class World:
     def _start_node(self, node: SimNode) -> None:
         if not node.running:
             node.start()
-            self.trace.set_state(node.id, ".")
+            self.trace.set_state(node.id, UP)
 
     def attach_clients(self, topic_index: int, topic_id: bytes) -> None:
         """The topic exists: those who produce to it and read it may begin."""
@@ -194,7 +195,7 @@ class World:
     def sequence_refused(self, partition: PartitionId, producer_id: int) -> None:
         self.marks.add("producer_started_over")
         if self.expected_durable(partition):
-            self.judge.report(
+            self.report(
                 "P4 idempotence",
                 f"{self.name(partition)}: producer {producer_id} was told that its first"
                 " unacknowledged batch is out of order",
@@ -205,7 +206,7 @@ class World:
     ) -> None:
         self.marks.add("consumer_reset")
         if self.expected_durable(partition):
-            self.judge.report(
+            self.report(
                 "P3 what was read stays",
                 f"{self.name(partition)}: consumer at {position} sent back to {target}: {reason}",
             )
@@ -347,3 +348,11 @@ def _describe_replica(node: SimNode, partition: PartitionId) -> str:
     return (
         f"{text} {role} epoch {replica.leader_epoch} high watermark {replica.high_watermark}"
     )
+
+
+def assemble(
+    plan: Plan, kernel: Kernel, trace: Trace, report: Report
+) -> tuple[World, Judge]:
+    """The real state machines, judged by the real rules."""
+    world = World(plan, kernel, trace, report)
+    return world, world.judge

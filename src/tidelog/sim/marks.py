@@ -1,22 +1,11 @@
-"""What a run counts: acknowledgements, refusals, and the rare states it reached.
+"""The rare states a run has reached, recognised in the stream of events.
 
 A mark is a named rare state. A simulator that never reaches a state proves nothing about it,
 so marks are part of every report.
 """
 
-from dataclasses import dataclass, field
-
 from tidelog.core import events
-
-
-@dataclass(slots=True)
-class Counters:
-    acknowledged: int = 0
-    lost: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
-    faults: dict[str, int] = field(default_factory=dict)
-    declined: dict[str, int] = field(default_factory=dict)
-    marks: dict[str, int] = field(default_factory=dict)
+from tidelog.sim.world_port import Counters
 
 
 class Marks:
@@ -30,8 +19,7 @@ class Marks:
         self._leaders: dict[object, events.BecameLeader] = {}
 
     def add(self, name: str) -> None:
-        marks = self._counters.marks
-        marks[name] = marks.get(name, 0) + 1
+        self._counters.marks[name] += 1
 
     def observe(self, event: object) -> None:
         kind = type(event)
