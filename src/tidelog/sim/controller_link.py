@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.core.metadata.lifecycle import (
-    RUNNING,
     SHUTTING_DOWN,
     BrokerLifecycle,
     LifecycleSettings,
@@ -113,7 +112,7 @@ class ControllerLink:
         if request is None:
             return
         if isinstance(request, AlterPartitionRequest):
-            self.proposals.on_failure(self._node.now_ms())
+            self.proposals.on_failure(request, self._node.now_ms())
             self._retry_proposals()
         self.poke()
 
@@ -130,19 +129,21 @@ class ControllerLink:
             return
         if isinstance(request, AlterPartitionRequest):
             assert isinstance(reply.response, AlterPartitionResponse)
-            self._on_isr_results(reply.response)
+            self._on_isr_results(request, reply.response)
         else:
             assert isinstance(request, RegisterBrokerRequest | HeartbeatRequest)
-            was_running = self.lifecycle.state == RUNNING
+            was_registered = self.lifecycle.registered
             self.lifecycle.on_response(request, reply.response, self._node.now_ms())  # type: ignore[arg-type]
-            if not was_running and self.lifecycle.state == RUNNING:
+            if not was_registered and self.lifecycle.registered:
                 self._node.broker.fetchers.wake_all()
         self.poke()
 
-    def _on_isr_results(self, response: AlterPartitionResponse) -> None:
+    def _on_isr_results(
+        self, request: AlterPartitionRequest, response: AlterPartitionResponse
+    ) -> None:
         now = self._node.now_ms()
         broker = self._node.broker
-        for result in self.proposals.on_response(response, now):
+        for result in self.proposals.on_response(request, response, now):
             replica = broker.replicas.get(result.partition)
             if replica is not None and isinstance(replica.role, LeaderReplica):
                 isr_before = replica.role.isr

@@ -30,7 +30,9 @@ class Fetcher:
 
     def wake(self) -> None:
         """Send the next fetch, unless one is under way or nothing may be fetched yet."""
-        if self._in_flight != _IDLE:
+        lifecycle = self._broker.node.link.lifecycle
+        if self._in_flight != _IDLE or not lifecycle.registered:
+            # A fetch names our incarnation (KIP-903), so there is none before registration.
             return
         now = self._broker.node.now_ms()
         fetches: list[tuple[PartitionId, FollowerFetch]] = []
@@ -45,8 +47,8 @@ class Fetcher:
             assert isinstance(role, FollowerReplica), role
             fetch = role.next_fetch(now)
             if fetch is not None:
-                broker_epoch = self._broker.node.link.broker_epoch
-                fetches.append((partition, fetch._replace(replica_epoch=broker_epoch)))
+                fetch = fetch._replace(replica_epoch=lifecycle.broker_epoch)
+                fetches.append((partition, fetch))
             elif role.delay_until_ms > now and not role.failed:
                 wake_at_ms = min(wake_at_ms or role.delay_until_ms, role.delay_until_ms)
         if fetches:

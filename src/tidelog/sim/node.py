@@ -10,13 +10,15 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tidelog.core.metadata import controller as c
+from tidelog.core.metadata.controller import Controller
+from tidelog.core.metadata.effects import Answer, AppendRecords
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import image_records, replay
+from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.quorum import effects as q
 from tidelog.core.quorum.messages import QuorumMessage, SnapshotId, VoteResponse
 from tidelog.core.quorum.node import QuorumNode
-from tidelog.core.quorum.settings import QuorumSettings
+from tidelog.core.quorum.state import QuorumSettings
 from tidelog.core.replication.inputs import ReplicaSelector
 from tidelog.core.replication.selector import rack_aware
 from tidelog.sim import messages as m
@@ -115,9 +117,9 @@ class SimNode:
         self.crash("clean stop")
         self.world.stopped_cleanly(self.id)
 
-    def _make_controller(self) -> c.Controller:
+    def _make_controller(self) -> Controller:
         timings = self.plan.timings
-        settings = c.ControllerSettings(
+        settings = ControllerSettings(
             cluster_id=self.cluster_id,
             session_timeout_ms=timings.session_timeout_ms,
             elr_enabled=self.plan.elr,
@@ -125,7 +127,7 @@ class SimNode:
             max_idle_interval_ms=timings.max_idle_interval_ms,
             unclean_check_interval_ms=timings.imbalance_check_interval_ms,
         )
-        return c.Controller(self.id, settings, self.draw, self.draw_uuid)
+        return Controller(self.id, settings, self.draw, self.draw_uuid)
 
     def _make_quorum(self) -> QuorumNode:
         timings = self.plan.timings
@@ -365,11 +367,11 @@ class SimNode:
     def perform_controller(self, effects: Sequence[Any]) -> None:
         for effect in effects:
             kind = type(effect)
-            if kind is c.AppendRecords:
+            if kind is AppendRecords:
                 offset, more = self.quorum.append(effect.records, self.now_ms())
                 assert offset == effect.base_offset, (offset, effect.base_offset)
                 self.perform_quorum(more)
-            elif kind is c.Answer:
+            elif kind is Answer:
                 source, request_id, request = effect.token
                 self.judge.controller_answered(self.id, request, effect.response)
                 self.send(source, m.ControllerReply(request_id, effect.response))

@@ -68,7 +68,7 @@ class World:
 
     def _make_node(self, node_id: int) -> SimNode:
         fsync = self.plan.durability == "fsync"
-        return SimNode(self, node_id, NodeDisk(fsync=fsync, quorum_state=QuorumState.initial()))
+        return SimNode(self, node_id, NodeDisk(fsync=fsync, quorum_state=QuorumState(0, NO_LEADER, None)))
 
     def key_of(self, node_id: int) -> VoterKey:
         return VoterKey(node_id, b"disk-%d" % node_id)
