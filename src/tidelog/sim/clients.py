@@ -56,6 +56,7 @@ class ProducerClient:
 
     __slots__ = (
         "_asked",
+        "_known",
         "_leadership",
         "_pending",
         "_plan",
@@ -79,6 +80,7 @@ class ProducerClient:
         self._asked = 0
         self._sequence = 0
         self._producer_id = world.new_producer_id() if plan.idempotent else NO_PRODUCER
+        self._known = False
         self.stopped = False
 
     @property
@@ -96,14 +98,20 @@ class ProducerClient:
     def _produce(self, _: None) -> None:
         if self.stopped:
             return
-        limit = self._plan.in_flight if self._plan.idempotent else 1
-        if len(self._pending) < limit:
+        if len(self._pending) < self._in_flight_limit():
             attempt = self._new_attempt()
             self._pending.append(attempt)
             self._send(attempt)
         self._world.kernel.call_in(
             self._plan.interval_ms * 1000, self.address, self._produce, None
         )
+
+    def _in_flight_limit(self) -> int:
+        """Without sequences an overtaking batch would be out of order for good. With them a
+        leader accepts any first batch, so the first one travels alone."""
+        if self._producer_id == NO_PRODUCER or not self._known:
+            return 1
+        return self._plan.in_flight
 
     def _new_attempt(self) -> Attempt:
         values = self._world.new_values(self._plan.batch_records)
@@ -175,6 +183,7 @@ class ProducerClient:
         world = self._world
         if reply.error == Error.NONE:
             self._pending.remove(attempt)
+            self._known = True
             world.acknowledged(self.partition, attempt.batch, reply.base_offset, self._plan.acks)
             world.history.acknowledged(attempt.operation, reply.base_offset)
             return
@@ -193,6 +202,7 @@ class ProducerClient:
         self._pending.clear()
         self._producer_id = self._world.new_producer_id()
         self._sequence = 0
+        self._known = False
 
 
 class ConsumerClient:
@@ -296,17 +306,17 @@ class ConsumerClient:
         self._world.kernel.call_in(RETRY_MS * 1000, self.address, self._ask, None)
 
     def _on_read(self, reply: m.ConsumerReadReply) -> None:
-        if reply.diverging is not None:
-            self._reset(reply.diverging.end_offset, "its epoch ends earlier at the leader")
-        elif reply.error == Error.OFFSET_OUT_OF_RANGE:
+        if reply.diverging is not None or reply.error == Error.OFFSET_OUT_OF_RANGE:
+            # Only the leader's word counts: a follower may itself be about to truncate.
             if self._target == self._leadership.leader:
-                self._reset(0, "the leader does not have this offset")
+                end = reply.diverging.end_offset if reply.diverging is not None else 0
+                self._reset(end, f"the leader answers {reply.error.name} {reply.diverging}")
             self._later()
             return
-        elif reply.error != Error.NONE:
+        if reply.error != Error.NONE:
             self._later()
             return
-        elif reply.preferred_replica != NO_REPLICA:
+        if reply.preferred_replica != NO_REPLICA:
             self._target = reply.preferred_replica
             self._reads_since_leader = 0
         elif reply.batches:

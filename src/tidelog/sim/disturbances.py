@@ -288,6 +288,7 @@ class Disturbances:
         """End every fault for a sufficient core, and stop the rest; or for all nodes."""
         world = self._world
         world.network.heal()
+        world.network.calm()
         self.all_healed = everything
         self.healed_nodes = tuple(world.nodes) if everything else self._core()
         for node in world.nodes.values():
