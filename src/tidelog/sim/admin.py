@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidelog.sim.world import World
 
 ATTEMPTS_MAX = 400
-"""Creating a topic must survive any chaos; other wishes are given up sooner."""
+"""Creating and deleting a topic must survive any chaos; other wishes are given up sooner."""
 
 
 class Wish:
@@ -53,7 +53,7 @@ class AdminClient:
 
     def delete_topic(self, index: int, name: str) -> None:
         """Delete it and, when that is done, create it again under the same name."""
-        self._ask(Wish(rq.DeleteTopicRequest(name), 5, index))
+        self._ask(Wish(rq.DeleteTopicRequest(name), ATTEMPTS_MAX, index))
 
     def ask(self, request: rq.ControllerRequest) -> None:
         self._ask(Wish(request, 3))

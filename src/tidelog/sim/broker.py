@@ -25,6 +25,7 @@ from tidelog.core.replication.inputs import (
     ReplicaSettings,
 )
 from tidelog.core.replication.leader import LeaderReplica
+from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_OFFSET, PartitionId
 from tidelog.sim import messages as m
@@ -60,6 +61,7 @@ class SimBroker:
         "node",
         "reads",
         "replicas",
+        "serving",
         "settings",
         "statuses",
     )
@@ -67,6 +69,7 @@ class SimBroker:
     def __init__(self, node: SimNode) -> None:
         self.node = node
         self.image = MetadataImage()
+        self.serving = False
         self.replicas: dict[PartitionId, Replica] = {}
         self.statuses: dict[int, BrokerStatus] = {}
         self.settings: dict[PartitionId, ReplicaSettings] = {}
@@ -92,8 +95,18 @@ class SimBroker:
         """Start over from a snapshot."""
         self.image = image
         self._refresh_statuses()
+        if self.serving:
+            self._publish_all()
+
+    def begin_serving(self) -> None:
+        """Our own registration is replayed. Metadata from before it speaks of the incarnation
+        that is gone: acting on that, an empty disk could lead with the old one's authority."""
+        self.serving = True
+        self._publish_all()
+
+    def _publish_all(self) -> None:
         touched = dict.fromkeys(self.replicas)
-        touched.update(dict.fromkeys(state.id for state in image.partitions()))
+        touched.update(dict.fromkeys(state.id for state in self.image.partitions()))
         self._publish(touched)
 
     def apply_entry(self, entry: LogEntry) -> None:
@@ -113,6 +126,8 @@ class SimBroker:
             replay(self.image, record)  # type: ignore[arg-type]
         if brokers_changed:
             self._refresh_statuses()
+        if not self.serving:
+            return
         if touched:
             self._publish(touched)
         if brokers_changed:
@@ -228,7 +243,7 @@ class SimBroker:
             token = ProduceToken(client, request, check.duplicate.first_offset)
             self.node.marks.add("duplicate_found")
             self.node.judge.duplicate_answered(replica, check.duplicate, request.batch)
-            self._acknowledge(replica, role, token, check.duplicate.last_offset + 1)
+            self._acknowledge_duplicate(replica, role, token, check.duplicate)
             return
         log = self.node.disk.logs[request.partition]
         batch = log.append_as_leader(request.batch, replica.leader_epoch)
@@ -242,16 +257,24 @@ class SimBroker:
     def _acknowledge(
         self, replica: Replica, role: LeaderReplica, token: ProduceToken, required_offset: int
     ) -> None:
-        """acks=0 is silent, acks=1 answers now, acks=all waits for the high watermark."""
-        if token.acks == ACKS_NONE:
-            return
-        if token.acks != ACKS_ALL:
+        if self._waits_for_commit(replica, token):
+            self.perform(replica, role.await_commit(token, required_offset, self.node.now_ms()))
+
+    def _acknowledge_duplicate(
+        self, replica: Replica, role: LeaderReplica, token: ProduceToken, original: AppendedBatch
+    ) -> None:
+        if self._waits_for_commit(replica, token):
+            self.perform(replica, role.await_duplicate(token, original, self.node.now_ms()))
+
+    def _waits_for_commit(self, replica: Replica, token: ProduceToken) -> bool:
+        """acks=0 is silent, acks=1 is answered now, acks=all waits for the high watermark."""
+        if token.acks == ACKS_ALL:
+            timeout_ms = self.node.plan.timings.produce_timeout_ms
+            self.node.after_ms(timeout_ms, self._produce_timed_out, (replica, token))
+            return True
+        if token.acks != ACKS_NONE:
             self._reply_produce(replica, token, Error.NONE)
-            return
-        self.node.after_ms(
-            self.node.plan.timings.produce_timeout_ms, self._produce_timed_out, (replica, token)
-        )
-        self.perform(replica, role.await_commit(token, required_offset, self.node.now_ms()))
+        return False
 
     def _produce_timed_out(self, parked: tuple[Replica, ProduceToken]) -> None:
         replica, token = parked

@@ -42,13 +42,14 @@ class Leadership:
 class Attempt:
     """One batch on its way to being acknowledged, across as many requests as it takes."""
 
-    __slots__ = ("batch", "operation", "request_id", "retry_due")
+    __slots__ = ("batch", "operation", "request_id", "retry_due", "sent_first")
 
     def __init__(self, batch: SimBatch, operation: int) -> None:
         self.batch = batch
         self.operation = operation
         self.request_id = 0
         self.retry_due = False
+        self.sent_first = False
 
 
 class ProducerClient:
@@ -98,7 +99,7 @@ class ProducerClient:
     def _produce(self, _: None) -> None:
         if self.stopped:
             return
-        if len(self._pending) < self._in_flight_limit():
+        if self._may_send_more():
             attempt = self._new_attempt()
             self._pending.append(attempt)
             self._send(attempt)
@@ -106,12 +107,16 @@ class ProducerClient:
             self._plan.interval_ms * 1000, self.address, self._produce, None
         )
 
-    def _in_flight_limit(self) -> int:
+    def _may_send_more(self) -> bool:
         """Without sequences an overtaking batch would be out of order for good. With them a
-        leader accepts any first batch, so the first one travels alone."""
+        leader accepts any first batch, so the first one travels alone; and it remembers only
+        the last few, so nothing may run further ahead of the oldest one unanswered."""
+        if not self._pending:
+            return True
         if self._producer_id == NO_PRODUCER or not self._known:
-            return 1
-        return self._plan.in_flight
+            return False
+        ahead = self._sequence - self._pending[0].batch.base_sequence
+        return ahead < self._plan.in_flight * self._plan.batch_records
 
     def _new_attempt(self) -> Attempt:
         values = self._world.new_values(self._plan.batch_records)
@@ -135,6 +140,7 @@ class ProducerClient:
             return
         world = self._world
         attempt.request_id = world.new_request_id()
+        attempt.sent_first = attempt is self._pending[0]
         timeout_ms = world.plan.timings.produce_timeout_ms
         request = m.Produce(
             attempt.request_id, self.partition, attempt.batch, self._plan.acks, timeout_ms
@@ -188,7 +194,8 @@ class ProducerClient:
             world.history.acknowledged(attempt.operation, reply.base_offset)
             return
         world.counters.refused += 1
-        if reply.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER and attempt is self._pending[0]:
+        # Sent behind others it may only have overtaken them; sent first, nothing was missing.
+        if reply.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER and attempt.sent_first:
             self._start_over()
         elif reply.error == Error.NOT_ENOUGH_REPLICAS:
             self._retry_later(attempt)

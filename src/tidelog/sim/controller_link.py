@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.metadata.lifecycle import (
     SHUTTING_DOWN,
+    STARTING,
     BrokerLifecycle,
     LifecycleSettings,
 )
@@ -132,11 +133,19 @@ class ControllerLink:
             self._on_isr_results(request, reply.response)
         else:
             assert isinstance(request, RegisterBrokerRequest | HeartbeatRequest)
-            was_registered = self.lifecycle.registered
-            self.lifecycle.on_response(request, reply.response, self._node.now_ms())  # type: ignore[arg-type]
-            if not was_registered and self.lifecycle.registered:
-                self._node.broker.fetchers.wake_all()
+            self._on_lifecycle_reply(request, reply)
         self.poke()
+
+    def _on_lifecycle_reply(
+        self, request: RegisterBrokerRequest | HeartbeatRequest, reply: m.ControllerReply
+    ) -> None:
+        lifecycle = self.lifecycle
+        was_starting = lifecycle.state == STARTING
+        lifecycle.on_response(request, reply.response, self._node.now_ms())  # type: ignore[arg-type]
+        if isinstance(request, RegisterBrokerRequest) and lifecycle.registered:
+            self._node.disk.on_registered(lifecycle.broker_epoch)
+        if was_starting and lifecycle.state != STARTING:
+            self._node.broker.begin_serving()
 
     def _on_isr_results(
         self, request: AlterPartitionRequest, response: AlterPartitionResponse

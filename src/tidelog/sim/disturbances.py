@@ -80,7 +80,8 @@ class Disturbances:
         self._world.kernel.call_in(delay_ms * 1000, WORLD, self._start, node)
 
     def _start(self, node: SimNode) -> None:
-        if not node.running:
+        left_broken = self.healed_nodes and node.id not in self.healed_nodes
+        if not node.running and not left_broken:
             self._world.start_node(node)
             self._world.trace.happened(node.id, NodeStarted(node.id))
 
@@ -302,6 +303,8 @@ class Disturbances:
     def _core(self) -> tuple[int, ...]:
         """A majority of voters, every holder of committed data, and enough for min ISR."""
         world = self._world
+        if any(topic.name not in world.image.topic_ids for topic in world.plan.topics):
+            return tuple(world.nodes)  # creating a topic may need every broker
         majority = world.plan.voters // 2 + 1
         core = dict.fromkeys(voter.node_id for voter in world.voters[-majority:])
         for state in world.image.partitions():

@@ -31,8 +31,8 @@ class Fetcher:
     def wake(self) -> None:
         """Send the next fetch, unless one is under way or nothing may be fetched yet."""
         lifecycle = self._broker.node.link.lifecycle
-        if self._in_flight != _IDLE or not lifecycle.registered:
-            # A fetch names our incarnation (KIP-903), so there is none before registration.
+        assert lifecycle.registered, "a fetch names our incarnation (KIP-903)"
+        if self._in_flight != _IDLE:
             return
         now = self._broker.node.now_ms()
         fetches: list[tuple[PartitionId, FollowerFetch]] = []
@@ -60,7 +60,9 @@ class Fetcher:
         node = self._broker.node
         self._in_flight = request_id = node.next_request_id()
         node.send(self.leader, m.ReplicaFetch(request_id, tuple(fetches)))
-        node.after_ms(node.plan.timings.request_timeout_ms, self._timed_out, request_id)
+        timings = node.plan.timings
+        wait_ms = timings.replica_fetch_wait_ms + timings.request_timeout_ms
+        node.after_ms(wait_ms, self._timed_out, request_id)
 
     def _arm(self, at_ms: int) -> None:
         if at_ms != self._timer_ms:

@@ -69,7 +69,7 @@ class SimNode:
     def start(self) -> None:
         assert not self.running, f"node {self.id} runs already"
         self.disk.reload()
-        previous_broker_epoch = self.disk.take_clean_marker()
+        previous_broker_epoch = self.disk.take_intact_mark()
         self.running = True
         self.stopping = False
         self.applied_offset = 0
@@ -113,7 +113,7 @@ class SimNode:
         self.broker.checkpoint_high_watermarks()
         for log in self.disk.logs.values():
             log.sync()
-        self.disk.clean_broker_epoch = self.link.broker_epoch
+        self.disk.on_clean_stop(self.link.broker_epoch)
         self.crash("clean stop")
         self.world.stopped_cleanly(self.id)
 
@@ -332,9 +332,13 @@ class SimNode:
         if self.applied_offset - self._snapshot_offset < self.plan.snapshot_every_records:
             return
         epoch = self.disk.raft_log.epochs.epoch_at(self.applied_offset - 1)
-        snapshot = Snapshot(
-            SnapshotId(self.applied_offset, epoch), image_records(self.broker.image)
-        )
+        snapshot_id = SnapshotId(self.applied_offset, epoch)
+        if not self.quorum.snapshot_allowed(snapshot_id):
+            return
+        if self.controller is not None:
+            snapshot = Snapshot(snapshot_id, self.controller.snapshot_records())
+        else:
+            snapshot = Snapshot(snapshot_id, image_records(self.broker.image))
         self.judge.snapshot_taken(
             self.id, self.applied_offset, snapshot.records, self.quorum.high_watermark
         )

@@ -10,9 +10,9 @@ class NodeDisk:
     """Survives the process. Everything else of a node is gone after a crash."""
 
     __slots__ = (
-        "clean_broker_epoch",
         "fsync",
         "high_watermarks",
+        "intact_since_epoch",
         "logs",
         "quorum_state",
         "raft_log",
@@ -24,7 +24,7 @@ class NodeDisk:
         self.raft_log = RaftLog()
         self.logs: dict[PartitionId, SimLog] = {}
         self.high_watermarks: dict[PartitionId, int] = {}
-        self.clean_broker_epoch = NO_EPOCH
+        self.intact_since_epoch = NO_EPOCH
 
     def log(self, partition: PartitionId) -> SimLog:
         """The partition's log, made empty if this disk has none."""
@@ -37,9 +37,21 @@ class NodeDisk:
         self.logs.pop(partition, None)
         self.high_watermarks.pop(partition, None)
 
-    def take_clean_marker(self) -> int:
-        """Proof of an orderly stop, good for one start only."""
-        broker_epoch, self.clean_broker_epoch = self.clean_broker_epoch, NO_EPOCH
+    def on_registered(self, broker_epoch: int) -> None:
+        """With synced acknowledgements a crash loses nothing that others count on, so the mark
+        of an incarnation is written when it begins; in page-cache mode only when it ends well."""
+        if self.fsync:
+            self.intact_since_epoch = broker_epoch
+
+    def on_clean_stop(self, broker_epoch: int) -> None:
+        self.intact_since_epoch = broker_epoch
+
+    def take_intact_mark(self) -> int:
+        """The incarnation whose acknowledged records are all here. In page-cache mode the
+        proof is good for one start only: the next crash may lose the tail."""
+        broker_epoch = self.intact_since_epoch
+        if not self.fsync:
+            self.intact_since_epoch = NO_EPOCH
         return broker_epoch
 
     def reload(self) -> None:
@@ -51,3 +63,4 @@ class NodeDisk:
         """A new data disk: every replica is gone, the metadata log is on another disk."""
         self.logs = {}
         self.high_watermarks = {}
+        self.intact_since_epoch = NO_EPOCH
