@@ -106,6 +106,13 @@ def test_data_that_decompresses_past_the_limit_is_too_large() -> None:
         records.validate_client_batch(batch, small)
 
 
+@pytest.mark.parametrize("inspect", [True, False])
+def test_more_records_than_readers_can_take_are_refused_by_the_header(inspect: bool) -> None:
+    limits = ClientLimits(decode=records.DecodeLimits(max_items=1), inspect_records=inspect)
+    with pytest.raises(records.BatchTooLarge, match="2 records"):
+        records.validate_client_batch(records.encode(TWO), limits)
+
+
 def test_without_inspection_only_header_and_checksum_count() -> None:
     batch = with_attributes(0x01)
     limits = ClientLimits(inspect_records=False)

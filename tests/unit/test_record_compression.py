@@ -103,6 +103,7 @@ def test_lz4_is_written_in_independent_blocks_without_a_content_size() -> None:
     "blocks",
     [
         b"\0\0\0",
+        b"\0\0\0\0",
         b"\0\0\0\x05ab",
         b"\xff\xff\xff\xff",
         b"\x7f\xff\xff\xff",

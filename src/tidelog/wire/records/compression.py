@@ -127,7 +127,7 @@ def _snappy_decompress(data: Buffer, limit_bytes: int) -> bytes:
             raise _broken(SNAPPY, "a block length is cut short")
         (length,) = _BLOCK_LENGTH.unpack_from(view, position)
         position += _BLOCK_LENGTH.size
-        if length < 0 or length > size - position:
+        if length <= 0 or length > size - position:  # even nothing takes one byte
             raise _broken(SNAPPY, f"block of {length} bytes, {size - position} are left")
         block = view[position : position + length]
         plain += _snappy_block(block, limit_bytes - len(plain), limit_bytes)
