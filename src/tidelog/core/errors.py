@@ -62,3 +62,7 @@ class Error(IntEnum):
     INVALID_VOTER_KEY = 125
     DUPLICATE_VOTER = 126
     VOTER_NOT_FOUND = 127
+
+
+NO_ERROR = Error.NONE
+"""For comparisons on hot paths: looking a member up in its enum costs more than the comparison."""
