@@ -100,6 +100,15 @@ class Member:
         assert current, "a quorum needs at least one voter"
 
     @property
+    def may_campaign(self) -> bool:
+        """A voter; or one whose removal it does not know to be committed: it may be the only
+        node that holds the record, and nobody with less could win. It counts no own vote."""
+        if self.is_voter:
+            return True
+        undecided = self.voters.last_offset >= self.high_watermark
+        return undecided and self.key in self.voters.previous
+
+    @property
     def is_sole_voter(self) -> bool:
         return self.is_voter and not self.other_voters
 

@@ -73,7 +73,7 @@ class RoleKeeper:
             return Resigned(others, self._resigned_deadline_ms(now_ms))
         if stored.leader_id != NO_LEADER:
             return Follower(member, stored.leader_id, now_ms)
-        if stored.voted == member.key and member.is_voter:
+        if stored.voted == member.key and member.may_campaign:
             ballot = Ballot(member.voters.current, member.node_id)
             return Candidate(ballot, self._election_deadline_ms(now_ms))
         return self._unattached(now_ms)
@@ -221,7 +221,7 @@ class RoleKeeper:
     def _election_deadline_ms(self, now_ms: int) -> int:
         """A sole voter has nobody to wait for; observers and stopping nodes never campaign."""
         member = self._member
-        if not member.is_voter or self._stopping:
+        if not member.may_campaign or self._stopping:
             return NEVER_MS
         if member.is_sole_voter:
             return now_ms
