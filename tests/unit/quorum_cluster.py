@@ -106,6 +106,7 @@ class ListLog:
         self.snapshots = {newest: self.snapshots[newest]}
         self.entries = [entry for entry in self.entries if entry.offset >= newest.end_offset]
         self.log_start_offset = newest.end_offset
+        self.durable_offset = max(self.durable_offset, newest.end_offset)
         self.epochs.truncate_from_start(newest.end_offset)
 
     def crash(self, kept_offset: int) -> None:

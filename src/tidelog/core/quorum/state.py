@@ -128,6 +128,9 @@ class Member:
         durable_offset = log.durable_offset
         if durable_offset >= log.log_end_offset:
             return max(0, log.last_epoch), log.log_end_offset
+        snapshot = log.latest_snapshot
+        if snapshot is not None and snapshot.end_offset > durable_offset:
+            return snapshot.epoch, snapshot.end_offset  # start-up would begin there (§9)
         return self.epoch_before(durable_offset), durable_offset
 
     def epoch_before(self, offset: int) -> int:
