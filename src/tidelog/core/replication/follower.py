@@ -222,7 +222,7 @@ class FollowerReplica:
         offset = truncation_offset(log.epochs, log_end_offset, diverging)
         entries = log.epochs.entries
         if offset >= log_end_offset and (not entries or entries[-1][1] < log_end_offset):
-            self._back_off(now_ms)  # nothing to cut: the leader must be told the same again
+            self._back_off(now_ms)  # nothing to cut: asking again at once would get the same
             return []
         return [self._cut_to(offset)]
 

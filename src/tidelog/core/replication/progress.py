@@ -39,7 +39,7 @@ class FollowerProgress:
     def acknowledge(self, fetch: FollowerFetch, leader_end: int, now_ms: int) -> bool:
         """Count a sound fetch. True when the follower's log end moved."""
         fetch_offset = fetch.fetch_offset
-        assert fetch_offset <= leader_end, f"fetch at {fetch_offset} beyond {leader_end}"
+        assert fetch.replica_id == self.replica_id, f"{fetch.replica_id} for {self.replica_id}"
         caught_up_ms = NEVER_MS
         if fetch_offset >= leader_end:
             caught_up_ms = now_ms
