@@ -57,8 +57,8 @@ class Leader:
     """`removed` is set once a voter set without this leader is committed: time to resign."""
 
     __slots__ = (
-        "_contacts",
         "_contacts_needed",
+        "_counting_since_ms",
         "_member",
         "_parked",
         "_parked_deadline_ms",
@@ -88,8 +88,8 @@ class Leader:
         self._voters: list[Progress] = []
         self._parked: dict[VoterKey, ParkedFetch] = {}
         self._parked_deadline_ms = NEVER_MS
-        self._contacts: list[VoterKey] = []
         self._contacts_needed = 0
+        self._counting_since_ms = now_ms
         self.check_quorum_deadline_ms = NEVER_MS
         self.adopt_voters(now_ms)
 
@@ -114,8 +114,8 @@ class Leader:
         for progress in self._voters:
             progress.is_voter = True
         self._contacts_needed = rules.majority(len(member.voters.current)) - member.is_voter
-        self._contacts.clear()
-        self._restart_check_quorum(now_ms)
+        self._counting_since_ms = now_ms
+        self._count_contacts()
 
     def _progress_of(self, key: VoterKey) -> Progress:
         progress = self._progress.get(key)
@@ -137,20 +137,19 @@ class Leader:
 
     # Check-quorum ------------------------------------------------------------------------
 
-    def _restart_check_quorum(self, now_ms: int) -> None:
-        self.check_quorum_deadline_ms = rules.check_quorum_deadline_ms(
-            now_ms, self._member.settings.fetch_timeout_ms, self._contacts_needed
-        )
-
     def on_contact(self, progress: Progress, now_ms: int) -> None:
-        """A replica asked something: a sign of life. Enough of them restart check-quorum."""
+        """A replica asked something: a sign of life."""
         progress.last_fetch_ms = now_ms
-        if not progress.is_voter or progress.key in self._contacts:
-            return
-        self._contacts.append(progress.key)
-        if len(self._contacts) >= self._contacts_needed:
-            self._contacts.clear()
-            self._restart_check_quorum(now_ms)
+        if progress.is_voter:
+            self._count_contacts()
+
+    def _count_contacts(self) -> None:
+        floor_ms = self._counting_since_ms
+        self.check_quorum_deadline_ms = rules.check_quorum_deadline_ms(
+            [max(floor_ms, voter.last_fetch_ms) for voter in self._voters],
+            self._contacts_needed,
+            self._member.settings.fetch_timeout_ms,
+        )
 
     # Appending ---------------------------------------------------------------------------
 

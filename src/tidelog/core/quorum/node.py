@@ -263,7 +263,7 @@ class QuorumNode(RoleKeeper):
     def _expire_follower(self, role: Follower, now_ms: int, effects: list[Effect]) -> None:
         if role.fetch_deadline_ms > now_ms:
             effects += role.send_fetch(now_ms)
-        elif self._member.is_voter and not self._stopping:
+        elif self._member.may_campaign and not self._stopping:
             self._become_prospective(now_ms, effects)
         else:
             self._become_unattached(self._member.epoch, now_ms, effects)
@@ -385,7 +385,7 @@ class QuorumNode(RoleKeeper):
         if error is Error.NONE:
             self._learn(request.epoch, request.leader_id, now_ms, effects)
             role = self._role
-            if type(role) is Follower and member.is_voter:
+            if type(role) is Follower and member.may_campaign:
                 candidates = request.preferred_candidates
                 listed = member.node_id in candidates
                 position = candidates.index(member.node_id) if listed else -1

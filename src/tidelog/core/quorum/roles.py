@@ -20,8 +20,8 @@ class Ballot:
 
     def __init__(self, voters: tuple[VoterKey, ...], own_id: int) -> None:
         self._voters = tuple(voter.node_id for voter in voters)
-        assert own_id in self._voters, f"{own_id} campaigns but votes are for {self._voters}"
-        self.granted = [own_id]
+        assert self._voters, f"{own_id} campaigns without voters"
+        self.granted = [own_id] if own_id in self._voters else []
         self.refused: list[int] = []
 
     def record(self, voter_id: int, granted: bool) -> None:

@@ -59,12 +59,20 @@ def own_epoch_covered(offset: int, epoch_start_offset: int) -> bool:
     return offset > epoch_start_offset
 
 
-def check_quorum_deadline_ms(now_ms: int, fetch_timeout_ms: int, needed_voters: int) -> int:
-    """A leader nobody fetches from stops leading after 1.5 fetch timeouts; one that needs
-    nobody else never does."""
+def check_quorum_deadline_ms(
+    last_contacts_ms: list[int], needed_voters: int, fetch_timeout_ms: int
+) -> int:
+    """Until when a leader may believe that it still has a majority.
+
+    1.5 fetch timeouts after the oldest of the contacts it needs; a sole voter needs none.
+    Kafka restarts a timer when enough voters have been heard since the last restart, which
+    lets one old contact count twice; a window that slides keeps the promise exactly.
+    """
     if needed_voters == 0:
         return NEVER_MS
-    return now_ms + fetch_timeout_ms * 3 // 2
+    assert needed_voters <= len(last_contacts_ms), f"{needed_voters} of {last_contacts_ms}"
+    oldest_ms = sorted(last_contacts_ms, reverse=True)[needed_voters - 1]
+    return oldest_ms + fetch_timeout_ms * 3 // 2
 
 
 def may_park(fetch: FetchRequest, leader_high_watermark: int) -> bool:

@@ -100,6 +100,15 @@ class Member:
         assert current, "a quorum needs at least one voter"
 
     @property
+    def may_campaign(self) -> bool:
+        """A voter; or one whose removal it does not know to be committed: it may be the only
+        node that holds the record, and nobody with less could win. It counts no own vote."""
+        if self.is_voter:
+            return True
+        undecided = self.voters.last_offset >= self.high_watermark
+        return undecided and self.key in self.voters.previous
+
+    @property
     def is_sole_voter(self) -> bool:
         return self.is_voter and not self.other_voters
 
@@ -119,6 +128,9 @@ class Member:
         durable_offset = log.durable_offset
         if durable_offset >= log.log_end_offset:
             return max(0, log.last_epoch), log.log_end_offset
+        snapshot = log.latest_snapshot
+        if snapshot is not None and snapshot.end_offset > durable_offset:
+            return snapshot.epoch, snapshot.end_offset  # start-up would begin there (§9)
         return self.epoch_before(durable_offset), durable_offset
 
     def epoch_before(self, offset: int) -> int:

@@ -73,7 +73,7 @@ class RoleKeeper:
             return Resigned(others, self._resigned_deadline_ms(now_ms))
         if stored.leader_id != NO_LEADER:
             return Follower(member, stored.leader_id, now_ms)
-        if stored.voted == member.key and member.is_voter:
+        if stored.voted == member.key and member.may_campaign:
             ballot = Ballot(member.voters.current, member.node_id)
             return Candidate(ballot, self._election_deadline_ms(now_ms))
         return self._unattached(now_ms)
@@ -204,24 +204,26 @@ class RoleKeeper:
             self._become_follower(member.epoch, member.leader_id, now_ms, effects)
 
     def _learn(self, epoch: int, leader_id: int, now_ms: int, effects: list[Effect]) -> bool:
-        """Take over a newer epoch or a newly known leader; False: the message is outdated."""
+        """Take over a newer epoch or a newly known leader.
+
+        True if the message belongs to the role the node still has; otherwise there is nothing
+        more in it: it is outdated, or the question it answers was asked in an earlier role.
+        """
         member = self._member
+        if epoch == member.epoch and leader_id in (member.leader_id, NO_LEADER, member.node_id):
+            return True
         if epoch < member.epoch:
             return False
-        if epoch > member.epoch:
-            if leader_id in (NO_LEADER, member.node_id):
-                self._become_unattached(epoch, now_ms, effects)
-            else:
-                self._become_follower(epoch, leader_id, now_ms, effects)
-            return True
-        if leader_id not in (NO_LEADER, member.leader_id, member.node_id):
+        if leader_id in (NO_LEADER, member.node_id):
+            self._become_unattached(epoch, now_ms, effects)
+        else:
             self._become_follower(epoch, leader_id, now_ms, effects)
-        return True
+        return False
 
     def _election_deadline_ms(self, now_ms: int) -> int:
         """A sole voter has nobody to wait for; observers and stopping nodes never campaign."""
         member = self._member
-        if not member.is_voter or self._stopping:
+        if not member.may_campaign or self._stopping:
             return NEVER_MS
         if member.is_sole_voter:
             return now_ms

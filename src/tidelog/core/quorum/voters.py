@@ -33,6 +33,11 @@ class VoterHistory:
         return self._configured
 
     @property
+    def previous(self) -> Voters:
+        """The set that is in force again if the newest record is truncated."""
+        return self._entries[-2][1] if len(self._entries) > 1 else self._configured
+
+    @property
     def last_offset(self) -> int:
         """Offset of the record in force; -1 while the configured voters are."""
         return self._entries[-1][0] if self._entries else NO_OFFSET

@@ -16,7 +16,7 @@ The position is always read from the log itself, so it cannot be forgotten: an e
 leaves the last fetched epoch as it is (KAFKA-15510). An object lives for one leader epoch.
 """
 
-from tidelog.core.errors import Error
+from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.events import HighWatermarkAdvanced, HighWatermarkLowered, LogTruncated
 from tidelog.core.replication import reads
 from tidelog.core.replication.effects import (
@@ -114,7 +114,7 @@ class FollowerReplica:
     ) -> list[Effect]:
         if self.ignores_answer_to(fetch, now_ms):
             return []
-        if answer.error is not Error.NONE:
+        if answer.error is not NO_ERROR:
             return self.on_fetch_error(answer.error, now_ms)
         if answer.diverging is not None:
             return self.on_diverging(answer, answer.diverging, now_ms)
@@ -217,13 +217,12 @@ class FollowerReplica:
     def on_diverging(self, answer: FetchAnswer, diverging: EpochEnd, now_ms: int) -> list[Effect]:
         """Cut, and nothing else. The answer's high watermark is about the leader's log, and may
         lie above the point where ours parts from it (KAFKA-14704)."""
-        assert not answer.batches, f"{len(answer.batches)} batches beside {diverging}"
         log = self.state.log
         log_end_offset = log.log_end_offset
         offset = truncation_offset(log.epochs, log_end_offset, diverging)
         entries = log.epochs.entries
         if offset >= log_end_offset and (not entries or entries[-1][1] < log_end_offset):
-            self._back_off(now_ms)  # nothing to cut: the leader must be told the same again
+            self._back_off(now_ms)  # nothing to cut: asking again at once would get the same
             return []
         return [self._cut_to(offset)]
 

@@ -12,7 +12,7 @@ replica counts from the moment it is proposed, a leaving one until its removal i
 
 from typing import NamedTuple
 
-from tidelog.core.errors import Error
+from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.requests import IsrProposal, IsrResult
 
 
@@ -59,7 +59,7 @@ def outcome(
     pending: PendingExpand | PendingShrink, result: IsrResult, *, partition_epoch: int
 ) -> int:
     """What the controller's answer means for the change it answers (replication.md §8.5)."""
-    if result.error is not Error.NONE:
+    if result.error is not NO_ERROR:
         return REVERT if certainly_not_applied(result.error) else STAY_PENDING
     if result.leader_epoch != pending.proposal.leader_epoch:
         return STAY_PENDING
@@ -87,7 +87,7 @@ def is_retried(error: Error) -> bool:
 
 
 _DECIDED = (
-    Error.NONE,
+    NO_ERROR,
     Error.INELIGIBLE_REPLICA,
     Error.OPERATION_NOT_ATTEMPTED,
     Error.FENCED_LEADER_EPOCH,

@@ -12,7 +12,7 @@ An object lives for one tenure: from becoming leader until the next become-follo
 After that it refuses everything, so work that outlived the leadership cannot be acknowledged.
 """
 
-from tidelog.core.errors import Error
+from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.events import (
     BecameLeader,
     FetchDiverged,
@@ -42,7 +42,7 @@ from tidelog.core.replication.state import ReplicaState
 from tidelog.core.requests import IsrMember, IsrProposal, IsrResult
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, BatchHeader
 
-_APPEND = ProduceCheck(Error.NONE, None)
+_APPEND = ProduceCheck(NO_ERROR, None)
 
 
 class LeaderReplica:
@@ -201,7 +201,7 @@ class LeaderReplica:
     def commit_error(self) -> Error:
         """The ISR may have shrunk below its minimum since the append."""
         if self.enough_replicas_to_commit(self.maximal_isr()):
-            return Error.NONE
+            return NO_ERROR
         return Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def enough_replicas_to_append(self) -> bool:
@@ -212,7 +212,8 @@ class LeaderReplica:
         return len(in_sync) >= self.effective_min_isr()
 
     def effective_min_isr(self) -> int:
-        return min(self.state.settings.min_insync_replicas, len(self.state.replicas))
+        wanted, assigned = self.state.settings.min_insync_replicas, len(self.state.replicas)
+        return wanted if wanted < assigned else assigned
 
     def _answer(self, token: object, error: Error) -> AnswerProduce:
         return AnswerProduce(self.state.partition, token, error)
@@ -227,7 +228,7 @@ class LeaderReplica:
         target = state.high_watermark if offset == NO_OFFSET else offset
         if not 0 <= target <= state.high_watermark:
             return OffsetAnswer(Error.OFFSET_OUT_OF_RANGE)
-        return OffsetAnswer(Error.NONE, target, state.leader_epoch)
+        return OffsetAnswer(NO_ERROR, target, state.leader_epoch)
 
     def low_watermark(self) -> int:
         """No live replica holds an offset below it: a deletion is finished when it got there."""
@@ -268,10 +269,10 @@ class LeaderReplica:
         """Judge a follower's fetch without counting it, in the order of replication.md §6."""
         state = self.state
         error = self.check_follower(fetch)
-        if error is not Error.NONE:
+        if error is not NO_ERROR:
             return reads.refused(state, error)
         position = reads.check_position(state.log, fetch.fetch_offset, fetch.last_fetched_epoch)
-        if position.error is not Error.NONE:
+        if position.error is not NO_ERROR:
             return reads.refused(state, position.error)
         if position.diverging is not None:
             return reads.told_to_truncate(state, position.diverging)
@@ -282,24 +283,26 @@ class LeaderReplica:
         if not self.leads():
             return Error.NOT_LEADER_OR_FOLLOWER
         error = reads.fence(fetch.leader_epoch, self.state.leader_epoch)
-        if error is not Error.NONE:
+        if error is not NO_ERROR:
             return error
         if fetch.replica_id not in self.progress:
             # A replica that is being added may know its assignment before we do.
             carries_epoch = fetch.leader_epoch != NO_EPOCH
             return Error.UNKNOWN_LEADER_EPOCH if carries_epoch else Error.NOT_LEADER_OR_FOLLOWER
-        return Error.NONE
+        return NO_ERROR
 
     def counts_as_progress(self, decision: FetchDecision) -> bool:
         """KAFKA-13141: a follower told to truncate holds less than it asked for."""
-        return decision.error is Error.NONE and decision.diverging is None
+        return decision.error is NO_ERROR and decision.diverging is None
 
     def is_stale_incarnation(self, progress: FollowerProgress, replica_epoch: int) -> bool:
         """KIP-903: a fetch from before the follower's restart says nothing about its log now."""
         if replica_epoch == NO_EPOCH:
             return False
-        registered = self.state.broker_epoch_of(progress.replica_id)
-        return replica_epoch < max(registered, progress.broker_epoch)
+        status = self.state.brokers.get(progress.replica_id)
+        if status is not None and replica_epoch < status.broker_epoch:
+            return True
+        return replica_epoch < progress.broker_epoch
 
     def _diverged(self, fetch: FollowerFetch, decision: FetchDecision) -> FetchDiverged:
         assert decision.diverging is not None, f"{fetch} does not diverge"

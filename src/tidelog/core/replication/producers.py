@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tidelog.core.errors import Error
+from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, BatchHeader
 
 REMEMBERED_BATCHES = 5
@@ -47,7 +47,7 @@ class CompletedTransaction(NamedTuple):
     last_offset: int
 
 
-_ACCEPTED = SequenceCheck(Error.NONE, None)
+_ACCEPTED = SequenceCheck(NO_ERROR, None)
 
 
 class ProducerEntry:
@@ -111,7 +111,7 @@ class ProducerStates:
         if entry is not None:
             duplicate = find_duplicate(entry, header)
             if duplicate is not None:
-                return SequenceCheck(Error.NONE, duplicate)
+                return SequenceCheck(NO_ERROR, duplicate)
             if header.producer_epoch < entry.producer_epoch:
                 return SequenceCheck(Error.INVALID_PRODUCER_EPOCH, None)
         if not fits_transaction(entry, header, verified):
@@ -126,12 +126,12 @@ class ProducerStates:
         """May a transaction coordinator append this end marker? Old coordinators are fenced."""
         entry = self._entries.get(producer_id)
         if entry is None:
-            return Error.NONE
+            return NO_ERROR
         if producer_epoch < entry.producer_epoch:
             return Error.INVALID_PRODUCER_EPOCH
         if coordinator_is_fenced(entry, coordinator_epoch):
             return Error.TRANSACTION_COORDINATOR_FENCED
-        return Error.NONE
+        return NO_ERROR
 
     def update(
         self, header: BatchHeader, coordinator_epoch: int = NO_EPOCH
@@ -224,12 +224,6 @@ class ProducerStates:
         for entry in oldest_first:
             if entry.current_txn_first_offset != NO_OFFSET:
                 self._open[entry.producer_id] = entry.current_txn_first_offset
-
-    def rebuild(self, entries: Iterable[ProducerEntry], headers: Iterable[BatchHeader]) -> None:
-        """After a truncation or a restart: a snapshot, then every batch behind it."""
-        self.load(entries)
-        for header in headers:
-            self.update(header)
 
     def clear(self) -> None:
         self._entries.clear()

@@ -39,16 +39,18 @@ class FollowerProgress:
     def acknowledge(self, fetch: FollowerFetch, leader_end: int, now_ms: int) -> bool:
         """Count a sound fetch. True when the follower's log end moved."""
         fetch_offset = fetch.fetch_offset
-        assert fetch_offset <= leader_end, f"fetch at {fetch_offset} beyond {leader_end}"
+        assert fetch.replica_id == self.replica_id, f"{fetch.replica_id} for {self.replica_id}"
+        caught_up_ms = NEVER_MS
         if fetch_offset >= leader_end:
-            self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+            caught_up_ms = now_ms
         elif fetch_offset >= self.last_fetch_leader_end:
             # It has what the leader had when it last fetched: it was caught up then.
-            self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
+            caught_up_ms = self.last_fetch_ms
+        self.last_caught_up_ms = max(self.last_caught_up_ms, caught_up_ms)
         moved = fetch_offset != self.log_end_offset
         self.log_end_offset = fetch_offset
         self.log_start_offset = fetch.log_start_offset
-        self.last_fetch_leader_end = max(leader_end, self.last_fetch_leader_end)
+        self.last_fetch_leader_end = max(self.last_fetch_leader_end, leader_end)
         self.last_fetch_ms = now_ms
         self.broker_epoch = fetch.replica_epoch
         return moved

@@ -4,7 +4,7 @@ A proposal is repeated until the controller has decided it: it never times out, 
 a lost answer the change may be committed, and only metadata or an answer can tell (§8.5).
 """
 
-from tidelog.core.errors import Error
+from tidelog.core.errors import NO_ERROR
 from tidelog.core.replication import isr
 from tidelog.core.requests import (
     AlterPartitionRequest,
@@ -59,7 +59,7 @@ class IsrProposals:
         """The results that leaders have to hear about. The rest is sent again."""
         if request is not self._in_flight:
             return []
-        if response.error is not Error.NONE:
+        if response.error is not NO_ERROR:
             self._send_again(request.proposals, now_ms)
             return []
         self._in_flight = None

@@ -5,7 +5,7 @@ Call them through this module: each is one rule, and a rule is proved by replaci
 
 from typing import NamedTuple
 
-from tidelog.core.errors import Error
+from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import FetchDecision
 from tidelog.core.replication.log_view import LogView
 from tidelog.core.replication.state import ReplicaState
@@ -19,7 +19,7 @@ class Position(NamedTuple):
     diverging: EpochEnd | None
 
 
-_SOUND = Position(Error.NONE, None)
+_SOUND = Position(NO_ERROR, None)
 _OUT_OF_RANGE = Position(Error.OFFSET_OUT_OF_RANGE, None)
 
 
@@ -27,7 +27,7 @@ def fence(request_epoch: int, local_epoch: int) -> Error:
     """KIP-320: both sides must speak of the same leader epoch. A peer that is behind must learn
     of the new leader first; when we are behind, we cannot judge the request yet."""
     if request_epoch in (local_epoch, NO_EPOCH):
-        return Error.NONE
+        return NO_ERROR
     if request_epoch < local_epoch:
         return Error.FENCED_LEADER_EPOCH
     return Error.UNKNOWN_LEADER_EPOCH
@@ -43,12 +43,15 @@ def check_position(log: LogView, fetch_offset: int, last_fetched_epoch: int) -> 
     log_end_offset = log.log_end_offset
     if fetch_offset < log.log_start_offset:
         return _OUT_OF_RANGE
+    epochs = log.epochs
+    if last_fetched_epoch == epochs.latest_epoch and fetch_offset <= log_end_offset:
+        return _SOUND  # nearly every fetch: both ends are in the same epoch
     if last_fetched_epoch != NO_EPOCH:
-        end = log.epochs.end_offset_for(last_fetched_epoch, log_end_offset)
+        end = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
         if end.leader_epoch == NO_EPOCH:
             return _OUT_OF_RANGE
         if diverges(end, last_fetched_epoch, fetch_offset):
-            return Position(Error.NONE, end)
+            return Position(NO_ERROR, end)
     if fetch_offset > log_end_offset:
         return _OUT_OF_RANGE
     return _SOUND
@@ -68,7 +71,7 @@ def is_awaiting_high_watermark(
 
 
 def refused(state: ReplicaState, error: Error) -> FetchDecision:
-    assert error is not Error.NONE, "refused without an error"
+    assert error is not NO_ERROR, "refused without an error"
     return FetchDecision(
         error,
         None,
@@ -82,7 +85,7 @@ def refused(state: ReplicaState, error: Error) -> FetchDecision:
 
 def told_to_truncate(state: ReplicaState, diverging: EpochEnd) -> FetchDecision:
     return FetchDecision(
-        Error.NONE,
+        NO_ERROR,
         diverging,
         NO_OFFSET,
         NO_OFFSET,
@@ -94,7 +97,7 @@ def told_to_truncate(state: ReplicaState, diverging: EpochEnd) -> FetchDecision:
 
 def served(state: ReplicaState, read_from: int, read_to: int) -> FetchDecision:
     return FetchDecision(
-        Error.NONE,
+        NO_ERROR,
         None,
         read_from,
         read_to,

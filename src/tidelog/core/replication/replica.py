@@ -11,7 +11,7 @@ new follower role, even under the same leader: what happened in between is unkno
 
 from collections.abc import Mapping
 
-from tidelog.core.errors import Error
+from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.events import BecameFollower
 from tidelog.core.replication import reads
 from tidelog.core.replication.effects import Effect
@@ -126,10 +126,10 @@ class Replica(ReplicaState):
         """Up to the high watermark or, for `read_committed`, the last stable offset."""
         role = self.role
         error = self.check_reader(fetch.leader_epoch, leader_only=fetch.leader_only)
-        if error is not Error.NONE or role is None:
+        if error is not NO_ERROR or role is None:
             return reads.refused(self, error)
         position = reads.check_position(self.log, fetch.fetch_offset, fetch.last_fetched_epoch)
-        if position.error is not Error.NONE:
+        if position.error is not NO_ERROR:
             return reads.refused(self, position.error)
         if position.diverging is not None:
             return reads.told_to_truncate(self, position.diverging)
@@ -150,11 +150,11 @@ class Replica(ReplicaState):
         if self.role is None:
             return Error.NOT_LEADER_OR_FOLLOWER
         error = reads.fence(leader_epoch, self.leader_epoch)
-        if error is not Error.NONE:
+        if error is not NO_ERROR:
             return error
         if leader_only and not isinstance(self.role, LeaderReplica):
             return Error.NOT_LEADER_OR_FOLLOWER
-        return Error.NONE
+        return NO_ERROR
 
     def list_offset(
         self,
@@ -169,14 +169,14 @@ class Replica(ReplicaState):
         assert which in (LATEST, EARLIEST), f"asked for offset {which}"
         error = self.check_reader(leader_epoch, leader_only=True)
         role = self.role
-        if error is not Error.NONE or not isinstance(role, LeaderReplica):
+        if error is not NO_ERROR or not isinstance(role, LeaderReplica):
             return OffsetAnswer(error)
         log = self.log
         if which == EARLIEST:
             start = log.log_start_offset
-            return OffsetAnswer(Error.NONE, start, log.epochs.epoch_at(start))
+            return OffsetAnswer(NO_ERROR, start, log.epochs.epoch_at(start))
         if not client:
-            return OffsetAnswer(Error.NONE, log.log_end_offset, self.leader_epoch)
+            return OffsetAnswer(NO_ERROR, log.log_end_offset, self.leader_epoch)
         limit = role.read_limit(read_committed)
         return self._answer_offset(limit, limit, understands_offset_not_available)
 
@@ -190,11 +190,11 @@ class Replica(ReplicaState):
         """The shell found this offset for a timestamp; may a client be told? -1: there is none."""
         error = self.check_reader(NO_EPOCH, leader_only=True)
         role = self.role
-        if error is not Error.NONE or not isinstance(role, LeaderReplica):
+        if error is not NO_ERROR or not isinstance(role, LeaderReplica):
             return OffsetAnswer(error)
         limit = role.read_limit(read_committed)
         if found < limit:
-            return OffsetAnswer(Error.NONE, found, self.log.epochs.epoch_at(found))
+            return OffsetAnswer(NO_ERROR, found, self.log.epochs.epoch_at(found))
         return self._answer_offset(NO_OFFSET, limit, understands_offset_not_available)
 
     def _answer_offset(self, offset: int, limit: int, understands: bool) -> OffsetAnswer:
@@ -207,13 +207,13 @@ class Replica(ReplicaState):
             return OffsetAnswer(
                 Error.OFFSET_NOT_AVAILABLE if understands else Error.LEADER_NOT_AVAILABLE
             )
-        return OffsetAnswer(Error.NONE, offset, self.leader_epoch)
+        return OffsetAnswer(NO_ERROR, offset, self.leader_epoch)
 
     def offset_for_leader_epoch(
         self, epoch: int, current_leader_epoch: int
     ) -> tuple[Error, EpochEnd]:
         """KIP-320: where a client that read `epoch` has to stop trusting what it read."""
         error = self.check_reader(current_leader_epoch, leader_only=True)
-        if error is not Error.NONE:
+        if error is not NO_ERROR:
             return error, UNDEFINED_EPOCH_END
         return error, self.log.epochs.end_offset_for(epoch, self.log.log_end_offset)

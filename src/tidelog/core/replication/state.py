@@ -65,19 +65,16 @@ class ReplicaState:
     @property
     def broker_epoch(self) -> int:
         """Our own registration, as far as local metadata knows it."""
-        return self.broker_epoch_of(self.broker_id)
-
-    def broker_epoch_of(self, broker_id: int) -> int:
-        status = self.brokers.get(broker_id)
+        status = self.brokers.get(self.broker_id)
         return status.broker_epoch if status is not None else NO_EPOCH
 
     def within_log(self, offset: int) -> int:
         """The nearest offset this log can have as its high watermark."""
-        log = self.log
-        assert log.log_start_offset <= log.log_end_offset, (
-            f"log from {log.log_start_offset} to {log.log_end_offset}"
-        )
-        return max(log.log_start_offset, min(offset, log.log_end_offset))
+        start, end = self.log.log_start_offset, self.log.log_end_offset
+        assert start <= end, f"log from {start} to {end}"
+        if offset > end:
+            return end
+        return offset if offset > start else start
 
     def move_high_watermark(self, high_watermark: int) -> None:
         assert self.log.log_start_offset <= high_watermark <= self.log.log_end_offset, (
