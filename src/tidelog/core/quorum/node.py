@@ -269,6 +269,7 @@ class QuorumNode(RoleKeeper):
             self._become_unattached(self._member.epoch, now_ms, effects)
 
     def _expire_leader(self, role: Leader, now_ms: int, effects: list[Effect]) -> None:
+        role.count_contacts()
         if role.check_quorum_deadline_ms <= now_ms:
             self._become_resigned(role, now_ms, effects)
             return

@@ -107,6 +107,9 @@ def diverging_epoch(
     epochs: EpochHistory, fetch_offset: int, last_fetched_epoch: int, log_end_offset: int
 ) -> EpochEnd | None:
     """Where the leader's copy of that epoch ends, if the follower's goes on differently."""
+    entries = epochs.entries
+    if entries and entries[-1][0] == last_fetched_epoch and fetch_offset <= log_end_offset:
+        return None  # nearly always: the follower's last entry is of the current leader
     shared = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
     if shared.leader_epoch == last_fetched_epoch and shared.end_offset >= fetch_offset:
         return None
