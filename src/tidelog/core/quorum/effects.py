@@ -31,7 +31,8 @@ class TruncateTo(NamedTuple):
 
 class InstallSnapshot(NamedTuple):
     """Drop the whole log and start again at the snapshot's end, which is then the log start,
-    the log end and the high watermark; the state machine reloads from `content`."""
+    the log end and the high watermark; the state machine reloads from `content`. Older
+    snapshots belong to the dropped log and go with it."""
 
     snapshot: SnapshotId
     content: SnapshotContent
