@@ -2,7 +2,8 @@
 
 from tidelog.core.metadata.contexts import ELR_FEATURE
 from tidelog.core.metadata.decision import View
-from tidelog.core.metadata.records import FeatureLevel, MetadataRecord
+from tidelog.core.metadata.records import RESOURCE_BROKER, Config, FeatureLevel, MetadataRecord
+from tidelog.core.metadata.topic_configs import MIN_INSYNC_REPLICAS
 
 METADATA_VERSION_FEATURE = "metadata.version"
 METADATA_VERSION = 27
@@ -18,4 +19,8 @@ def missing_records(view: View) -> tuple[MetadataRecord, ...]:
     records: list[MetadataRecord] = [FeatureLevel(METADATA_VERSION_FEATURE, METADATA_VERSION)]
     if view.settings.elr_enabled:
         records.append(FeatureLevel(ELR_FEATURE, ELR_VERSION))
+        # Who is eligible follows from the minimum, so leaders and controllers must take it
+        # from the same place: the log, not the settings file of whoever happens to lead.
+        minimum = str(view.settings.min_insync_replicas)
+        records.append(Config(RESOURCE_BROKER, "", MIN_INSYNC_REPLICAS, minimum))
     return tuple(records)

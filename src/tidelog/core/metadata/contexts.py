@@ -5,10 +5,14 @@ from collections.abc import Callable
 from tidelog.core.metadata.decision import View
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.partition_change import ChangeContext
+from tidelog.core.metadata.topic_configs import (
+    MIN_INSYNC_REPLICAS,
+    UNCLEAN_LEADER_ELECTION_ENABLE,
+    bool_value,
+    int_value,
+)
 
 ELR_FEATURE = "eligible.leader.replicas.version"
-MIN_INSYNC_REPLICAS = "min.insync.replicas"
-UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class Contexts:
@@ -46,9 +50,9 @@ def elr_enabled(image: MetadataImage) -> bool:
 
 def min_insync_replicas(view: View, topic: str) -> int:
     value = view.image.topic_config(topic, MIN_INSYNC_REPLICAS)
-    return view.settings.min_insync_replicas if value is None else int(value)
+    return int_value(MIN_INSYNC_REPLICAS, value, default=view.settings.min_insync_replicas)
 
 
 def unclean_allowed(view: View, topic: str) -> bool:
-    value = view.image.topic_config(topic, UNCLEAN_ELECTION)
-    return view.settings.unclean_default if value is None else value == "true"
+    value = view.image.topic_config(topic, UNCLEAN_LEADER_ELECTION_ENABLE)
+    return bool_value(UNCLEAN_LEADER_ELECTION_ENABLE, value, default=view.settings.unclean_default)

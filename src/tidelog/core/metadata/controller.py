@@ -17,7 +17,7 @@ arrives as committed entries like on any other node.
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tidelog.core import events
 from tidelog.core.errors import Error
@@ -132,14 +132,14 @@ class Controller:
         assert entry.offset >= self.committed_end, (entry.offset, self.committed_end)
         effects: list[Effect] = []
         if not entry.control:
-            offset = entry.offset
-            for record in entry.records:
+            # The quorum does not know what is in its entries; all but control ones are ours.
+            records = cast("tuple[MetadataRecord, ...]", entry.records)
+            for offset, record in enumerate(records, entry.offset):
                 if self.current is not None:
-                    effects.extend(announcements.announce(self.committed, record))  # type: ignore[arg-type]
-                replay(self.committed, record)  # type: ignore[arg-type]
+                    effects.extend(announcements.announce(self.committed, record))
+                replay(self.committed, record)
                 if type(record) is RegisterBroker:
                     self._registered_at[record.broker_id] = offset
-                offset += 1
         self.committed_end = entry.next_offset
         while self._waiting and self._waiting[0].offset < self.committed_end:
             waiting = self._waiting.popleft()
@@ -200,11 +200,9 @@ class Controller:
 
     def on_control_appended(self, next_offset: int) -> None:
         """The quorum wrote something of its own (a voter set): our next record comes later."""
-        assert next_offset >= self._next_offset or not self.active, (
-            next_offset,
-            self._next_offset,
-        )
-        self._next_offset = next_offset
+        if self.active:
+            assert next_offset >= self._next_offset, (next_offset, self._next_offset)
+            self._next_offset = next_offset
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -258,9 +256,7 @@ class Controller:
             return alter_partition.decide_alter_partition(view, request)
         if isinstance(request, RegisterBrokerRequest):
             session_valid = self._sessions.is_valid(request.broker_id, now_ms)
-            return registration.decide_registration(
-                view, request, session_valid, self._next_offset
-            )
+            return registration.decide_registration(view, request, session_valid, self._next_offset)
         if isinstance(request, AllocateProducerIdsRequest):
             return producer_ids.decide_producer_ids(view, request)
         if isinstance(request, CreateTopicRequest):

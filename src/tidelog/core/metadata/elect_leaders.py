@@ -56,9 +56,7 @@ def asked_partitions(view: View, request: ElectLeadersRequest) -> list[Partition
 
 def balance_leaders(view: View) -> BalanceStep:
     """Give leadership back to preferred leaders, at most a batch of elections at a time."""
-    rebalance = balance.partitions_to_balance(
-        view.image, view.settings.leader_imbalance_percentage
-    )
+    rebalance = balance.partitions_to_balance(view.image, view.settings.leader_imbalance_percentage)
     wanted = WantedChange(election=Election.PREFERRED)
     records = changes_of(view, rebalance.partitions, wanted)
     return BalanceStep(tuple(records), rebalance.full)

@@ -81,9 +81,7 @@ def next_state(
         if request.want_fence:
             return BrokerState.SHUTDOWN_NOW if request.want_shut_down else BrokerState.FENCED
         if request.want_shut_down:
-            return (
-                BrokerState.CONTROLLED_SHUTDOWN if facts.leads_any else BrokerState.SHUTDOWN_NOW
-            )
+            return BrokerState.CONTROLLED_SHUTDOWN if facts.leads_any else BrokerState.SHUTDOWN_NOW
         return BrokerState.UNFENCED
     if facts.leads_any or not facts.departure_known:
         return BrokerState.CONTROLLED_SHUTDOWN

@@ -36,9 +36,7 @@ def unfence(view: View, broker: BrokerRegistration) -> tuple[MetadataRecord, ...
     return (unfencing, *elections_for(view, broker.broker_id))
 
 
-def start_controlled_shutdown(
-    view: View, broker: BrokerRegistration
-) -> tuple[MetadataRecord, ...]:
+def start_controlled_shutdown(view: View, broker: BrokerRegistration) -> tuple[MetadataRecord, ...]:
     assert broker.active, broker
     leaving = BrokerRegistrationChange(
         broker.broker_id, broker.broker_epoch, in_controlled_shutdown=1

@@ -46,9 +46,7 @@ class Sessions:
         self._sessions: dict[int, Session] = {}
         self._leases: dict[int, Session] = {}
 
-    def begin(
-        self, brokers: Iterable[BrokerRegistration], newest_offset: int, now_ms: int
-    ) -> None:
+    def begin(self, brokers: Iterable[BrokerRegistration], newest_offset: int, now_ms: int) -> None:
         """A new claim: everybody known gets a full lease from now (k12).
 
         Except who was fenced on its own wish to leave: its next incarnation is welcome.
