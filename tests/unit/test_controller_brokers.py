@@ -10,18 +10,18 @@ from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.heartbeats import BrokerState, HeartbeatFacts, next_state
 from tidelog.core.metadata.image import BrokerRegistration
-from tidelog.core.metadata.sessions import NEVER_MS
 from tidelog.core.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+    ControllerRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     RegisterBrokerRequest,
     RegisterBrokerResponse,
     UnregisterBrokerRequest,
 )
-from tidelog.core.types import PartitionId
+from tidelog.core.types import NEVER_MS, PartitionId
 
 
 def change(name: PartitionId, **fields: Any) -> r.PartitionChange:
@@ -175,37 +175,34 @@ LEFT = {"fenced": True, "in_controlled_shutdown": True}
 
 
 @pytest.mark.parametrize(
-    ("state", "want_fence", "want_stop", "caught_up", "leads", "known", "expected"),
+    ("state", "wants_fence_and_stop", "caught_up_leads_and_known", "expected"),
     [
-        (FENCED, True, False, True, False, False, F),
-        (FENCED, False, False, False, False, False, F),
-        (FENCED, False, False, True, False, False, U),
-        (FENCED, False, True, True, False, False, S),
-        (FENCED, True, True, False, False, False, S),
-        (LEFT, False, False, True, False, False, F),
-        (LEFT, False, True, True, False, False, S),
-        (UNFENCED, False, False, True, True, False, U),
-        (UNFENCED, True, False, True, True, False, F),
-        (UNFENCED, True, True, True, True, False, S),
-        (UNFENCED, False, True, True, True, False, C),
-        (UNFENCED, False, True, True, False, False, S),
-        (LEAVING, False, True, True, True, True, C),
-        (LEAVING, False, True, True, False, False, C),
-        (LEAVING, False, True, True, False, True, S),
+        (FENCED, (True, False), (True, False, False), F),
+        (FENCED, (False, False), (False, False, False), F),
+        (FENCED, (False, False), (True, False, False), U),
+        (FENCED, (False, True), (True, False, False), S),
+        (FENCED, (True, True), (False, False, False), S),
+        (LEFT, (False, False), (True, False, False), F),
+        (LEFT, (False, True), (True, False, False), S),
+        (UNFENCED, (False, False), (True, True, False), U),
+        (UNFENCED, (True, False), (True, True, False), F),
+        (UNFENCED, (True, True), (True, True, False), S),
+        (UNFENCED, (False, True), (True, True, False), C),
+        (UNFENCED, (False, True), (True, False, False), S),
+        (LEAVING, (False, True), (True, True, True), C),
+        (LEAVING, (False, True), (True, False, False), C),
+        (LEAVING, (False, True), (True, False, True), S),
     ],
 )
-def test_the_heartbeat_table(  # noqa: PLR0917 (one column each)
+def test_the_heartbeat_table(
     state: dict[str, bool],
-    want_fence: bool,
-    want_stop: bool,
-    caught_up: bool,
-    leads: bool,
-    known: bool,
+    wants_fence_and_stop: tuple[bool, bool],
+    caught_up_leads_and_known: tuple[bool, bool, bool],
     expected: BrokerState,
 ) -> None:
     broker = BrokerRegistration(1, b"i", 5, (), None, log_dirs=(), **state)
-    request = HeartbeatRequest(1, 5, 10, want_fence, want_stop)
-    assert next_state(broker, request, HeartbeatFacts(caught_up, leads, known)) is expected
+    request = HeartbeatRequest(1, 5, 10, *wants_fence_and_stop)
+    assert next_state(broker, request, HeartbeatFacts(*caught_up_leads_and_known)) is expected
 
 
 def test_a_broker_is_unfenced_only_after_it_has_seen_its_own_registration() -> None:
@@ -218,7 +215,7 @@ def test_a_broker_is_unfenced_only_after_it_has_seen_its_own_registration() -> N
     cluster.now_ms += 1000
     epoch = cluster.restart(2).broker_epoch
     registered_at = epoch + 2  # two partition changes come before it in the batch
-    assert isinstance(cluster.records[-1], r.RegisterBroker)
+    assert type(cluster.log[-1].records[-1]) is r.RegisterBroker
     assert cluster.end_offset == registered_at + 1
 
     behind = cluster.beat(2, offset=registered_at - 1)
@@ -240,14 +237,15 @@ def test_a_new_controller_knows_where_registrations_are_from_the_log_or_a_snapsh
 def test_heartbeats_and_other_requests_with_another_epoch_change_nothing() -> None:
     cluster = Cluster()
     cluster.start_brokers(1)
-    for request, error in [
-        (HeartbeatRequest(1, cluster.epoch_of(1) - 1, 99, True, True), Error.STALE_BROKER_EPOCH),
-        (HeartbeatRequest(1, cluster.epoch_of(1) + 1, 99, True, True), Error.STALE_BROKER_EPOCH),
-        (HeartbeatRequest(9, 1, 99), Error.STALE_BROKER_EPOCH),
-        (AllocateProducerIdsRequest(1, 0), Error.STALE_BROKER_EPOCH),
-    ]:
+    stale: list[ControllerRequest] = [
+        HeartbeatRequest(1, cluster.epoch_of(1) - 1, 99, True, True),
+        HeartbeatRequest(1, cluster.epoch_of(1) + 1, 99, True, True),
+        HeartbeatRequest(9, 1, 99),
+        AllocateProducerIdsRequest(1, 0),
+    ]
+    for request in stale:
         assert cluster.records_of(request) == ()
-        assert cluster.ask(request).error is error
+        assert cluster.ask(request).error is Error.STALE_BROKER_EPOCH
     cluster.now_ms += 8000
     cluster.ask(HeartbeatRequest(1, cluster.epoch_of(1) - 1, 99))
     cluster.now_ms += 1000

@@ -6,7 +6,6 @@ from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.effects import Answer, AppendRecords
-from tidelog.core.metadata.sessions import NEVER_MS
 from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.requests import (
     AdminResponse,
@@ -23,6 +22,7 @@ from tidelog.core.requests import (
     HeartbeatResponse,
     RegisterBrokerResponse,
 )
+from tidelog.core.types import NEVER_MS
 
 ELR_ON = r.FeatureLevel("eligible.leader.replicas.version", 1)
 

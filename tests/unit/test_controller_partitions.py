@@ -8,7 +8,6 @@ from support.controller_cluster import Cluster
 from tidelog.core import events
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
-from tidelog.core.metadata.sessions import NEVER_MS
 from tidelog.core.requests import (
     ELECT_PREFERRED,
     ELECT_UNCLEAN,
@@ -24,7 +23,7 @@ from tidelog.core.requests import (
     IsrMember,
     IsrResult,
 )
-from tidelog.core.types import PartitionId
+from tidelog.core.types import NEVER_MS, PartitionId
 
 
 def change(name: PartitionId, **fields: Any) -> r.PartitionChange:
