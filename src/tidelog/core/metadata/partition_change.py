@@ -139,9 +139,15 @@ def after_min_isr_change(
     proposal of a leader that knows only the lower minimum is accepted (elr.py says why).
     """
     count = len(partition.replicas)
+    before = elr.effective_min_isr(previous_min_insync_replicas, count)
     minimum = elr.effective_min_isr(context.min_insync_replicas, count)
-    raised = minimum > elr.effective_min_isr(previous_min_insync_replicas, count)
-    return build_change(partition, WantedChange(new_partition_epoch=raised), context)
+    wanted = WantedChange(new_partition_epoch=must_restate_isr(before, minimum))
+    return build_change(partition, wanted, context)
+
+
+def must_restate_isr(previous_minimum: int, minimum: int) -> bool:
+    """A leader that has not heard of a higher minimum yet would commit with too small an ISR."""
+    return minimum > previous_minimum
 
 
 def start_reassignment(

@@ -97,20 +97,23 @@ KNOWN: dict[str, TopicConfig] = {
     UNCLEAN_LEADER_ELECTION_ENABLE: BoolConfig(False),
 }
 
-WHOLE_NUMBER = re.compile(r"-?[0-9]+")
+# The lengths are limited because the text comes from a client and parsing is not linear.
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,19}")
 DECIMAL_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]*)?([eE]-?[0-9]+)?|-?\.[0-9]+([eE]-?[0-9]+)?")
-THROTTLED_REPLICAS = re.compile(r"\*|([0-9]+:[0-9]+(,[0-9]+:[0-9]+)*)?")
+THROTTLED_REPLICAS = re.compile(r"\*|([0-9]{1,10}:[0-9]{1,10}(,[0-9]{1,10}:[0-9]{1,10})*)?")
 BOOLEANS = {"true": True, "false": False}
+LONGEST_SHOWN = 80
 
 
 def check_config(name: str, value: str) -> str | None:
     """The reason why a topic cannot have this setting, or None. Helps with names nearly right."""
     known = KNOWN.get(name)
     if known is None:
-        near = get_close_matches(name, KNOWN, n=1)
-        return f"no topic setting {name}" + (f", did you mean {near[0]}?" if near else "")
+        near = get_close_matches(name[:LONGEST_SHOWN], KNOWN, n=1)
+        hint = f", did you mean {near[0]}?" if near else ""
+        return f"no topic setting {shown(name)}{hint}"
     expected = misfit(known, value.strip())
-    return f"{name} must be {expected}, not {value!r}" if expected is not None else None
+    return f"{name} must be {expected}, not {shown(value)}" if expected is not None else None
 
 
 def check_together(values: Mapping[str, str]) -> str | None:
@@ -200,6 +203,10 @@ def misfit(known: TopicConfig, text: str) -> str | None:
         case ThrottledReplicasConfig():
             fits = THROTTLED_REPLICAS.fullmatch(text) is not None
             return None if fits else "partition:broker,partition:broker,… or * or empty"
+
+
+def shown(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…")
 
 
 def limits(least: int, most: int) -> str:

@@ -26,7 +26,7 @@ def check_topic_name(name: str) -> str | None:
     if len(name) > MAX_LENGTH:
         return f"the name has {len(name)} characters, {MAX_LENGTH} are possible"
     if LEGAL.fullmatch(name) is None:
-        illegal = sorted({letter for letter in name if LEGAL.fullmatch(letter) is None})
+        illegal = dict.fromkeys(letter for letter in name if LEGAL.fullmatch(letter) is None)
         return (
             f"the name {name!r} contains {' '.join(map(repr, illegal))}; letters, digits and . _ -"
             " are possible"
