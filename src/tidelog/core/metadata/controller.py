@@ -132,6 +132,8 @@ class Controller:
         assert entry.offset >= self.committed_end, (entry.offset, self.committed_end)
         effects: list[Effect] = []
         if not entry.control:
+            # After a claim only what this claim wrote is left to be committed (rule 12).
+            assert self.current is None or entry.epoch == self.epoch, (entry.epoch, self.epoch)
             # The quorum does not know what is in its entries; all but control ones are ours.
             records = cast("tuple[MetadataRecord, ...]", entry.records)
             for offset, record in enumerate(records, entry.offset):
