@@ -2,7 +2,6 @@
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata.lifecycle import (
-    NEVER_MS,
     BrokerLifecycle,
     LifecycleSettings,
 )
@@ -12,6 +11,7 @@ from tidelog.core.requests import (
     RegisterBrokerRequest,
     RegisterBrokerResponse,
 )
+from tidelog.core.types import NEVER_MS
 
 INCARNATION = b"incarnation-0001"
 CAUGHT_UP = HeartbeatResponse(Error.NONE, is_caught_up=True, is_fenced=True)

@@ -132,6 +132,8 @@ class Controller:
         assert entry.offset >= self.committed_end, (entry.offset, self.committed_end)
         effects: list[Effect] = []
         if not entry.control:
+            # After a claim only what this claim wrote is left to be committed (rule 12).
+            assert self.current is None or entry.epoch == self.epoch, (entry.epoch, self.epoch)
             # The quorum does not know what is in its entries; all but control ones are ours.
             records = cast("tuple[MetadataRecord, ...]", entry.records)
             for offset, record in enumerate(records, entry.offset):
@@ -176,10 +178,9 @@ class Controller:
         self._newest_offset = NO_OFFSET
         self._registered_at_current = dict(self._registered_at)
         self._sessions.begin(self.current.brokers.values(), next_offset - 1, now_ms)
-        self._timers.start(now_ms)
+        self._timers.start(self.current, now_ms)
         effects: list[Effect] = [events.ControllerClaimed(self.node_id, epoch)]
         effects += self._append(bootstrap.missing_records(self._view()), now_ms)
-        self._timers.follow(self.current, now_ms)
         return effects
 
     def renounce(self, now_ms: int) -> list[Effect]:
@@ -210,7 +211,7 @@ class Controller:
         """A request has arrived and may have to queue: a busy controller must not take the
         silence it causes itself for the death of a broker."""
         if isinstance(request, HeartbeatRequest):
-            self._sessions.touch(request.broker_id, request.broker_epoch, now_ms)
+            self._sessions.on_heartbeat(request, now_ms)
 
     def handle(self, token: object, request: ControllerRequest, now_ms: int) -> list[Effect]:
         if self.current is None:

@@ -40,7 +40,6 @@ def decide_heartbeat(
     broker = sender(view.image, request.broker_id, request.broker_epoch)
     if broker is None:
         return Decision(HeartbeatResponse(Error.STALE_BROKER_EPOCH))
-    sessions.note_metadata_offset(broker.broker_id, request.current_metadata_offset)
     state = current_state(broker)
     facts = HeartbeatFacts(
         caught_up=request.current_metadata_offset >= registered_at,

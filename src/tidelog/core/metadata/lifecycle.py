@@ -20,16 +20,13 @@ from tidelog.core.requests import (
     RegisterBrokerRequest,
     RegisterBrokerResponse,
 )
-from tidelog.core.types import NO_EPOCH
+from tidelog.core.types import NEVER_MS, NO_EPOCH
 
 STARTING = "starting"
 RECOVERY = "recovery"
 RUNNING = "running"
 CONTROLLED_SHUTDOWN = "controlled-shutdown"
 SHUTTING_DOWN = "shutting-down"
-
-NEVER_MS = (1 << 63) - 1
-"""A deadline for "nothing to do until something arrives"."""
 
 CATCH_UP_INTERVAL_MS = 10
 """Until the broker has seen its own registration, nothing else can go on: ask often."""

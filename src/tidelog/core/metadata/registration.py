@@ -6,7 +6,7 @@ then what the controller believed about its log has to be judged anew.
 """
 
 from tidelog.core.errors import Error
-from tidelog.core.metadata import membership
+from tidelog.core.metadata import membership, replay
 from tidelog.core.metadata.decision import Decision, View
 from tidelog.core.metadata.image import BrokerRegistration, MetadataImage
 from tidelog.core.metadata.records import (
@@ -76,16 +76,7 @@ def amend(known: BrokerRegistration, request: RegisterBrokerRequest) -> Decision
     amended = registration_record(request, known.broker_epoch)._replace(
         fenced=known.fenced, in_controlled_shutdown=known.in_controlled_shutdown
     )
-    unchanged = amended == RegisterBroker(
-        known.broker_id,
-        known.incarnation_id,
-        known.broker_epoch,
-        known.endpoints,
-        known.rack,
-        known.fenced,
-        known.in_controlled_shutdown,
-        known.log_dirs,
-    )
+    unchanged = amended == replay.registration_record(known)
     response = RegisterBrokerResponse(Error.NONE, known.broker_epoch)
     return Decision(response, () if unchanged else (amended,))
 

@@ -17,10 +17,8 @@ from tidelog.core.metadata.records import (
     RegisterBroker,
     UnregisterBroker,
 )
-from tidelog.core.types import NO_OFFSET
-
-NEVER_MS = (1 << 63) - 1
-"""A deadline for "nothing to do until something arrives"."""
+from tidelog.core.requests import HeartbeatRequest
+from tidelog.core.types import NEVER_MS, NO_OFFSET
 
 
 class Session:
@@ -66,21 +64,14 @@ class Sessions:
         self._sessions.clear()
         self._leases.clear()
 
-    def touch(self, broker: int, broker_epoch: int, now_ms: int) -> None:
-        """Renew the lease of exactly this incarnation."""
-        session = self._sessions.get(broker)
-        if session is None or session.broker_epoch != broker_epoch:
+    def on_heartbeat(self, heartbeat: HeartbeatRequest, now_ms: int) -> None:
+        """Renew the lease of exactly this incarnation and note how far it has come."""
+        session = self._sessions.get(heartbeat.broker_id)
+        if session is None or session.broker_epoch != heartbeat.broker_epoch:
             return
-        assert now_ms >= session.contact_ms, (now_ms, session.contact_ms)
-        session.contact_ms = now_ms
-        if broker in self._leases:
-            del self._leases[broker]
-            self._leases[broker] = session
-
-    def note_metadata_offset(self, broker: int, offset: int) -> None:
-        session = self._sessions.get(broker)
-        if session is not None and offset > session.metadata_offset:
-            session.metadata_offset = offset  # a reordered heartbeat may bring an older one
+        self._renew(heartbeat.broker_id, session, now_ms)
+        # A heartbeat that was overtaken brings an older offset.
+        session.metadata_offset = max(session.metadata_offset, heartbeat.current_metadata_offset)
 
     def is_valid(self, broker: int, now_ms: int) -> bool:
         session = self._sessions.get(broker)
@@ -127,7 +118,7 @@ class Sessions:
     def _follow_registration(self, record: RegisterBroker, now_ms: int) -> None:
         session = self._sessions.get(record.broker_id)
         if session is not None and session.broker_epoch == record.broker_epoch:
-            self.touch(record.broker_id, record.broker_epoch, now_ms)  # amended, same incarnation
+            self._renew(record.broker_id, session, now_ms)  # amended, the same incarnation
             return
         assert record.fenced, record
         self.end(record.broker_id)
@@ -144,6 +135,13 @@ class Sessions:
             unfenced = self._sessions[record.broker_id]
             assert unfenced.broker_epoch == record.broker_epoch, (unfenced.broker_epoch, record)
             self._leases[record.broker_id] = unfenced
+
+    def _renew(self, broker: int, session: Session, now_ms: int) -> None:
+        assert now_ms >= session.contact_ms, (now_ms, session.contact_ms)
+        session.contact_ms = now_ms
+        if broker in self._leases:
+            del self._leases[broker]
+            self._leases[broker] = session  # the youngest stands last
 
     def _open(self, broker: int, broker_epoch: int, now_ms: int) -> Session:
         session = Session(broker_epoch, now_ms)

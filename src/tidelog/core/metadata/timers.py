@@ -5,9 +5,9 @@ until the earliest deadline and is not woken for nothing.
 """
 
 from tidelog.core.metadata import balance
-from tidelog.core.metadata.image import NO_LEADER, MetadataImage
-from tidelog.core.metadata.sessions import NEVER_MS
+from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.settings import ControllerSettings
+from tidelog.core.types import NEVER_MS, NO_LEADER
 
 BALANCE_AGAIN_MS = 10
 """After a full batch of elections there is more to do; others get a turn in between."""
@@ -20,8 +20,9 @@ class Timers:
         self._settings = settings
         self.stop()
 
-    def start(self, now_ms: int) -> None:
+    def start(self, image: MetadataImage, now_ms: int) -> None:
         self._restart_idle(now_ms)
+        self.follow(image, now_ms)
 
     def stop(self) -> None:
         self._balance_ms = NEVER_MS
