@@ -94,17 +94,17 @@ class Run:
 
     def execute(self, *, mutant: str | None = None) -> SeedResult:
         assert self.world is None, f"the run of seed {self.plan.seed} was executed before"
+        assemble = self._assemble or the_real_world()
         with mutation.applied(mutant), quiet_collector():
             try:
-                self._live()
+                self._live(assemble)
             except AssertionError as reason:
                 self._caught(ASSERTION, reason)
             except Exception as reason:
                 self._caught(EXCEPTION, reason)
         return self._result()
 
-    def _live(self) -> None:
-        assemble = self._assemble or the_real_world()
+    def _live(self, assemble: Assemble) -> None:
         self.world, judge = assemble(self.plan, self.kernel, self.trace, self._report)
         self.kernel.every_steps(SWEEP_EVERY_STEPS, judge.sweep)
         self._begin("calm")
