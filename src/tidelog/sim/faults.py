@@ -167,6 +167,12 @@ _AIMED: Final = (
 )
 
 
+def concerns_topic(fault: Fault) -> bool:
+    """Does it matter which topic and partition it names?"""
+    about_data = fault.kind in _OF_TOPICS or fault.kind in ("reassign", "bit_flip")
+    return about_data or fault.aim in ("leader", "follower")
+
+
 def _makes_sense(kind: str, terrain: Terrain) -> bool:
     return terrain.brokers > 1 or kind in KINDS_FOR_ONE_BROKER
 
