@@ -25,10 +25,10 @@ class CommandError(Exception):
 def unknown_name(kind: str, name: str, known: list[str], *, advice: str) -> CommandError:
     """Wrong usage: there is no such thing, but perhaps one that is spelled much like it."""
     near = nearest(name, known)
-    guess = f'; did you mean "{near}"?' if near else ""
+    guess = f'did you mean "{near}"?' if near else f"known: {', '.join(known)}"
     return CommandError(
         f'no {kind} "{name}"',
-        why=f"{len(known)} {kind}{'s are' if len(known) != 1 else ' is'} known{guess}",
+        why=guess,
         advice=advice,
         code=USAGE,
     )

@@ -70,6 +70,7 @@ def _command_of(reason: Exception, arguments: list[str]) -> str:
 
 
 @click.group(
+    name="tidelog",
     cls=Root,
     lazy=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},

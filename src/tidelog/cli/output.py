@@ -32,7 +32,10 @@ def duration(seconds: float) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+    """`1 seed`, `2 seeds`, `2 stories`."""
+    if number != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count(number)} {noun}"
 
 
 def tally(counts: Mapping[str, int]) -> str:

@@ -7,7 +7,6 @@ order before they are added up: the report does not depend on how many processes
 This is the one place of the package that reads a real clock: to say how fast it went.
 """
 
-import gc
 import hashlib
 import multiprocessing
 import signal
@@ -242,8 +241,6 @@ def _serve(
     """A worker's life: take seeds, run them, answer, until None comes."""
     # Ctrl-C goes to the whole process group; only the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What was loaded before the fork will never be garbage here.
-    gc.freeze()
     try:
         while (chunk := connection.recv()) is not None:
             connection.send(_answer(chunk, run_one, stop_at_first=stop_at_first))

@@ -60,11 +60,11 @@ def print_fleet(
         f"acknowledged {count(report.acknowledged)} · lost {count(report.lost)} · "
         f"refused {count(report.refused)} · timed out {count(report.timed_out)}"
     )
-    click.echo(f"faults  {tally(report.faults)}")
+    click.echo(f"faults    {tally(report.faults)}")
     if report.declined:
-        click.echo(f"declined {tally(report.declined)}")
-    click.echo(f"marks   {tally(report.marks)}")
-    click.echo(f"digest  {report.digest()}")
+        click.echo(f"declined  {tally(report.declined)}")
+    click.echo(f"marks     {tally(report.marks)}")
+    click.echo(f"digest    {report.digest()}")
     for failure in report.failures[:FAILURES_SHOWN]:
         print_failure(failure, depth=depth, mutant=mutant)
     if len(report.failures) > FAILURES_SHOWN:
