@@ -14,6 +14,7 @@ from tidelog.cli import session
 from tidelog.cli.output import count, duration
 
 LINE_EVERY_SECONDS = 5.0
+BAR_EVERY_SECONDS = 0.1
 
 
 class Progress:
@@ -49,9 +50,10 @@ class Progress:
         now = time.monotonic()
         if self._bar is not None:
             completed = done if self._total is not None else now - self._begin
-            self._bar.update(
-                self._task, completed=completed, note=self._line(done, note, now), refresh=False
-            )
+            due = now - self._last_line >= BAR_EVERY_SECONDS
+            self._last_line = now if due else self._last_line
+            line = self._line(done, note, now)
+            self._bar.update(self._task, completed=completed, note=line, refresh=due)
         elif now - self._last_line >= LINE_EVERY_SECONDS:
             self._last_line = now
             click.echo(self._line(done, note, now), err=True)
@@ -84,4 +86,5 @@ def _make_bar() -> Any:
         TextColumn("{task.fields[note]}"),
         console=Console(stderr=True, no_color=not session.current().colour),
         transient=True,
+        auto_refresh=False,  # it would be done by a thread, and the fleet forks
     )
