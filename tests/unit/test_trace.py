@@ -1,5 +1,7 @@
 """The trace: a ring of happenings, columns of node states, and the story they make."""
 
+from typing import NamedTuple
+
 from tidelog.core import events
 from tidelog.core.types import PartitionId
 from tidelog.sim import happenings, story
@@ -88,16 +90,21 @@ def test_a_number_given_as_a_fact_changes_the_digest_and_not_the_story():
     assert list(trace.story()) == []
 
 
-def test_every_event_and_happening_has_its_own_sentence():
-    told = set(story._TELLERS)
-    assert set(events.Event.__args__) <= told
-    assert set(happenings.Happening.__args__) <= told
+def test_every_happening_of_the_simulator_has_its_own_sentence():
+    assert set(happenings.Happening.__args__) <= set(story._TELLERS)
+    assert set(story.SILENT) <= set(story._TELLERS)
 
 
-def test_a_fact_without_a_sentence_is_told_plainly():
+class SeatsCounted(NamedTuple):
+    partition: PartitionId
+    broker: int
+    seats_left: tuple[int, ...]
+
+
+def test_a_fact_without_a_sentence_is_told_by_its_name_and_fields():
     _, trace = traced()
-    trace.happened(1, Fault(3, "crash"))
-    assert "Fault at_ms 3, kind crash" in next(iter(trace.story()))
+    trace.happened(1, SeatsCounted(ORDERS, 3, (2, 1)))
+    assert next(iter(trace.story())).endswith("orders-0 seats counted: broker 3, seats left 2,1")
 
 
 def test_faults_read_as_orders():
