@@ -107,6 +107,9 @@ def draw_schedule(
         # Dropped only after it was drawn: both depths have the same schedule otherwise.
         if terrain.byte_depth or fault.kind != "bit_flip":
             faults.append(fault)
+        if fault.kind in _HEAVY:
+            # A cluster that is always on the floor shows nothing: let it try to get up.
+            at_ms += entropy.randrange(2 * terrain.session_timeout_ms)
 
 
 def draw_kinds(entropy: random.Random, terrain: Terrain) -> list[str]:
@@ -145,6 +148,7 @@ _INSTANT: Final = (
     "delete_topic",
     "bit_flip",
 )
+_HEAVY: Final = ("power_loss_all", "wipe", "roll_restart", "delete_topic", "unclean_election")
 _OF_TOPICS: Final = (
     "min_isr_change",
     "preferred_election",
@@ -165,6 +169,12 @@ _AIMED: Final = (
     "wipe",
     "bit_flip",
 )
+
+
+def concerns_topic(fault: Fault) -> bool:
+    """Does it matter which topic and partition it names?"""
+    about_data = fault.kind in _OF_TOPICS or fault.kind in ("reassign", "bit_flip")
+    return about_data or fault.aim in ("leader", "follower")
 
 
 def _makes_sense(kind: str, terrain: Terrain) -> bool:

@@ -7,11 +7,11 @@ order before they are added up: the report does not depend on how many processes
 This is the one place of the package that reads a real clock: to say how fast it went.
 """
 
-import gc
 import hashlib
 import multiprocessing
 import signal
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -34,8 +34,14 @@ class Finished(NamedTuple):
     busy_ns: int
 
 
+class Stumbled(NamedTuple):
+    """A worker could not run its seeds at all: not a finding, but a fault of the machinery."""
+
+    traceback: str
+
+
 class FleetError(Exception):
-    """A process of the fleet died; the text names the seeds it was running."""
+    """A process of the fleet could not go on; the text names the seeds it was running."""
 
 
 @dataclass(slots=True)
@@ -206,14 +212,18 @@ class _Worker:
     def take(self) -> list[Finished]:
         assert self.chunk is not None, "results of no seeds"
         try:
-            answer = self.connection.recv()
+            answer: list[Finished] | Stumbled = self.connection.recv()
         except EOFError:
             self.process.join()
             raise FleetError(
                 f"the process running seeds {self.chunk.start} to {self.chunk.stop - 1} "
                 f"ended with exit code {self.process.exitcode}"
             ) from None
-        assert isinstance(answer, list), f"a worker answered {answer!r}"
+        if isinstance(answer, Stumbled):
+            raise FleetError(
+                f"at seeds {self.chunk.start} to {self.chunk.stop - 1}: "
+                f"{answer.traceback.splitlines()[-1]}"
+            )
         return answer
 
     def end(self) -> None:
@@ -224,15 +234,22 @@ class _Worker:
 
 
 def _serve(
-    connection: "Connection[list[Finished], range | None]", run_one: RunOne, stop_at_first: bool
+    connection: "Connection[list[Finished] | Stumbled, range | None]",
+    run_one: RunOne,
+    stop_at_first: bool,
 ) -> None:
     """A worker's life: take seeds, run them, answer, until None comes."""
     # Ctrl-C goes to the whole process group; only the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What was loaded before the fork will never be garbage here.
-    gc.freeze()
     try:
         while (chunk := connection.recv()) is not None:
-            connection.send(list(_run_chunk(chunk, run_one, stop_at_first=stop_at_first)))
+            connection.send(_answer(chunk, run_one, stop_at_first=stop_at_first))
     except (EOFError, BrokenPipeError):
         return  # the parent is gone: nobody wants the rest
+
+
+def _answer(chunk: range, run_one: RunOne, *, stop_at_first: bool) -> list[Finished] | Stumbled:
+    try:
+        return list(_run_chunk(chunk, run_one, stop_at_first=stop_at_first))
+    except Exception:
+        return Stumbled(traceback.format_exc())

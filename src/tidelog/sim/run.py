@@ -66,7 +66,8 @@ def run_plan(
     plan: Plan, *, mutant: str | None = None, assemble: Assemble | None = None
 ) -> SeedResult:
     """Run a plan to its end or to its first violation."""
-    return Run(plan, assemble=assemble).execute(mutant=mutant)
+    with quiet_collector():
+        return Run(plan, assemble=assemble).execute(mutant=mutant)
 
 
 def run_seed(
@@ -94,17 +95,17 @@ class Run:
 
     def execute(self, *, mutant: str | None = None) -> SeedResult:
         assert self.world is None, f"the run of seed {self.plan.seed} was executed before"
-        with mutation.applied(mutant), quiet_collector():
+        assemble = self._assemble or the_real_world()
+        with mutation.applied(mutant):
             try:
-                self._live()
+                self._live(assemble)
             except AssertionError as reason:
                 self._caught(ASSERTION, reason)
             except Exception as reason:
                 self._caught(EXCEPTION, reason)
         return self._result()
 
-    def _live(self) -> None:
-        assemble = self._assemble or the_real_world()
+    def _live(self, assemble: Assemble) -> None:
         self.world, judge = assemble(self.plan, self.kernel, self.trace, self._report)
         self.kernel.every_steps(SWEEP_EVERY_STEPS, judge.sweep)
         self._begin("calm")
@@ -212,14 +213,17 @@ def the_real_world() -> Assemble:
 def quiet_collector() -> Iterator[None]:
     """No garbage collection while a seed runs: it costs a tenth of the time and finds little.
 
-    What the seed before left behind is collected first, so memory stays that of one seed.
+    What was there before is frozen, so that the collection at the end looks only at what
+    the seed has left behind, and memory stays that of one seed.
     """
     was_enabled = gc.isenabled()
-    gc.collect()
+    gc.freeze()
     gc.disable()
     try:
         yield
     finally:
+        gc.collect()
+        gc.unfreeze()
         if was_enabled:
             gc.enable()
 

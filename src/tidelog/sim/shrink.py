@@ -8,9 +8,9 @@ are repeated until none of them finds anything.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from tidelog.sim.faults import Fault
+from tidelog.sim.faults import Fault, concerns_topic
 from tidelog.sim.network import NetworkPlan
 from tidelog.sim.plan import ClockPlan, Plan, ProducerPlan
 
@@ -141,7 +141,9 @@ def _fewer_topics(search: _Search) -> None:
 
 def _fewer_brokers(search: _Search) -> None:
     while search.best.brokers > 1:
-        if not search.accept(without_last_broker(search.best)):
+        # The last one first: then nobody is renumbered.
+        candidates = reversed(range(1, search.best.brokers + 1))
+        if not any(search.accept(without_broker(search.best, node)) for node in candidates):
             break
     while search.best.voters > 1 and search.accept(
         replace(search.best, voters=search.best.voters - 2)
@@ -150,8 +152,8 @@ def _fewer_brokers(search: _Search) -> None:
 
 
 def _plainer_knobs(search: _Search) -> None:
-    for change in _plain_settings(search.best):
-        search.accept(replace(search.best, **change))
+    for plainer in _PLAINER:
+        search.accept(plainer(search.best))
     for index in range(len(search.best.faults)):
         for fault in _plainer(search.best.faults[index]):
             faults = list(search.best.faults)
@@ -159,19 +161,24 @@ def _plainer_knobs(search: _Search) -> None:
             search.accept(replace(search.best, faults=tuple(faults)))
 
 
-def _plain_settings(plan: Plan) -> Iterator[dict[str, Any]]:
-    network = plan.network
-    yield {"network": NetworkPlan(ordered=True)}
-    yield {"network": network._replace(loss=0, duplicate=0)}
-    yield {"network": network._replace(loss=0)}
-    yield {"network": network._replace(duplicate=0)}
-    yield {"network": network._replace(ordered=True)}
-    yield {"clocks": tuple(ClockPlan(0, 1_000_000) for _ in plan.clocks)}
-    yield {"racks": ()}
-    yield {"elr": True}
-    yield {"fetch_max_batches": 50}
-    yield {"snapshot_every_records": 10_000}
-    yield {"producers": tuple(replace(p, batch_records=1, in_flight=1) for p in plan.producers)}
+def _one_record_at_a_time(plan: Plan) -> Plan:
+    slow = (replace(producer, batch_records=1, in_flight=1) for producer in plan.producers)
+    return replace(plan, producers=tuple(slow))
+
+
+# Each takes the plan as it is then: an earlier one may have been accepted.
+_PLAINER: Final[tuple[Callable[[Plan], Plan], ...]] = (
+    lambda plan: replace(plan, network=NetworkPlan(ordered=True)),
+    lambda plan: replace(plan, network=plan.network._replace(loss=0)),
+    lambda plan: replace(plan, network=plan.network._replace(duplicate=0)),
+    lambda plan: replace(plan, network=plan.network._replace(ordered=True)),
+    lambda plan: replace(plan, clocks=tuple(ClockPlan(0, 1_000_000) for _ in plan.clocks)),
+    lambda plan: replace(plan, racks=()),
+    lambda plan: replace(plan, elr=True),
+    lambda plan: replace(plan, fetch_max_batches=50),
+    lambda plan: replace(plan, snapshot_every_records=10_000),
+    _one_record_at_a_time,
+)
 
 
 def _plainer(fault: Fault) -> Iterator[Fault]:
@@ -182,8 +189,8 @@ def _plainer(fault: Fault) -> Iterator[Fault]:
             yield fault._replace(duration_ms=duration_ms)
 
 
-def without_last_broker(plan: Plan) -> Plan:
-    """One broker less; replica sets, voters and faults are cut to fit."""
+def without_broker(plan: Plan, removed: int) -> Plan:
+    """One broker less, those after it renumbered; replica sets, voters, faults cut to fit."""
     brokers = plan.brokers - 1
     assert brokers >= 1, "a plan without brokers"
     topics = tuple(
@@ -197,26 +204,24 @@ def without_last_broker(plan: Plan) -> Plan:
     voters = plan.voters
     while voters > brokers:
         voters -= 2
+    moved = (_without_node(fault, removed, brokers) for fault in plan.faults)
     return replace(
         plan,
         brokers=brokers,
         voters=voters,
         topics=topics,
-        racks=plan.racks[:brokers],
-        clocks=plan.clocks[:brokers],
-        faults=tuple(
-            fault for fault in (_on_fewer(fault, brokers) for fault in plan.faults) if fault
-        ),
+        racks=plan.racks[: removed - 1] + plan.racks[removed:],
+        clocks=plan.clocks[: removed - 1] + plan.clocks[removed:],
+        faults=tuple(fault for fault in moved if fault is not None),
     )
 
 
-def _on_fewer(fault: Fault, brokers: int) -> Fault | None:
-    """The fault among fewer brokers; None when its point is gone."""
-    nodes = tuple(node for node in fault.nodes if node <= brokers)
-    if len(nodes) == len(fault.nodes):
-        return fault
-    pairwise = fault.kind in ("one_way", "clog")
-    if not nodes or pairwise or (fault.kind == "split" and len(nodes) == brokers):
+def _without_node(fault: Fault, removed: int, brokers: int) -> Fault | None:
+    """The fault among those who are left; None when its point is gone."""
+    nodes = tuple(_moved_up(node, removed) for node in fault.nodes if node != removed)
+    if len(nodes) < len(fault.nodes) and (not nodes or fault.kind in ("one_way", "clog")):
+        return None
+    if fault.kind == "split" and len(nodes) == brokers:
         return None
     return fault._replace(nodes=nodes)
 
@@ -238,14 +243,16 @@ def without_topic(plan: Plan, index: int) -> Plan:
         ),
         faults=tuple(
             fault._replace(topic=_moved_up(fault.topic, index))
-            for fault in plan.faults
             if fault.topic != index
+            else fault._replace(topic=0, partition=0)
+            for fault in plan.faults
+            if fault.topic != index or not concerns_topic(fault)
         ),
     )
 
 
-def _moved_up(topic: int, removed: int) -> int:
-    return topic - 1 if topic > removed else topic
+def _moved_up(number: int, removed: int) -> int:
+    return number - 1 if number > removed else number
 
 
 def with_fewer_partitions(plan: Plan, index: int) -> Plan:

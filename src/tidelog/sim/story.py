@@ -1,5 +1,6 @@
 """How each happening reads: one sentence, in the words of the glossary."""
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -33,22 +34,28 @@ class Narrator:
     def tell(self, happening: tuple[object, ...]) -> tuple[str, str]:
         teller = _TELLERS.get(type(happening))
         if teller is None:
-            return HERE, _plainly(happening)
+            return HERE, self._plainly(happening)
         return teller(self, happening)
 
     def partition(self, partition: PartitionId) -> str:
         topic = self.topics.get(partition.topic_id, partition.topic_id.hex()[:6])
         return f"{topic}-{partition.partition}"
 
+    def _plainly(self, happening: tuple[object, ...]) -> str:
+        """For a fact without a sentence of its own: its name and its fields as words."""
+        name = re.sub(r"(?<!^)(?=[A-Z])", " ", type(happening).__name__).lower()
+        fields: tuple[str, ...] = getattr(happening, "_fields", ())
+        parts = []
+        for field, value in zip(fields, happening, strict=True):
+            if isinstance(value, PartitionId):
+                name = f"{self.partition(value)} {name}"
+            else:
+                shown = _ids(value) if type(value) is tuple else value
+                parts.append(f"{field.replace('_', ' ')} {shown}")
+        return f"{name}: {', '.join(parts)}" if parts else name
 
-def _plainly(happening: tuple[object, ...]) -> str:
-    """For a fact nobody wrote a sentence for yet."""
-    names = getattr(happening, "_fields", ())
-    values = ", ".join(f"{name} {value}" for name, value in zip(names, happening, strict=False))
-    return f"{type(happening).__name__} {values}".strip()
 
-
-def _ids(nodes: tuple[int, ...]) -> str:
+def _ids(nodes: tuple[object, ...]) -> str:
     return ",".join(str(node) for node in nodes) or "nobody"
 
 
