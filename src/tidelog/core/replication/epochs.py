@@ -60,9 +60,9 @@ class EpochHistory:
             return UNDEFINED_EPOCH_END
         if epoch == entries[-1][0]:
             return EpochEnd(epoch, log_end_offset)
-        return self._end_of_past_epoch(epoch)
+        return self.past_epoch_end(epoch)
 
-    def _end_of_past_epoch(self, epoch: int) -> EpochEnd:
+    def past_epoch_end(self, epoch: int) -> EpochEnd:
         """KIP-279: answer with the epoch that really wrote the records before that offset,
         not with the one asked for; the follower then knows whether it shares it."""
         entries = self.entries

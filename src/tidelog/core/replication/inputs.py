@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidelog.core.errors import Error
+from tidelog.core.metadata.records import RECOVERED
 from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, BatchHeader, EpochEnd
 
@@ -14,10 +15,6 @@ ACKS_ALL = -1
 
 LATEST = -1
 EARLIEST = -2
-
-RECOVERED = 0
-RECOVERING = 1
-"""Leader recovery state: RECOVERING after an unclean election until the leader reports in."""
 
 NO_REPLICA = -1
 

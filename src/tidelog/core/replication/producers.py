@@ -225,12 +225,6 @@ class ProducerStates:
             if entry.current_txn_first_offset != NO_OFFSET:
                 self._open[entry.producer_id] = entry.current_txn_first_offset
 
-    def rebuild(self, entries: Iterable[ProducerEntry], headers: Iterable[BatchHeader]) -> None:
-        """After a truncation or a restart: a snapshot, then every batch behind it."""
-        self.load(entries)
-        for header in headers:
-            self.update(header)
-
     def clear(self) -> None:
         self._entries.clear()
         self._open.clear()

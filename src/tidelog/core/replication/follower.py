@@ -1,0 +1,312 @@
+"""A follower of one partition (replication.md §7).
+
+It asks for what comes after its log end and says which leader epoch its last record has. The
+leader answers with records, or with the place where the two logs part; then the follower cuts
+its log there and asks again. It never cuts for any other reason it could avoid: its high
+watermark is only a rumour of the past, and records above it may be committed (KIP-101).
+
+Phases:
+
+    FETCHING ──records──→ APPENDING ──on_appended──→ FETCHING
+    FETCHING ──diverging epoch──→ TRUNCATING ──on_truncated──→ FETCHING
+    FETCHING ──offset out of range──→ ASKING ──on_leader_offsets──→ TRUNCATING or FETCHING
+    FETCHING ──fenced──→ failed, until newer metadata
+
+The position is always read from the log itself, so it cannot be forgotten: an empty answer
+leaves the last fetched epoch as it is (KAFKA-15510). An object lives for one leader epoch.
+"""
+
+from tidelog.core.errors import Error
+from tidelog.core.events import HighWatermarkAdvanced, HighWatermarkLowered, LogTruncated
+from tidelog.core.replication import reads
+from tidelog.core.replication.effects import (
+    AppendBatches,
+    AskLeaderOffsets,
+    Effect,
+    RaiseLogStart,
+    RestartLog,
+    TruncateLog,
+)
+from tidelog.core.replication.epochs import EpochHistory
+from tidelog.core.replication.inputs import FetchAnswer, FollowerFetch
+from tidelog.core.replication.state import ReplicaState
+from tidelog.core.replication.throttle import UNKNOWN_LAG
+from tidelog.core.types import NO_EPOCH, NO_LEADER, BatchHeader, EpochEnd
+
+FETCHING = 0
+APPENDING = 1
+TRUNCATING = 2
+ASKING = 3
+
+
+class FollowerReplica:
+    __slots__ = (
+        "delay_until_ms",
+        "failed",
+        "lag",
+        "leader",
+        "leader_epoch",
+        "phase",
+        "state",
+        "truncated_from",
+    )
+
+    def __init__(self, state: ReplicaState) -> None:
+        assert state.leader != state.broker_id, f"{state.broker_id} follows itself"
+        self.state = state
+        self.leader = state.leader
+        self.leader_epoch = state.leader_epoch
+        self.phase = FETCHING
+        self.delay_until_ms = 0
+        self.failed = False
+        self.lag = UNKNOWN_LAG
+        self.truncated_from = 0
+
+    # ---- becoming follower ----
+
+    def begin(self) -> list[Effect]:
+        """Keep the log as it is; whether it agrees with the leader's is for the fetch to say."""
+        offset = self.initial_truncation()
+        if offset is None:
+            return []
+        return [self._cut_to(offset)]
+
+    def initial_truncation(self) -> int | None:
+        """Only a log without any leader epoch has to be cut blindly, to the high watermark:
+        nothing else can be asked about it (the second step of the ladder, §7.2)."""
+        log, high_watermark = self.state.log, self.state.high_watermark
+        if log.epochs.entries or log.log_end_offset <= high_watermark:
+            return None
+        return high_watermark
+
+    def on_newer_metadata(self) -> None:
+        """The same leader epoch still holds, so a refusal may have been ours to outwait."""
+        self.failed = False
+
+    # ---- fetching ----
+
+    def next_fetch(self, now_ms: int) -> FollowerFetch | None:
+        """Where to continue, or None while there is nobody to ask or something to finish first.
+        A log that is not durable to its end waits too: the offset is an acknowledgement."""
+        state = self.state
+        log = state.log
+        fetch_offset = log.log_end_offset
+        if (
+            self.phase != FETCHING
+            or self.failed
+            or self.leader == NO_LEADER
+            or now_ms < self.delay_until_ms
+            or log.durable_offset < fetch_offset
+            or self.leader_epoch != state.leader_epoch
+        ):
+            return None
+        return FollowerFetch(
+            state.broker_id,
+            state.broker_epoch,
+            self.leader_epoch,
+            fetch_offset,
+            log.epochs.latest_epoch,
+            log.log_start_offset,
+        )
+
+    def on_fetch_answer(
+        self, fetch: FollowerFetch, answer: FetchAnswer, now_ms: int
+    ) -> list[Effect]:
+        if self.ignores_answer_to(fetch, now_ms):
+            return []
+        if answer.error is not Error.NONE:
+            return self.on_fetch_error(answer.error, now_ms)
+        if answer.diverging is not None:
+            return self.on_diverging(answer, answer.diverging, now_ms)
+        batches = batches_up_to(answer.batches, self.leader_epoch)
+        if not batches:
+            return self._follow_leader(answer.high_watermark, answer.log_start_offset)
+        return self._append(batches, answer, now_ms)
+
+    def ignores_answer_to(self, fetch: FollowerFetch, now_ms: int) -> bool:
+        """An answer fits only the log it was asked for: not a late, repeated or overtaken one."""
+        log = self.state.log
+        return (
+            self.phase != FETCHING
+            or self.failed
+            or now_ms < self.delay_until_ms
+            or fetch.leader_epoch != self.leader_epoch
+            or fetch.leader_epoch != self.state.leader_epoch
+            or fetch.fetch_offset != log.log_end_offset
+            or fetch.last_fetched_epoch != log.epochs.latest_epoch
+        )
+
+    def on_fetch_error(self, error: Error, now_ms: int) -> list[Effect]:
+        if error is Error.FENCED_LEADER_EPOCH:
+            self.failed = True  # a newer leader exists: only metadata can say which
+            return []
+        if error is Error.OFFSET_OUT_OF_RANGE:
+            self.phase = ASKING
+            return [AskLeaderOffsets(self.state.partition, self.leader, self.leader_epoch)]
+        self._back_off(now_ms)
+        return []
+
+    def on_fetch_failed(self, now_ms: int) -> None:
+        """No answer came, to a fetch or to the question for the leader's offsets."""
+        if self.phase == ASKING:
+            self.phase = FETCHING
+        self._back_off(now_ms)
+
+    def _back_off(self, now_ms: int) -> None:
+        self.delay_until_ms = now_ms + self.state.settings.replica_fetch_backoff_ms
+
+    # ---- records ----
+
+    def _append(
+        self, batches: tuple[BatchHeader, ...], answer: FetchAnswer, now_ms: int
+    ) -> list[Effect]:
+        state = self.state
+        effects: list[Effect] = []
+        first, next_offset = batches[0], state.log.log_end_offset
+        if first.base_offset < next_offset and self.starts_inside(first):
+            # The leader's log start fell inside a batch: whole batches only, so begin there.
+            next_offset = first.base_offset
+            effects.append(RestartLog(state.partition, next_offset))
+        if not offsets_increase(batches, next_offset):
+            self._back_off(now_ms)
+            return []
+        self.phase = APPENDING
+        effects.append(
+            AppendBatches(state.partition, batches, answer.high_watermark, answer.log_start_offset)
+        )
+        return effects
+
+    def starts_inside(self, batch: BatchHeader) -> bool:
+        log = self.state.log
+        return log.log_start_offset == log.log_end_offset <= batch.last_offset
+
+    def on_appended(self, effect: AppendBatches, now_ms: int) -> list[Effect]:
+        assert self.state.log.log_end_offset == effect.batches[-1].last_offset + 1, (
+            f"log ends at {self.state.log.log_end_offset} after appending "
+            f"up to {effect.batches[-1].last_offset}"
+        )
+        self.phase = FETCHING
+        return self._follow_leader(effect.leader_high_watermark, effect.leader_log_start)
+
+    def _follow_leader(self, leader_high_watermark: int, leader_log_start: int) -> list[Effect]:
+        """Sound answers carry the leader's high watermark and log start, records or not."""
+        state = self.state
+        effects: list[Effect] = []
+        self.lag = max(0, leader_high_watermark - state.log.log_end_offset)
+        self._move_high_watermark(self.followed_high_watermark(leader_high_watermark), effects)
+        log_start = min(leader_log_start, state.high_watermark)
+        if log_start > state.log.log_start_offset:
+            effects.append(RaiseLogStart(state.partition, log_start))
+        return effects
+
+    def followed_high_watermark(self, leader_high_watermark: int) -> int:
+        """What the leader says, as far as we hold it. It may be lower than what an earlier
+        leader said: the new one has not heard from the whole ISR yet."""
+        return self.state.within_log(leader_high_watermark)
+
+    def _move_high_watermark(self, high_watermark: int, effects: list[Effect]) -> None:
+        state, previous = self.state, self.state.high_watermark
+        if high_watermark == previous:
+            return
+        state.move_high_watermark(high_watermark)
+        moved = HighWatermarkAdvanced if high_watermark > previous else HighWatermarkLowered
+        effects.append(moved(state.partition, state.broker_id, previous, high_watermark))
+
+    # ---- truncation (§7.1) and the ladder (§7.2) ----
+
+    def on_diverging(self, answer: FetchAnswer, diverging: EpochEnd, now_ms: int) -> list[Effect]:
+        """Cut, and nothing else. The answer's high watermark is about the leader's log, and may
+        lie above the point where ours parts from it (KAFKA-14704)."""
+        assert not answer.batches, f"{len(answer.batches)} batches beside {diverging}"
+        log = self.state.log
+        log_end_offset = log.log_end_offset
+        offset = truncation_offset(log.epochs, log_end_offset, diverging)
+        entries = log.epochs.entries
+        if offset >= log_end_offset and (not entries or entries[-1][1] < log_end_offset):
+            self._back_off(now_ms)  # nothing to cut: the leader must be told the same again
+            return []
+        return [self._cut_to(offset)]
+
+    def _cut_to(self, offset: int) -> Effect:
+        state = self.state
+        self.phase = TRUNCATING
+        self.truncated_from = state.log.log_end_offset
+        if offset < state.log.log_start_offset:
+            return RestartLog(state.partition, offset)
+        return TruncateLog(state.partition, offset)
+
+    def on_truncated(self, now_ms: int) -> list[Effect]:
+        """Truncating below the own high watermark takes an unclean election: it is reported."""
+        state = self.state
+        effects: list[Effect] = []
+        log_end_offset = state.log.log_end_offset
+        if self.phase == TRUNCATING and log_end_offset != self.truncated_from:
+            effects.append(
+                LogTruncated(
+                    state.partition,
+                    state.broker_id,
+                    self.truncated_from,
+                    log_end_offset,
+                    log_end_offset < state.high_watermark,
+                )
+            )
+        self._move_high_watermark(state.within_log(state.high_watermark), effects)
+        if self.phase == TRUNCATING:
+            self.phase = FETCHING  # else records follow at once
+        return effects
+
+    def on_leader_offsets(
+        self, leader_log_start: int, leader_log_end: int, now_ms: int
+    ) -> list[Effect]:
+        """Our position is outside the leader's log. Cut what it never had, or start over where
+        it begins; if a mismatched tail stays, the next fetch's epoch will find it."""
+        if self.phase != ASKING or self.leader_epoch != self.state.leader_epoch:
+            return []
+        log_end_offset = self.state.log.log_end_offset
+        if leader_log_end < log_end_offset:
+            return [self._cut_to(leader_log_end)]
+        if leader_log_start > log_end_offset:
+            self.phase = TRUNCATING
+            self.truncated_from = log_end_offset
+            return [RestartLog(self.state.partition, leader_log_start)]
+        self.phase = FETCHING
+        self._back_off(now_ms)  # in range by now; do not ask in a circle at full speed
+        return []
+
+    # ---- consumer reads ----
+
+    def read_limit(self, read_committed: bool) -> int:
+        """KIP-392: a consumer reads here only what this replica knows to be committed."""
+        return reads.consumer_limit(self.state, read_committed)
+
+
+def truncation_offset(epochs: EpochHistory, log_end_offset: int, diverging: EpochEnd) -> int:
+    """Where to cut when the leader's largest epoch not above ours ends at `diverging`.
+
+    If we do not know that epoch we cut back to the end of our own largest one below it and ask
+    again: each round takes at least one of our epochs, so it ends (KIP-279).
+    """
+    local = epochs.end_offset_for(diverging.leader_epoch, log_end_offset)
+    if local.leader_epoch == NO_EPOCH:
+        return min(diverging.end_offset, log_end_offset)
+    if local.leader_epoch != diverging.leader_epoch:
+        return min(local.end_offset, log_end_offset)
+    return min(local.end_offset, diverging.end_offset, log_end_offset)
+
+
+def batches_up_to(batches: tuple[BatchHeader, ...], leader_epoch: int) -> tuple[BatchHeader, ...]:
+    """KAFKA-18723: bytes can change under an answer that was queued before its sender was
+    demoted and truncated. Records of a later epoch cannot be part of this leader's answer."""
+    for index, batch in enumerate(batches):
+        if batch.leader_epoch > leader_epoch:
+            return batches[:index]
+    return batches
+
+
+def offsets_increase(batches: tuple[BatchHeader, ...], next_offset: int) -> bool:
+    """Compaction leaves gaps between batches, never overlaps."""
+    for batch in batches:
+        if batch.base_offset < next_offset:
+            return False
+        next_offset = batch.last_offset + 1
+    return True

@@ -1,0 +1,251 @@
+"""Idempotence: a retry is recognised, a gap refused, and the state follows the log."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidelog.core.errors import Error
+from tidelog.core.replication.producers import (
+    LARGEST_SEQUENCE,
+    ProducerStates,
+    sequence_after,
+)
+from tidelog.sim.sim_log import SimBatch, client_batch
+
+PRODUCER = 7
+
+
+def batch(
+    sequence: int,
+    count: int = 1,
+    *,
+    epoch: int = 0,
+    offset: int = 0,
+    producer: int = PRODUCER,
+    timestamp: int = 0,
+) -> SimBatch:
+    sent = client_batch(
+        tuple(range(count)),
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        timestamp=timestamp,
+    )
+    return sent._replace(base_offset=offset, last_offset=offset + count - 1)
+
+
+def transactional(sequence: int, *, offset: int = 0, producer: int = PRODUCER) -> SimBatch:
+    return batch(sequence, offset=offset, producer=producer)._replace(is_transactional=True)
+
+
+def marker(offset: int, *, producer: int = PRODUCER, epoch: int = 0) -> SimBatch:
+    """An end-of-transaction marker as it stands in the log."""
+    ended = batch(-1, offset=offset, producer=producer, epoch=epoch)
+    return ended._replace(is_transactional=True, is_control=True)
+
+
+def states(*batches: SimBatch) -> ProducerStates:
+    followed = ProducerStates()
+    for appended in batches:
+        followed.update(appended)
+    return followed
+
+
+def error_of(known: ProducerStates, sent: SimBatch) -> Error:
+    return known.check(sent).error
+
+
+def test_a_batch_without_a_producer_leaves_no_trace() -> None:
+    known = ProducerStates()
+    plain = client_batch((1,))
+    assert known.check(plain) == (Error.NONE, None)
+    known.update(plain)
+    assert len(known) == 0
+
+
+def test_an_unknown_producer_may_start_anywhere() -> None:
+    assert ProducerStates().check(batch(41)) == (Error.NONE, None)
+
+
+def test_an_exact_repeat_is_answered_with_the_first_offsets() -> None:
+    known = states(batch(0, 5, offset=100), batch(5, 2, offset=105))
+    repeat = known.check(batch(0, 5))
+    assert repeat.error is Error.NONE
+    assert repeat.duplicate is not None
+    assert repeat.duplicate[:4] == (0, 4, 100, 104)
+
+
+def test_a_repeat_of_another_length_is_out_of_order() -> None:
+    known = states(batch(0, 5, offset=100))
+    assert error_of(known, batch(0, 4)) is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_the_sequence_must_continue() -> None:
+    known = states(batch(0, 5))
+    assert error_of(known, batch(5)) is Error.NONE
+    assert error_of(known, batch(6)) is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_only_the_last_five_batches_are_remembered() -> None:
+    known = states(*(batch(n, offset=n) for n in range(6)))
+    assert error_of(known, batch(0)) is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert known.check(batch(1)).duplicate is not None
+
+
+def test_sequences_wrap_to_zero() -> None:
+    known = states(batch(LARGEST_SEQUENCE - 1, 2))
+    assert error_of(known, batch(0)) is Error.NONE
+    spanning = states(batch(LARGEST_SEQUENCE, 3))
+    assert error_of(spanning, batch(2)) is Error.NONE
+    assert spanning.check(batch(LARGEST_SEQUENCE, 3)).duplicate is not None
+    assert sequence_after(LARGEST_SEQUENCE, 1) == 0
+
+
+def test_an_older_producer_epoch_is_fenced() -> None:
+    known = states(batch(0, epoch=2))
+    assert error_of(known, batch(1, epoch=1)) is Error.INVALID_PRODUCER_EPOCH
+
+
+def test_a_newer_producer_epoch_starts_at_zero_and_forgets_the_old_one() -> None:
+    known = states(batch(0, epoch=1), batch(1, epoch=1))
+    assert error_of(known, batch(2, epoch=2)) is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert error_of(known, batch(0, epoch=2)) is Error.NONE
+    known.update(batch(0, epoch=2, offset=2))
+    entry = known.get(PRODUCER)
+    assert entry is not None
+    assert (entry.producer_epoch, len(entry.batches)) == (2, 1)
+
+
+def test_checking_changes_nothing() -> None:
+    known = states(batch(0, 3))
+    for sent in (batch(0, 3), batch(3), batch(9), batch(0, epoch=1), batch(0, epoch=-1)):
+        known.check(sent)
+    entry = known.get(PRODUCER)
+    assert entry is not None
+    assert (entry.last_sequence, entry.producer_epoch, len(entry.batches)) == (2, 0, 1)
+
+
+def test_what_the_leader_accepted_is_followed_without_judgement() -> None:
+    known = states(batch(5, epoch=3), batch(90, epoch=2, offset=1))
+    entry = known.get(PRODUCER)
+    assert entry is not None
+    assert (entry.producer_epoch, entry.last_sequence) == (2, 90)
+
+
+def test_idle_producers_expire_but_never_inside_a_transaction() -> None:
+    known = states(
+        batch(0, producer=1, timestamp=0),
+        batch(0, producer=2, timestamp=500),
+        transactional(0, producer=3),
+    )
+    assert known.expire(1_000, 1_000) == 1
+    assert [entry.producer_id for entry in known.entries()] == [2, 3]
+
+
+# ---- transactions ----
+
+
+def test_a_late_transactional_batch_opens_nothing() -> None:
+    """KIP-890: after the abort nobody would ever end it."""
+    known = states(transactional(0), marker(1))
+    assert error_of(known, transactional(1)) is Error.INVALID_TXN_STATE
+    assert known.check(transactional(1), verified=True) == (Error.NONE, None)
+
+
+def test_an_open_transaction_takes_transactional_batches_only() -> None:
+    known = states(transactional(0))
+    assert error_of(known, transactional(1)) is Error.NONE
+    assert error_of(known, batch(1)) is Error.INVALID_TXN_STATE
+
+
+def test_the_oldest_open_transaction_is_the_first_unstable_offset() -> None:
+    known = states(
+        transactional(0, offset=10, producer=2),
+        transactional(0, offset=11, producer=1),
+        transactional(1, offset=12, producer=2),
+    )
+    assert known.first_unstable_offset(20) == 10
+    assert known.update(marker(13, producer=2)) == (2, 10, 13)
+    assert known.first_unstable_offset(13) == 10  # its marker is not committed yet
+    assert known.first_unstable_offset(14) == 11
+    known.update(marker(14, producer=1))
+    assert known.first_unstable_offset(15) is None
+    known.on_high_watermark(14)
+    assert known.first_unstable_offset(14) == 11
+
+
+def test_a_marker_without_a_transaction_ends_nothing() -> None:
+    known = ProducerStates()
+    assert known.update(marker(3)) is None
+    assert known.first_unstable_offset(0) is None
+
+
+def test_an_old_coordinator_is_fenced() -> None:
+    known = states(transactional(0))
+    known.update(marker(1), coordinator_epoch=5)
+    check = known.check_marker
+    assert check(producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=5) is Error.NONE
+    assert (
+        check(producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=4)
+        is Error.TRANSACTION_COORDINATOR_FENCED
+    )
+    known.update(batch(0, epoch=1, offset=2))
+    assert (
+        check(producer_id=PRODUCER, producer_epoch=0, coordinator_epoch=9)
+        is Error.INVALID_PRODUCER_EPOCH
+    )
+    assert check(producer_id=99, producer_epoch=0, coordinator_epoch=0) is Error.NONE
+
+
+def test_after_a_marker_with_a_new_epoch_the_sequence_starts_again() -> None:
+    known = states(transactional(0), marker(1, epoch=1))
+    assert error_of(known, batch(1, epoch=1)) is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert error_of(known, batch(0, epoch=1)) is Error.NONE
+
+
+# ---- snapshots ----
+
+
+def test_a_snapshot_is_a_copy_in_both_directions() -> None:
+    known = states(batch(0, producer=9), batch(0, producer=3))
+    snapshot = known.entries()
+    assert [entry.producer_id for entry in snapshot] == [3, 9]
+    known.update(batch(1, producer=9, offset=2))
+    assert snapshot[1].last_sequence == 0
+    loaded = ProducerStates()
+    loaded.load(snapshot)
+    loaded.update(batch(1, producer=3, offset=3))
+    assert snapshot[0].last_sequence == 0
+
+
+def test_loading_replaces_everything_and_finds_the_oldest_open_transaction() -> None:
+    known = states(transactional(0, offset=5, producer=9), transactional(0, offset=6, producer=3))
+    loaded = states(transactional(0, offset=1, producer=77))
+    loaded.load(known.entries())
+    assert loaded.get(77) is None
+    assert loaded.first_unstable_offset(100) == 5
+    loaded.clear()
+    assert (len(loaded), loaded.first_unstable_offset(100)) == (0, None)
+
+
+def test_a_control_batch_from_a_client_is_our_own_mistake() -> None:
+    with pytest.raises(AssertionError, match="control batch"):
+        ProducerStates().check(marker(0))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(1, 3)), max_size=60))
+def test_no_sequence_is_ever_appended_twice(sent: list[tuple[int, int, int]]) -> None:
+    """However clients retry and jump: per producer the accepted sequences are contiguous."""
+    known, appended, offset = ProducerStates(), dict[int, list[int]](), 0
+    for producer, sequence, count in sent:
+        one = batch(sequence, count, producer=producer, offset=offset)
+        error, duplicate = known.check(one)
+        if error is not Error.NONE or duplicate is not None:
+            if duplicate is not None:
+                assert set(range(sequence, sequence + count)) <= set(appended[producer])
+            continue
+        known.update(one)
+        offset += count
+        appended.setdefault(producer, []).extend(range(sequence, sequence + count))
+    for sequences in appended.values():
+        assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
