@@ -10,14 +10,14 @@ acts on the entry; `quorum_high_watermark` before the `metadata_committed` it al
 watermark that the same metadata caused; `high_watermark_moved` before the answers it releases.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tidelog.sim.rules import ALL_RULES, Rule
 from tidelog.sim.rules.acknowledgement_rules import AcknowledgedIsKept
 from tidelog.sim.rules.chronicle import Chronicle, ignore
 from tidelog.sim.rules.controller_rules import CleanElections
-from tidelog.sim.rules.view import Hook, WorldView
+from tidelog.sim.rules.view import Hook, Report, WorldView
 
 KEPT_PER_RULE = 3
 """One cause breaks a rule many times over; the first few tell the story."""
@@ -69,16 +69,17 @@ DERIVED_HOOKS: dict[str, int] = {
 """Facts the chronicle finds out by itself and offers to the rules."""
 
 
-class Violation(NamedTuple):
+class Verdict(NamedTuple):
+    """A rule that did not hold, and the numbers that show it."""
+
     rule: str
-    at_ms: int
     text: str
 
 
 class Judge:
     """Made before the world it judges; `attend` joins the two."""
 
-    __slots__ = (*HOOKS, "_on_violation", "_world", "broken", "chronicle", "rules", "violations")
+    __slots__ = (*HOOKS, "_told", "_world", "broken", "chronicle", "rules", "verdicts")
 
     leader_appended: Hook
     follower_appended: Hook
@@ -112,14 +113,15 @@ class Judge:
     sweep: Hook
     finish: Hook
 
-    def __init__(self, *, on_violation: Callable[[Violation], None] | None = None) -> None:
-        self.violations: list[Violation] = []
-        # Rule → how often it was broken, also when the violation itself is no longer kept.
+    def __init__(self, report: Report = ignore) -> None:
+        """`report(rule, text)` is told of every verdict that is kept."""
+        self.verdicts: list[Verdict] = []
+        # Rule → how often it was broken, also when the verdict itself is no longer kept.
         self.broken: dict[str, int] = {}
         self.rules: tuple[Rule, ...] = ()
         self.chronicle: Chronicle | None = None
         self._world: WorldView | None = None
-        self._on_violation = on_violation
+        self._told = report
         for hook in HOOKS:
             setattr(self, hook, ignore)
 
@@ -141,10 +143,8 @@ class Judge:
         count = self.broken[rule] = self.broken.get(rule, 0) + 1
         if count > KEPT_PER_RULE:
             return
-        violation = Violation(rule, self._world.now_ms, text)
-        self.violations.append(violation)
-        if self._on_violation is not None:
-            self._on_violation(violation)
+        self.verdicts.append(Verdict(rule, text))
+        self._told(rule, text)
 
     @property
     def lost(self) -> int:

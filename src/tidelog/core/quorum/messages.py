@@ -6,7 +6,7 @@ Every message names the sender's epoch; every response names the leader its send
 from typing import NamedTuple
 
 from tidelog.core.errors import Error
-from tidelog.core.types import EpochEnd
+from tidelog.core.types import NO_EPOCH, EpochEnd
 
 
 class VoterKey(NamedTuple):
@@ -97,6 +97,9 @@ class LogEntry(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
+    """`fetch_offset` and `last_fetched_epoch` repeat the request: a late copy of a diverging
+    answer would otherwise cut a log that has been reconciled since."""
+
     error: Error
     epoch: int
     leader_id: int
@@ -105,6 +108,7 @@ class FetchResponse(NamedTuple):
     entries: tuple[LogEntry, ...] = ()
     diverging: EpochEnd | None = None
     snapshot: SnapshotId | None = None
+    last_fetched_epoch: int = NO_EPOCH
 
 
 class FetchSnapshotRequest(NamedTuple):
