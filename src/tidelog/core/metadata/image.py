@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidelog.core.metadata import records as r
+from tidelog.core.metadata.partition_index import PartitionIndex, PartitionSet
 from tidelog.core.types import NO_LEADER, PartitionId
 
 
@@ -26,6 +27,18 @@ class BrokerRegistration:
     def active(self) -> bool:
         """May lead partitions and join an ISR."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    def copy(self) -> "BrokerRegistration":
+        return BrokerRegistration(
+            self.broker_id,
+            self.incarnation_id,
+            self.broker_epoch,
+            self.endpoints,
+            self.rack,
+            self.fenced,
+            self.in_controlled_shutdown,
+            self.log_dirs,
+        )
 
 
 @dataclass(slots=True)
@@ -46,12 +59,31 @@ class PartitionState:
     def preferred_leader(self) -> int:
         return self.replicas[0]
 
+    def copy(self) -> "PartitionState":
+        return PartitionState(
+            self.id,
+            self.replicas,
+            self.isr,
+            self.removing_replicas,
+            self.adding_replicas,
+            self.leader,
+            self.leader_recovery_state,
+            self.leader_epoch,
+            self.partition_epoch,
+            self.elr,
+            self.last_known_elr,
+        )
+
 
 @dataclass(slots=True)
 class TopicState:
     name: str
     topic_id: bytes
     partitions: dict[int, PartitionState]
+
+    def copy(self) -> "TopicState":
+        partitions = {number: state.copy() for number, state in self.partitions.items()}
+        return TopicState(self.name, self.topic_id, partitions)
 
 
 @dataclass(slots=True)
@@ -64,6 +96,7 @@ class MetadataImage:
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
+    index: PartitionIndex = field(default_factory=PartitionIndex)
 
     def partition(self, partition: PartitionId) -> PartitionState | None:
         topic = self.topics.get(partition.topic_id)
@@ -82,6 +115,48 @@ class MetadataImage:
     def is_active(self, broker: int) -> bool:
         registration = self.brokers.get(broker)
         return registration is not None and registration.active
+
+    def leads_any(self, broker: int) -> bool:
+        return self.index.leads_any(broker)
+
+    def partitions_led_by(self, broker: int) -> list[PartitionState]:
+        return self._in_order(self.index.led_by.get(broker))
+
+    def partitions_replicated_by(self, broker: int) -> list[PartitionState]:
+        return self._in_order(self.index.replicated_by.get(broker))
+
+    def partitions_in_sync_on(self, broker: int) -> list[PartitionState]:
+        return self._in_order(self.index.in_sync_on.get(broker))
+
+    def partitions_eligible_on(self, broker: int) -> list[PartitionState]:
+        """Partitions whose ELR holds this broker."""
+        return self._in_order(self.index.eligible_on.get(broker))
+
+    def partitions_without_leader(self) -> list[PartitionState]:
+        return self._in_order(self.index.led_by.get(NO_LEADER))
+
+    def partitions_displaced_from(self, broker: int) -> list[PartitionState]:
+        """Partitions that prefer this broker as their leader and do not have it."""
+        return self._in_order(self.index.displaced_from.get(broker))
+
+    def copy(self) -> "MetadataImage":
+        return MetadataImage(
+            {broker: registration.copy() for broker, registration in self.brokers.items()},
+            {topic_id: topic.copy() for topic_id, topic in self.topics.items()},
+            dict(self.topic_ids),
+            {resource: dict(values) for resource, values in self.configs.items()},
+            dict(self.features),
+            self.next_producer_id,
+            self.index.copy(),
+        )
+
+    def _in_order(self, partitions: PartitionSet | None) -> list[PartitionState]:
+        """Sorted, because the order of an index tells how the image came about (log or
+        snapshot) and a decision must not depend on that."""
+        if not partitions:
+            return []
+        topics = self.topics
+        return [topics[topic_id].partitions[number] for topic_id, number in sorted(partitions)]
 
 
 __all__ = [
