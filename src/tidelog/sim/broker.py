@@ -31,7 +31,7 @@ from tidelog.core.types import NO_OFFSET, PartitionId
 from tidelog.sim import messages as m
 from tidelog.sim.fetchers import Fetchers
 from tidelog.sim.reads import Reads
-from tidelog.sim.sim_log import SimLog
+from tidelog.sim.sim_log import SimBatch, SimLog
 
 if TYPE_CHECKING:
     from tidelog.sim.node import SimNode
@@ -40,14 +40,25 @@ if TYPE_CHECKING:
 class ProduceToken:
     """A produce whose answer is parked; the object's identity is the token."""
 
-    __slots__ = ("acks", "base_offset", "batch", "client", "request_id")
+    __slots__ = ("acks", "appended", "client", "original", "request_id")
 
-    def __init__(self, client: int, request: m.Produce, base_offset: int) -> None:
+    def __init__(
+        self,
+        client: int,
+        request: m.Produce,
+        *,
+        appended: SimBatch,
+        original: AppendedBatch | None = None,
+    ) -> None:
         self.client = client
         self.request_id = request.request_id
         self.acks = request.acks
-        self.batch = request.batch
-        self.base_offset = base_offset
+        self.appended = appended
+        self.original = original
+
+    @property
+    def base_offset(self) -> int:
+        return self.appended.base_offset if self.original is None else self.original.first_offset
 
 
 class SimBroker:
@@ -176,7 +187,7 @@ class SimBroker:
             settings.min_insync_replicas = min_isr
             self.perform(replica, replica.on_settings_changed(now))
         isr_before = replica.role.isr if isinstance(replica.role, LeaderReplica) else ()
-        self.perform(replica, replica.apply_metadata(_metadata(state), self.statuses, now))
+        effects = replica.apply_metadata(_metadata(state), self.statuses, now)
         role = replica.role
         if isinstance(role, LeaderReplica):
             self.fetchers.drop(state.id)
@@ -187,6 +198,7 @@ class SimBroker:
         elif replica.leader_epoch != epoch_before or replica.leader != leader_before:
             self.fetchers.follow(state.id, replica)
             self.node.judge.became_follower(replica)
+        self.perform(replica, effects)
         if was_leading and replica.leader_epoch != epoch_before:
             self.reads.wake(state.id)
 
@@ -240,9 +252,10 @@ class SimBroker:
             return
         now = self.node.now_ms()
         if check.duplicate is not None:
-            token = ProduceToken(client, request, check.duplicate.first_offset)
+            token = ProduceToken(
+                client, request, appended=request.batch, original=check.duplicate
+            )
             self.node.marks.add("duplicate_found")
-            self.node.judge.duplicate_answered(replica, check.duplicate, request.batch)
             self._acknowledge_duplicate(replica, role, token, check.duplicate)
             return
         log = self.node.disk.logs[request.partition]
@@ -250,7 +263,7 @@ class SimBroker:
         self.node.judge.leader_appended(replica, batch)
         self.mark_dirty(request.partition, log)
         self.perform(replica, role.on_appended(now))
-        token = ProduceToken(client, request, batch.base_offset)
+        token = ProduceToken(client, request, appended=batch)
         self._acknowledge(replica, role, token, batch.last_offset + 1)
         self.reads.wake(request.partition)
 
@@ -286,8 +299,11 @@ class SimBroker:
             self.node.send(client, m.ProduceReply(request.request_id, error, NO_OFFSET))
 
     def _reply_produce(self, replica: Replica, token: ProduceToken, error: Error) -> None:
-        if error == Error.NONE:
-            self.node.judge.produce_acked(replica, token.base_offset, token.batch, token.acks)
+        judge = self.node.judge
+        if error == Error.NONE and token.original is None:
+            judge.produce_acked(replica, token.appended, token.acks)
+        elif error == Error.NONE:
+            judge.duplicate_answered(replica, token.original, token.appended, token.acks)
         self.node.send(token.client, m.ProduceReply(token.request_id, error, token.base_offset))
 
     # -- durability

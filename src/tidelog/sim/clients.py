@@ -13,7 +13,9 @@ from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import ACKS_NONE, NO_REPLICA, ConsumerFetch
 from tidelog.core.types import NO_EPOCH, NO_LEADER, NO_PRODUCER, PartitionId
 from tidelog.sim import messages as m
+from tidelog.sim.history import Read
 from tidelog.sim.plan import ConsumerPlan, ProducerPlan
+from tidelog.sim.recorder import Sending
 from tidelog.sim.sim_log import SimBatch, client_batch
 
 if TYPE_CHECKING:
@@ -42,11 +44,11 @@ class Leadership:
 class Attempt:
     """One batch on its way to being acknowledged, across as many requests as it takes."""
 
-    __slots__ = ("batch", "operation", "request_id", "retry_due", "sent_first")
+    __slots__ = ("batch", "request_id", "retry_due", "sending", "sent_first")
 
-    def __init__(self, batch: SimBatch, operation: int) -> None:
+    def __init__(self, batch: SimBatch, sending: Sending) -> None:
         self.batch = batch
-        self.operation = operation
+        self.sending = sending
         self.request_id = 0
         self.retry_due = False
         self.sent_first = False
@@ -129,8 +131,8 @@ class ProducerClient:
             base_sequence=self._sequence if idempotent else -1,
         )
         self._sequence += len(values)
-        operation = self._world.history.send(self.address, self.partition, values)
-        return Attempt(batch, operation)
+        sending = self._world.recorder.sent(self.address, self._plan, self.partition, values)
+        return Attempt(batch, sending)
 
     def _send(self, attempt: Attempt) -> None:
         attempt.retry_due = False
@@ -191,7 +193,7 @@ class ProducerClient:
             self._pending.remove(attempt)
             self._known = True
             world.acknowledged(self.partition, attempt.batch, reply.base_offset, self._plan.acks)
-            world.history.acknowledged(attempt.operation, reply.base_offset)
+            attempt.sending.base_offset = reply.base_offset
             return
         world.counters.refused += 1
         # Sent behind others it may only have overtaken them; sent first, nothing was missing.
@@ -336,19 +338,20 @@ class ConsumerClient:
         self._read()
 
     def _take(self, batches: tuple[SimBatch, ...]) -> None:
-        history = self._world.history
-        for batch in batches:
-            for index, value in enumerate(batch.values):
-                offset = batch.base_offset + index
-                if offset >= self.position:
-                    history.polled(self.address, self.partition, offset, value)
-            self._last_epoch = batch.leader_epoch
+        reads = [
+            Read(self.partition, offset, value)
+            for batch in batches
+            for offset, value in enumerate(batch.values, batch.base_offset)
+            if offset >= self.position
+        ]
+        self._world.recorder.polled(self.address, self.partition, reads)
+        self._last_epoch = batches[-1].leader_epoch
         self.position = max(self.position, batches[-1].last_offset + 1)
 
     def _reset(self, position: int, reason: str) -> None:
         """Only an unclean election or declared damage may send a consumer back."""
         self._world.consumer_reset(self.partition, self.position, position, reason)
-        self._world.history.reassigned(self.address, self.partition)
+        self._world.recorder.assigned(self.address, self.partition)
         self.position = min(self.position, position)
         self._last_epoch = NO_EPOCH
 

@@ -167,7 +167,7 @@ class Disturbances:
         if not node.running or not self._world.ledger.survives(self._world.image, node.id):
             return False
         records = sum(log.log_end_offset for log in node.disk.logs.values())
-        self._stop(node, "disk lost", records)
+        self._stop(node, "data disk lost", records)
         self._world.ledger.damage(self._world.image, node.id)
         node.disk.replace_data()
         self._start_later(node, fault.duration_ms)

@@ -10,13 +10,15 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tidelog.core.events import QuorumLeaderElected
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.effects import Answer, AppendRecords
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import image_records, replay
 from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.quorum import effects as q
-from tidelog.core.quorum.messages import QuorumMessage, SnapshotId, VoteResponse
+from tidelog.core.quorum import rules
+from tidelog.core.quorum.messages import FetchRequest, QuorumMessage, SnapshotId, VoteResponse
 from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import QuorumSettings
 from tidelog.core.replication.inputs import ReplicaSelector
@@ -69,6 +71,7 @@ class SimNode:
     def start(self) -> None:
         assert not self.running, f"node {self.id} runs already"
         self.disk.reload()
+        self._finish_snapshot_install()
         previous_broker_epoch = self.disk.take_intact_mark()
         self.running = True
         self.stopping = False
@@ -90,6 +93,15 @@ class SimNode:
         self.link.poke()
         self.after_ms(self._isr_interval_ms(), self._check_isr, None)
         self.after_ms(self.plan.timings.session_timeout_ms, self._checkpoint, None)
+
+    def _finish_snapshot_install(self) -> None:
+        """A power loss may leave a snapshot that reaches further than the log (k07)."""
+        log = self.disk.raft_log
+        if rules.snapshot_replaces_log(
+            log.latest_snapshot, log.log_start_offset, log.log_end_offset, log.epochs
+        ):
+            log.install_snapshot(log.snapshots[-1])
+            self.marks.add("snapshot_replaced_log_at_start")
 
     def crash(self, kind: str) -> None:
         """The process is gone; what it had scheduled or was told since never happens."""
@@ -267,12 +279,17 @@ class SimNode:
             elif kind is q.LeadershipLost:
                 self._renounce()
             else:
+                if kind is QuorumLeaderElected:
+                    self.judge.quorum_leader(self.id, effect.leader_epoch, effect.start_offset)
                 self.emit(effect)
         self._arm_quorum()
 
     def _send_quorum(self, effect: q.Send) -> None:
         message = effect.message
-        if type(message) is VoteResponse and message.granted and not message.pre_vote:
+        if type(message) is FetchRequest:
+            durable_offset = self.disk.raft_log.durable_offset
+            self.judge.quorum_fetch_sent(self.id, message.fetch_offset, durable_offset)
+        elif type(message) is VoteResponse and message.granted and not message.pre_vote:
             self.judge.vote_sent(self.id, message.epoch, effect.target)
         self.network.send(self.id, effect.target, message)
 
@@ -318,6 +335,7 @@ class SimNode:
             if entry.next_offset > high_watermark:
                 break
             self.applied_offset = entry.next_offset
+            self.world.metadata_committed(entry)
             self.judge.metadata_committed(self.id, entry)
             if self.controller is not None:
                 self.perform_controller(self.controller.on_committed(entry, self.now_ms()))
@@ -347,6 +365,7 @@ class SimNode:
         self.marks.add("metadata_snapshot_taken")
 
     def _install_snapshot(self, effect: q.InstallSnapshot) -> None:
+        assert isinstance(effect.content, tuple), "records, at this depth"
         snapshot = Snapshot(effect.snapshot, effect.content)
         self.disk.raft_log.install_snapshot(snapshot)
         self._load_snapshot(snapshot)

@@ -107,6 +107,8 @@ class RaftLog:
         gone = bisect_left(self._offsets, offset)
         del self.entries[:gone], self._offsets[:gone]
         self.log_start_offset = offset
+        # The snapshot that allows this is synced, so nothing below it can be lost any more.
+        self.durable_offset = max(self.durable_offset, offset)
         self.epochs.truncate_from_start(offset)
 
     def sync(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 
+from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import replay
 from tidelog.core.quorum.messages import LogEntry, VoterKey
@@ -21,7 +22,7 @@ from tidelog.sim.clients import Client, ConsumerClient, ProducerClient
 from tidelog.sim.disturbances import Disturbances
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault
-from tidelog.sim.history import History
+from tidelog.sim import history
 from tidelog.sim.judge import Judge
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.ledger import Ledger
@@ -30,9 +31,10 @@ from tidelog.sim.network import Network
 from tidelog.sim.node import SimNode
 from tidelog.sim.node_disk import NodeDisk
 from tidelog.sim.plan import Plan
+from tidelog.sim.recorder import Recorder
 from tidelog.sim.sim_log import SimBatch, SimLog
 from tidelog.sim.trace import UP, Trace
-from tidelog.sim.world_port import Counters, Report
+from tidelog.sim.world_port import Counters, JudgePort, Report
 
 FIRST_CLIENT = 1001
 
@@ -45,11 +47,11 @@ class World:
         self.kernel = kernel
         self.trace = trace
         self.report = report
-        self.judge = Judge(self, report)
+        self.judge = Judge(report)
         self.counters = Counters()
         self.marks = Marks(self.counters)
         self.ledger = Ledger()
-        self.history = History()
+        self.recorder = Recorder()
         self.cluster_id = "sim"
         self.image = MetadataImage()
         self.image_offset = 0
@@ -65,6 +67,7 @@ class World:
         self.producing = True
         self.admin = AdminClient(self, FIRST_CLIENT - 1)
         self.disturbances = Disturbances(self)
+        self.judge.attend(self)
 
     def _make_node(self, node_id: int) -> SimNode:
         fsync = self.plan.durability == "fsync"
@@ -244,6 +247,18 @@ class World:
             if partition in node.disk.logs
         ]
 
+    @property
+    def check_quorum_ms(self) -> int:
+        # By true time: the slowest clock of a plan runs five percent behind it.
+        return self.plan.timings.quorum_fetch_timeout_ms * 3 // 2 * 21 // 20
+
+    def controllers(self) -> list[tuple[int, Controller]]:
+        return [
+            (node.id, node.controller)
+            for node in self.nodes.values()
+            if node.running and node.controller is not None
+        ]
+
     def quorum_nodes(self) -> list[tuple[int, QuorumNode]]:
         return [(node.id, node.quorum) for node in self.nodes.values() if node.running]
 
@@ -316,6 +331,15 @@ class World:
             return 0
         return self.nodes[state.leader].broker.replicas[partition].high_watermark
 
+    def consumed_partitions(self) -> list[PartitionId]:
+        """Those whose whole history some consumer has read, and whose loss is not declared."""
+        read = dict.fromkeys(
+            client.partition
+            for client in self.clients.values()
+            if isinstance(client, ConsumerClient) and not client.stopped
+        )
+        return [partition for partition in read if self.expected_durable(partition)]
+
     def describe(self) -> list[str]:
         """The state of everything, for the report of a failure."""
         lines = []
@@ -352,7 +376,27 @@ def _describe_replica(node: SimNode, partition: PartitionId) -> str:
 
 def assemble(
     plan: Plan, kernel: Kernel, trace: Trace, report: Report
-) -> tuple[World, Judge]:
-    """The real state machines, judged by the real rules."""
+) -> tuple[World, JudgePort]:
+    """The real state machines, judged by the real rules and by what the clients saw."""
     world = World(plan, kernel, trace, report)
-    return world, world.judge
+    return world, Bench(world)
+
+
+class Bench:
+    """The judge of the cluster and the judge of the histories, as one."""
+
+    __slots__ = ("_world",)
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def sweep(self) -> None:
+        self._world.judge.sweep()
+
+    def finish(self) -> None:
+        world = self._world
+        world.judge.finish()
+        world.counters.lost = world.judge.lost
+        for partition in world.consumed_partitions():
+            for anomaly in history.check(world.recorder.of(partition)):
+                world.report(f"history: {anomaly.kind}", anomaly.text)
