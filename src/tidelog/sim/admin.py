@@ -15,19 +15,17 @@ if TYPE_CHECKING:
     from tidelog.sim.world import World
 
 ATTEMPTS_MAX = 400
-"""Creating and deleting a topic must survive any chaos; other wishes are given up sooner."""
+"""Creating a topic must survive any chaos; other wishes are given up sooner."""
 
 
 class Wish:
     """One request, across as many calls as it takes."""
 
-    __slots__ = ("attempts_left", "request", "request_id", "then")
+    __slots__ = ("attempts_left", "request")
 
-    def __init__(self, request: rq.ControllerRequest, attempts: int, then: object = None) -> None:
+    def __init__(self, request: rq.ControllerRequest, attempts: int) -> None:
         self.request = request
         self.attempts_left = attempts
-        self.request_id = 0
-        self.then = then
 
 
 class AdminClient:
@@ -39,7 +37,7 @@ class AdminClient:
         self._wishes: dict[int, Wish] = {}
         self._next_voter = 0
 
-    def create_topic(self, index: int, topic: TopicPlan) -> None:
+    def create_topic(self, topic: TopicPlan) -> None:
         request = rq.CreateTopicRequest(
             topic.name,
             topic.partitions,
@@ -49,11 +47,7 @@ class AdminClient:
                 ("unclean.leader.election.enable", str(topic.unclean).lower()),
             ),
         )
-        self._ask(Wish(request, ATTEMPTS_MAX, index))
-
-    def delete_topic(self, index: int, name: str) -> None:
-        """Delete it and, when that is done, create it again under the same name."""
-        self._ask(Wish(rq.DeleteTopicRequest(name), ATTEMPTS_MAX, index))
+        self._ask(Wish(request, ATTEMPTS_MAX))
 
     def ask(self, request: rq.ControllerRequest) -> None:
         self._ask(Wish(request, 3))
@@ -70,13 +64,13 @@ class AdminClient:
         if wish.attempts_left == 0:
             return
         wish.attempts_left -= 1
-        wish.request_id = world.new_request_id()
-        self._wishes[wish.request_id] = wish
+        request_id = world.new_request_id()
+        self._wishes[request_id] = wish
         self._next_voter = (self._next_voter + 1) % world.plan.voters
         target = world.voters[self._next_voter].node_id
-        world.network.send(self.address, target, m.ControllerCall(wish.request_id, wish.request))
+        world.network.send(self.address, target, m.ControllerCall(request_id, wish.request))
         wait_us = world.plan.timings.request_timeout_ms * 1000
-        world.kernel.call_in(wait_us, self.address, self._timed_out, wish.request_id)
+        world.kernel.call_in(wait_us, self.address, self._timed_out, request_id)
 
     def _timed_out(self, request_id: int) -> None:
         wish = self._wishes.pop(request_id, None)
@@ -86,35 +80,12 @@ class AdminClient:
     def receive(self, source: int, message: object) -> None:
         assert type(message) is m.ControllerReply, message
         wish = self._wishes.get(message.request_id)
-        if wish is None:
-            return
-        error = message.response.error
-        if error == Error.NOT_CONTROLLER:
+        if wish is None or self._ask_again(wish, message.response.error):
             return  # the time-out asks the next voter
         del self._wishes[message.request_id]
+
+    def _ask_again(self, wish: Wish, error: Error) -> bool:
         if isinstance(wish.request, rq.CreateTopicRequest):
-            self._on_created(wish, error)
-        elif isinstance(wish.request, rq.DeleteTopicRequest):
-            self._on_deleted(wish, error)
-
-    def _on_created(self, wish: Wish, error: Error) -> None:
-        world = self._world
-        assert isinstance(wish.request, rq.CreateTopicRequest)
-        assert isinstance(wish.then, int)
-        # An earlier try may have worked although its answer was lost.
-        if error in (Error.NONE, Error.TOPIC_ALREADY_EXISTS):
-            topic_id = world.image.topic_ids.get(wish.request.name)
-            if topic_id is not None:
-                if wish.then >= 0:
-                    world.attach_clients(wish.then, topic_id)
-                return
-        wait_us = world.plan.timings.request_timeout_ms * 1000
-        world.kernel.call_in(wait_us, self.address, self._ask, wish)
-
-    def _on_deleted(self, wish: Wish, error: Error) -> None:
-        world = self._world
-        assert isinstance(wish.request, rq.DeleteTopicRequest)
-        assert isinstance(wish.then, int)
-        if error in (Error.NONE, Error.UNKNOWN_TOPIC_OR_PARTITION):
-            world.marks.add("topic_recreated")
-            self.create_topic(wish.then, world.plan.topics[wish.then])
+            # Brokers may still be missing, or an earlier try worked and its answer was lost.
+            return error not in (Error.NONE, Error.TOPIC_ALREADY_EXISTS)
+        return error == Error.NOT_CONTROLLER

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tidelog.sim.node import SimNode
     from tidelog.sim.world import World
 
-EXTRA_TOPIC = -1
-
 
 class Disturbances:
     __slots__ = ("_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
@@ -268,16 +266,11 @@ class Disturbances:
     def _create_topic(self, fault: Fault) -> bool:
         ordinal, partitions, factor, min_isr = fault.args
         topic = TopicPlan(f"extra-{ordinal}", partitions, factor, min_isr, unclean=False)
-        self._world.admin.create_topic(EXTRA_TOPIC, topic)
+        self._world.admin.create_topic(topic)
         return True
 
     def _delete_topic(self, fault: Fault) -> bool:
-        name = self._world.plan.topics[fault.topic].name
-        topic_id = self._world.image.topic_ids.get(name)
-        if topic_id is None:
-            return False
-        self._world.detach_clients(topic_id)
-        self._world.admin.delete_topic(fault.topic, name)
+        self._world.admin.ask(rq.DeleteTopicRequest(self._world.plan.topics[fault.topic].name))
         return True
 
     # -- beginning, ending, healing

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 
+from tidelog.core.metadata import records as r
 from tidelog.core.metadata.controller import Controller
-from tidelog.core.metadata.image import MetadataImage
+from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.replay import replay
 from tidelog.core.quorum.messages import LogEntry, VoterKey
 from tidelog.core.quorum.node import QuorumNode
@@ -30,7 +31,7 @@ from tidelog.sim.marks import Marks
 from tidelog.sim.network import Network
 from tidelog.sim.node import SimNode
 from tidelog.sim.node_disk import NodeDisk
-from tidelog.sim.plan import Plan
+from tidelog.sim.plan import Plan, TopicPlan
 from tidelog.sim.recorder import Recorder
 from tidelog.sim.sim_log import SimBatch, SimLog
 from tidelog.sim.trace import UP, Trace
@@ -85,18 +86,32 @@ class World:
         for node in self.nodes.values():
             delay_us = self._entropy.randrange(200_000)
             self.kernel.call_in(delay_us, WORLD, self._start_node, node)
-        for index, topic in enumerate(self.plan.topics):
-            self.admin.create_topic(index, topic)
+        for topic in self.plan.topics:
+            self.admin.create_topic(topic)
 
     def _start_node(self, node: SimNode) -> None:
         if not node.running:
             node.start()
             self.trace.set_state(node.id, UP)
 
-    def attach_clients(self, topic_index: int, topic_id: bytes) -> None:
-        """The topic exists: those who produce to it and read it may begin."""
-        topic = self.plan.topics[topic_index]
-        self.trace.name_topic(topic_id, topic.name)
+    def _topic_created(self, record: r.Topic) -> None:
+        """Those who produce to it and read it may begin."""
+        self.trace.name_topic(record.topic_id, record.name)
+        for index, topic in enumerate(self.plan.topics):
+            if topic.name == record.name:
+                self._attach_clients(index, topic, record.topic_id)
+
+    def _topic_removed(self, record: r.RemoveTopic, name: str) -> None:
+        """Its clients give up; a topic of the plan is created again under its old name."""
+        for client in self.clients.values():
+            if client.partition.topic_id == record.topic_id:
+                client.detach()
+        for topic in self.plan.topics:
+            if topic.name == name:
+                self.marks.add("topic_recreated")
+                self.admin.create_topic(topic)
+
+    def _attach_clients(self, topic_index: int, topic: TopicPlan, topic_id: bytes) -> None:
         for producer in self.plan.producers:
             if producer.topic == topic_index and self.producing:
                 for index in producer.partitions:
@@ -110,11 +125,6 @@ class World:
                         ConsumerClient(self, self._address(), consumer, partition),
                         max(0, consumer.start_ms - self.kernel.now_ms),
                     )
-
-    def detach_clients(self, topic_id: bytes) -> None:
-        for client in self.clients.values():
-            if client.partition.topic_id == topic_id:
-                client.detach()
 
     def _address(self) -> int:
         self._addresses += 1
@@ -168,8 +178,15 @@ class World:
         if entry.control:
             return
         for record in entry.records:
+            removed = (
+                self.image.topics[record.topic_id].name if type(record) is r.RemoveTopic else ""
+            )
             replay(self.image, record)  # type: ignore[arg-type]
             self.ledger.observe(self.image, record)
+            if type(record) is r.Topic:
+                self._topic_created(record)
+            elif type(record) is r.RemoveTopic:
+                self._topic_removed(record, removed)
 
     # -- what clients tell
 
@@ -281,6 +298,8 @@ class World:
                 return f"topic {topic.name} does not exist yet"
         for state in self.image.partitions():
             name = self.name(state.id)
+            if not self._can_be_led(state):
+                continue
             if state.leader == NO_LEADER:
                 return f"{name} has no leader"
             leader = self.nodes[state.leader]
@@ -297,6 +316,20 @@ class World:
             if self.disturbances.all_healed and (problem := self._not_whole(state.id, replica)):
                 return f"{name}: {problem}"
         return self._clients_unfinished()
+
+    def _can_be_led(self, state: PartitionState) -> bool:
+        """While only a core is healed, the last holder of a partition may have stayed down."""
+        healed = self.disturbances.healed_nodes
+        if self.disturbances.all_healed:
+            return True
+        in_sync = [node for node in state.isr if node in healed]
+        if in_sync or state.isr:
+            return len(in_sync) > 0 and self._can_commit(state)
+        return any(node in healed for node in (*state.elr, *state.last_known_elr))
+
+    def _can_commit(self, state: PartitionState) -> bool:
+        alive = [node for node in state.replicas if node in self.disturbances.healed_nodes]
+        return len(alive) >= self.min_isr(state.id)
 
     def _not_whole(self, partition: PartitionId, leader: Replica) -> str | None:
         """With everything healed every replica is back in the ISR and knows the watermark."""
@@ -316,6 +349,9 @@ class World:
 
     def _clients_unfinished(self) -> str | None:
         for client in self.clients.values():
+            state = self.image.partition(client.partition)
+            if state is None or not self._can_be_led(state):
+                continue
             if isinstance(client, ProducerClient):
                 if client.busy:
                     return f"producer {client.address} waits for an answer"
