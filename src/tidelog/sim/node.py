@@ -297,6 +297,9 @@ class SimNode:
         self.disk.raft_log.append(effect.entries)
         for entry in effect.entries:
             self.judge.metadata_appended(self.id, entry)
+        self._schedule_raft_sync()
+
+    def _schedule_raft_sync(self) -> None:
         if not self._raft_sync_scheduled:
             self._raft_sync_scheduled = True
             timings = self.plan.timings
@@ -371,6 +374,7 @@ class SimNode:
         self._load_snapshot(snapshot)
         self.judge.snapshot_installed(self.id, snapshot.id.end_offset, self.broker.image)
         self.marks.add("metadata_snapshot_installed")
+        self._schedule_raft_sync()
 
     def _load_snapshot(self, snapshot: Snapshot) -> None:
         image = MetadataImage()
