@@ -252,9 +252,7 @@ class SimBroker:
             return
         now = self.node.now_ms()
         if check.duplicate is not None:
-            token = ProduceToken(
-                client, request, appended=request.batch, original=check.duplicate
-            )
+            token = ProduceToken(client, request, appended=request.batch, original=check.duplicate)
             self.node.marks.add("duplicate_found")
             self._acknowledge_duplicate(replica, role, token, check.duplicate)
             return

@@ -105,9 +105,7 @@ class ProducerClient:
             attempt = self._new_attempt()
             self._pending.append(attempt)
             self._send(attempt)
-        self._world.kernel.call_in(
-            self._plan.interval_ms * 1000, self.address, self._produce, None
-        )
+        self._world.kernel.call_in(self._plan.interval_ms * 1000, self.address, self._produce, None)
 
     def _may_send_more(self) -> bool:
         """Without sequences an overtaking batch would be out of order for good. With them a
@@ -357,4 +355,3 @@ class ConsumerClient:
 
 
 Client = ProducerClient | ConsumerClient
-

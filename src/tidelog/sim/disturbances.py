@@ -13,10 +13,10 @@ from tidelog.core import requests as rq
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import trace as t
 from tidelog.sim.faults import KINDS, Fault
+from tidelog.sim.happenings import FaultEnded, NodeStarted, NodeStopped
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.ledger import holders
 from tidelog.sim.plan import TopicPlan
-from tidelog.sim.happenings import FaultEnded, NodeStarted, NodeStopped
 
 if TYPE_CHECKING:
     from tidelog.sim.node import SimNode

@@ -190,9 +190,7 @@ class SimNode:
     def at_ms(self, at_ms: int, callback: Callable[[Argument], None], argument: Argument) -> None:
         """At this time by the node's own clock; never earlier."""
         wait_us = max(0, at_ms * 1000 - self._local_us())
-        self.kernel.call_in(
-            -(-wait_us * 1_000_000 // self._rate_ppm), self.id, callback, argument
-        )
+        self.kernel.call_in(-(-wait_us * 1_000_000 // self._rate_ppm), self.id, callback, argument)
 
     def after_ms(
         self, delay_ms: int, callback: Callable[[Argument], None], argument: Argument
@@ -269,9 +267,7 @@ class SimNode:
                 self._append_metadata(effect)
             elif kind is q.TruncateTo:
                 self.disk.raft_log.truncate_to(effect.offset)
-                self.judge.metadata_truncated(
-                    self.id, effect.offset, self.quorum.high_watermark
-                )
+                self.judge.metadata_truncated(self.id, effect.offset, self.quorum.high_watermark)
             elif kind is q.InstallSnapshot:
                 self._install_snapshot(effect)
             elif kind is q.LeadershipClaimable:

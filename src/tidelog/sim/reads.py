@@ -206,16 +206,12 @@ class Reads:
         replica = self._broker.replicas.get(ask.partition)
         if replica is None:
             return
-        start = replica.list_offset(
-            EARLIEST, ask.leader_epoch, read_committed=False, client=False
-        )
+        start = replica.list_offset(EARLIEST, ask.leader_epoch, read_committed=False, client=False)
         end = replica.list_offset(LATEST, ask.leader_epoch, read_committed=False, client=False)
         error = start.error or end.error
         self._broker.node.send(
             source,
-            m.OffsetsReply(
-                ask.partition, ask.leader_epoch, Error(error), start.offset, end.offset
-            ),
+            m.OffsetsReply(ask.partition, ask.leader_epoch, Error(error), start.offset, end.offset),
         )
 
     def on_latest_ask(self, client: int, ask: m.LatestAsk) -> None:

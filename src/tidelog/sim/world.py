@@ -7,6 +7,7 @@ the most advanced committed metadata anywhere. It decides nothing about replicat
 from __future__ import annotations
 
 import random
+from typing import cast
 
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.controller import Controller
@@ -18,12 +19,12 @@ from tidelog.core.quorum.state import QuorumState
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.sim import history
 from tidelog.sim.admin import AdminClient
 from tidelog.sim.clients import Client, ConsumerClient, ProducerClient
 from tidelog.sim.disturbances import Disturbances
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault
-from tidelog.sim import history
 from tidelog.sim.judge import Judge
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.ledger import Ledger
@@ -33,6 +34,7 @@ from tidelog.sim.node import SimNode
 from tidelog.sim.node_disk import NodeDisk
 from tidelog.sim.plan import Plan, TopicPlan
 from tidelog.sim.recorder import Recorder
+from tidelog.sim.rules.view import WorldView
 from tidelog.sim.sim_log import SimBatch, SimLog
 from tidelog.sim.trace import UP, Trace
 from tidelog.sim.world_port import Counters, JudgePort, Report
@@ -68,11 +70,14 @@ class World:
         self.producing = True
         self.admin = AdminClient(self, FIRST_CLIENT - 1)
         self.disturbances = Disturbances(self)
-        self.judge.attend(self)
+        # Replicas see their log through a narrower face than the rules do; it is one object.
+        self.judge.attend(cast(WorldView, self))
 
     def _make_node(self, node_id: int) -> SimNode:
         fsync = self.plan.durability == "fsync"
-        return SimNode(self, node_id, NodeDisk(fsync=fsync, quorum_state=QuorumState(0, NO_LEADER, None)))
+        return SimNode(
+            self, node_id, NodeDisk(fsync=fsync, quorum_state=QuorumState(0, NO_LEADER, None))
+        )
 
     def key_of(self, node_id: int) -> VoterKey:
         return VoterKey(node_id, b"disk-%d" % node_id)
@@ -405,14 +410,10 @@ def _describe_replica(node: SimNode, partition: PartitionId) -> str:
     if replica is None:
         return f"{text} (not hosted)"
     role = "leader" if isinstance(replica.role, LeaderReplica) else "follower"
-    return (
-        f"{text} {role} epoch {replica.leader_epoch} high watermark {replica.high_watermark}"
-    )
+    return f"{text} {role} epoch {replica.leader_epoch} high watermark {replica.high_watermark}"
 
 
-def assemble(
-    plan: Plan, kernel: Kernel, trace: Trace, report: Report
-) -> tuple[World, JudgePort]:
+def assemble(plan: Plan, kernel: Kernel, trace: Trace, report: Report) -> tuple[World, JudgePort]:
     """The real state machines, judged by the real rules and by what the clients saw."""
     world = World(plan, kernel, trace, report)
     return world, Bench(world)

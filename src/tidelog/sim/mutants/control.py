@@ -64,5 +64,3 @@ MUTANTS = (
     _one("M23", "a snapshot contains records that are not committed",
          Controller, "snapshot_records", _snapshot_of_pending_state),
 )  # fmt: skip
-
-
