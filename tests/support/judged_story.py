@@ -4,6 +4,8 @@ Stories begin in the middle: logs and high watermarks are given. The judge is to
 things that happened earlier, and of the story's metadata as committed.
 """
 
+from typing import ClassVar
+
 from partition_story import PARTITION, Broker, Story
 
 from tidelog.core.errors import Error
@@ -51,7 +53,7 @@ class TellingLog(SimLog):
 class JudgedStory(Story):
     """`durable=False`: the story is about losing committed records."""
 
-    told: "list[JudgedStory]" = []
+    told: ClassVar["list[JudgedStory]"] = []
     durable = True
 
     def __init__(self, *brokers: int, min_isr: int = 1, fsync: bool = False) -> None:
