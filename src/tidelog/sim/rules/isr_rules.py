@@ -20,6 +20,8 @@ class CommittedAgreement(Rule):
     def high_watermark_moved(self, replica: ReplicaFace, _previous: int) -> None:
         facts = self.chronicle.facts(replica.partition)
         high_watermark = replica.high_watermark
+        if facts.extended_by is replica and high_watermark == facts.committed_end:
+            return  # C(p) has just been taken from this very log
         if high_watermark > facts.committed_end or not facts.holds(replica.log, high_watermark):
             self._disagrees(facts, replica, high_watermark)
 
