@@ -262,8 +262,9 @@ class EpochBumps(Rule):
 
 
 class CleanElections(Rule):
-    """A new leader comes from the ISR or the ELR before it. An outsider is elected only where
-    somebody allowed it or as last known leader, is marked as recovering, and is counted."""
+    """A new leader comes from the ISR or the ELR before it, or joins the ISR with the change
+    that completes a reassignment. An outsider is elected only where somebody allowed it or as
+    last known leader, is marked as recovering, and is counted."""
 
     name = "K16 clean elections"
 
@@ -280,7 +281,7 @@ class CleanElections(Rule):
         leader = facts.state.leader
         if isinstance(record, r.Partition) or leader in (before.leader, NO_LEADER):
             return
-        if leader in before.isr or leader in before.elr:
+        if leader in before.isr or leader in before.elr or _joined_by_moving(record, leader):
             return
         self.unclean_elections += 1
         marked = facts.state.recovery_state == r.RECOVERING and facts.state.isr == (leader,)
@@ -300,6 +301,12 @@ class CleanElections(Rule):
             if image.configs.get((*resource, UNCLEAN_ALLOWED)) == "true":
                 return True
         return not self.world.expected_durable(facts.id)
+
+
+def _joined_by_moving(record: r.PartitionChange, leader: int) -> bool:
+    """The old leader's proposal that lets a replica in may complete a reassignment that leaves
+    the old leader out: then the newcomer leads at once. R04 looks at what it holds."""
+    return record.replicas is not None and record.isr is not None and leader in record.isr
 
 
 class SnapshotIsReplay(Rule):
