@@ -21,7 +21,7 @@ CAUGHT = {
     "follower truncates to its high watermark": {"R04", "R05", "R06"},
     "fetch epoch not checked": {"R16"},
     "diverging fetch counts": {"R05", "R09", "R10"},
-    "high watermark of a diverging answer": {"R22"},
+    "high watermark of a diverging answer": {"R05", "R22"},
     "high watermark follows the proposed ISR": {"R05", "R12"},
     "an ambiguous error reverts": {"R05", "R12"},
     "follower serves above its high watermark": {"R22"},
