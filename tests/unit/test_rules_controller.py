@@ -347,3 +347,10 @@ def test_a_next_producer_id_that_does_not_rise_is_reported():
     bench.commit(r.ProducerIds(A, 0, 1_000))
     bench.commit(r.ProducerIds(A, 0, 1_000))
     assert bench.broken == ["K19"]
+
+
+def test_a_replica_that_completes_a_reassignment_may_lead_at_once():
+    bench = three()
+    bench.change(isr=(A,), adding_replicas=(C,), removing_replicas=(A, B))
+    bench.change(replicas=(C,), isr=(C,), leader=C, adding_replicas=(), removing_replicas=())
+    assert bench.broken == []

@@ -29,7 +29,7 @@ def test_a_high_watermark_beyond_the_log_end_is_out_of_order():
     assert bench.broken == []
     bench[B].high_watermark = 5
     bench.judge.sweep()
-    assert bench.broken == ["R07"]
+    assert bench.broken == ["R05", "R07"]
 
 
 def test_a_last_stable_offset_above_the_high_watermark_is_out_of_order():
@@ -442,4 +442,52 @@ def test_a_new_proposal_on_a_newer_partition_epoch_is_fine():
     bench.change(adding_replicas=())
     bench[A].partition_epoch += 1
     bench.judge.isr_proposed(bench[A], proposal(bench, A))
+    assert bench.broken == []
+
+
+def accept(bench: Bench, asked: IsrProposal, **result: int) -> None:
+    """The controller commits a proposal and answers it."""
+    members = tuple(member.broker_id for member in asked.isr)
+    bench.change(isr=members)
+    bench.judge.controller_claimed(1, 1)
+    state = bench.judge.chronicle.facts(PARTITION).state
+    answer = IsrResult(
+        PARTITION, Error.NONE, A, state.leader_epoch, members, 0, state.partition_epoch
+    )
+    bench.judge.controller_answered(
+        1,
+        AlterPartitionRequest(A, 0, (asked,)),
+        AlterPartitionResponse(Error.NONE, (answer._replace(**result),)),
+    )
+
+
+def test_a_proposal_on_the_newest_partition_epoch_may_be_accepted():
+    bench = three(A, B)
+    accept(bench, proposal(bench, A, B, C))
+    assert bench.broken == []
+
+
+def test_a_proposal_on_an_older_partition_epoch_must_be_refused():
+    bench = three(A, B)
+    old = proposal(bench, A, B, C)
+    bench.change(adding_replicas=())
+    accept(bench, old)
+    assert bench.broken == ["R15"]
+
+
+def test_a_proposal_that_saw_an_earlier_incarnation_catch_up_must_be_refused():
+    bench = three(A, B)
+    old = proposal(bench, A, B, C)
+    bench.stop(C, "wipe")
+    bench.start(C)
+    bench.register(C)
+    accept(bench, old)
+    assert bench.broken == ["R14"]
+
+
+def test_a_proposal_that_does_not_know_the_incarnation_may_be_accepted():
+    bench = three(A, B)
+    asked = proposal(bench, A, B, C)
+    unknown = asked._replace(isr=(*asked.isr[:2], IsrMember(C, -1)))
+    accept(bench, unknown)
     assert bench.broken == []

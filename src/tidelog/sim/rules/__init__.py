@@ -23,6 +23,7 @@ from tidelog.sim.rules.isr_rules import (
     OneIsrChangeInFlight,
     OnlyAssignedReplicasCount,
     ProgressIsReal,
+    ProposalsAreCompared,
 )
 from tidelog.sim.rules.leadership_rules import (
     EpochsRise,
@@ -71,6 +72,7 @@ ALL_RULES: tuple[type[Rule], ...] = (
     AcknowledgedIsCommitted,
     IsrMembersEligible,
     EpochsRise,
+    ProposalsAreCompared,
     OldEpochsRefused,
     OnceAndInOrder,
     LastStableOffsetNeverFalls,

@@ -47,6 +47,7 @@ class PartitionFacts:
         "committed_end",
         "digests",
         "ends",
+        "extended_by",
         "highest_held",
         "history",
         "id",
@@ -67,6 +68,7 @@ class PartitionFacts:
         self.committed_end = 0
         self.ends: dict[int, RecordBatch] = {}
         self.digests: dict[int, int | None] = {}
+        self.extended_by: ReplicaFace | None = None
         # Digests start anew when a replica drops its whole log; then batches are compared.
         self.chained = True
         self.committed_by_epoch: dict[int, int] = {}
@@ -134,6 +136,7 @@ class Chronicle:
     `entry_committed` are hooks it offers to the rules; each fires once in a run per fact."""
 
     __slots__ = (
+        "_last",
         "away",
         "batch_committed",
         "entries",
@@ -152,6 +155,7 @@ class Chronicle:
     def __init__(self, world: WorldView) -> None:
         self.world = world
         self.partitions: dict[PartitionId, PartitionFacts] = {}
+        self._last = PartitionFacts(PartitionId(b"", -1))
         self.image = PlainImage()
         self.entries: list[LogEntry] = []
         self.entry_at: dict[int, LogEntry] = {}
@@ -167,9 +171,14 @@ class Chronicle:
         self.entry_committed: Hook = ignore
 
     def facts(self, partition: PartitionId) -> PartitionFacts:
+        """Several rules ask for the same partition in a row, so the last one is remembered."""
+        if partition is self._last.id:
+            return self._last
         found = self.partitions.get(partition)
         if found is None:
             found = self.partitions[partition] = PartitionFacts(partition)
+        found.id = partition  # of equal names the one that is in use: `is` costs nothing
+        self._last = found
         return found
 
     def registered_epoch(self, broker: int) -> int:
@@ -226,6 +235,7 @@ class Chronicle:
             facts.digests[end] = log.chain_at(end)
             facts.committed_end = end
             self.batch_committed(facts, batch)
+        facts.extended_by = replica
 
     def truncated(self, replica: ReplicaFace, _previous_end: int) -> None:
         log = replica.log

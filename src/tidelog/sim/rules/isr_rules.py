@@ -1,14 +1,23 @@
 """Rules about the in-sync replicas (replication.md §12, rules 5, 10, 14, 20 and 21)."""
 
+from collections.abc import Iterator
+
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.replication.inputs import FetchDecision, FollowerFetch
-from tidelog.core.requests import IsrProposal
-from tidelog.core.types import NO_LEADER
-from tidelog.sim.rules.chronicle import PartitionFacts, witness
+from tidelog.core.requests import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    ControllerRequest,
+    ControllerResponse,
+    IsrProposal,
+    IsrResult,
+)
+from tidelog.core.types import NO_EPOCH, NO_LEADER, PartitionId
+from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts, witness
 from tidelog.sim.rules.plain_image import Committed
 from tidelog.sim.rules.rule import Rule
-from tidelog.sim.rules.view import ReplicaFace, label, leads
+from tidelog.sim.rules.view import ReplicaFace, Report, WorldView, label, leads
 
 
 class CommittedAgreement(Rule):
@@ -19,9 +28,9 @@ class CommittedAgreement(Rule):
 
     def high_watermark_moved(self, replica: ReplicaFace, _previous: int) -> None:
         facts = self.chronicle.facts(replica.partition)
-        high_watermark = replica.high_watermark
-        if high_watermark > facts.committed_end or not facts.holds(replica.log, high_watermark):
-            self._disagrees(facts, replica, high_watermark)
+        if facts.extended_by is replica and replica.high_watermark == facts.committed_end:
+            return  # C(p) has just been taken from this very log
+        self._check_readable(facts, replica)
 
     def truncated(self, replica: ReplicaFace, _previous_end: int) -> None:
         facts = self.chronicle.facts(replica.partition)
@@ -35,15 +44,17 @@ class CommittedAgreement(Rule):
                 self._check_member(facts, member)
             for member in facts.state.elr:
                 self._check_member(facts, member)
+            for replica in facts.replicas.values():
+                self._check_readable(facts, replica)
 
     def finish(self) -> None:
-        """Whatever a replica lets consumers read is committed."""
         self.sweep()
-        for facts in self.chronicle.partitions.values():
-            for replica in facts.replicas.values():
-                end = min(replica.high_watermark, facts.committed_end)
-                if not facts.removed and not facts.holds(replica.log, end):
-                    self._disagrees(facts, replica, end)
+
+    def _check_readable(self, facts: PartitionFacts, replica: ReplicaFace) -> None:
+        """Whatever a replica lets consumers read is committed."""
+        end = replica.high_watermark
+        if end > facts.committed_end or not facts.holds(replica.log, end):
+            self._disagrees(facts, replica, end)
 
     def _check_member(self, facts: PartitionFacts, member: int) -> None:
         replica = facts.replicas.get(member)
@@ -115,6 +126,11 @@ class IsrMembersEligible(Rule):
 
     name = "R14 ISR members are eligible"
 
+    def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
+        super().__init__(world, chronicle, report)
+        # Partition → partition epoch → who joined the ISR then, with its broker epoch.
+        self._joined: dict[PartitionId, dict[int, dict[int, int]]] = {}
+
     def partition_changed(
         self,
         facts: PartitionFacts,
@@ -130,17 +146,68 @@ class IsrMembersEligible(Rule):
             self._wrong(facts, f"ISR {after.isr} and ELR {after.elr} overlap")
         if isinstance(record, r.Partition):
             return
-        for member in after.isr:
-            if member not in before.isr:
-                self._check_newcomer(facts, member)
+        joined = [member for member in after.isr if member not in before.isr]
+        for member in joined:
+            registration = self.chronicle.image.brokers.get(member)
+            if registration is None or not registration.active:
+                self._wrong(facts, f"broker {member} joins the ISR as {registration}")
+        if joined:
+            epochs = {member: self.chronicle.registered_epoch(member) for member in joined}
+            self._joined.setdefault(facts.id, {})[after.partition_epoch] = epochs
 
-    def _check_newcomer(self, facts: PartitionFacts, member: int) -> None:
-        registration = self.chronicle.image.brokers.get(member)
-        if registration is None or not registration.active:
-            self._wrong(facts, f"broker {member} joins the ISR as {registration}")
+    def controller_answered(
+        self, _node: int, request: ControllerRequest, response: ControllerResponse
+    ) -> None:
+        """KIP-903: it was the present incarnation that the leader saw catching up."""
+        if not isinstance(request, AlterPartitionRequest):
+            return
+        assert isinstance(response, AlterPartitionResponse), f"{request} answered by {response}"
+        for proposal, result in accepted(request, response):
+            joined = self._joined.get(proposal.partition, {}).get(result.partition_epoch, {})
+            for member in proposal.isr:
+                registered = joined.get(member.broker_id, NO_EPOCH)
+                if NO_EPOCH not in (registered, member.broker_epoch) and (
+                    member.broker_epoch != registered
+                ):
+                    facts = self.chronicle.facts(proposal.partition)
+                    self._wrong(facts, f"{member} joined the ISR and is registered as {registered}")
 
     def _wrong(self, facts: PartitionFacts, text: str) -> None:
         self.broken(f"{label(facts.id)} at partition epoch {facts.state.partition_epoch}: {text}")
+
+
+class ProposalsAreCompared(Rule):
+    """An ISR change is accepted only from the leader of the present leader epoch and only on top
+    of the partition epoch it was made for."""
+
+    name = "R15 proposals are compared"
+
+    def controller_answered(
+        self, node: int, request: ControllerRequest, response: ControllerResponse
+    ) -> None:
+        if not isinstance(request, AlterPartitionRequest):
+            return
+        assert isinstance(response, AlterPartitionResponse), f"{request} answered by {response}"
+        for proposal, result in accepted(request, response):
+            changes = result.partition_epoch - proposal.partition_epoch
+            elections = result.leader_epoch - proposal.leader_epoch
+            # It may complete a reassignment, and dropping a replica is a new leader epoch.
+            if not 0 <= elections <= changes <= 1:
+                self.broken(
+                    f"{label(proposal.partition)}: controller {node} accepted the proposal of"
+                    f" {request.broker_id} for leader epoch {proposal.leader_epoch}, partition"
+                    f" epoch {proposal.partition_epoch} as {result}"
+                )
+
+
+def accepted(
+    request: AlterPartitionRequest, response: AlterPartitionResponse
+) -> Iterator[tuple[IsrProposal, IsrResult]]:
+    results = {result.partition: result for result in response.results}
+    for proposal in request.proposals:
+        result = results.get(proposal.partition)
+        if result is not None and result.error is Error.NONE:
+            yield proposal, result
 
 
 class OnlyAssignedReplicasCount(Rule):

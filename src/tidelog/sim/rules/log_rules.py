@@ -130,6 +130,7 @@ class NoTruncationBelowHighWatermark(Rule):
 
     def truncated(self, replica: ReplicaFace, previous_end: int) -> None:
         held = self.chronicle.facts(replica.partition).highest_held.get(replica.broker_id, 0)
+        held = max(held, replica.high_watermark)  # also one it took up a moment ago, unheard
         end = replica.log.log_end_offset
         if end < held and end < previous_end:
             self.broken_if_durable(

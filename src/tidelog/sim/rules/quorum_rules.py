@@ -270,14 +270,17 @@ class EpochsAreEarned(Rule):
     def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
         super().__init__(world, chronicle, report)
         self._highest = 0
+        # Node → newest epoch it stored itself as the leader of: a crash may follow at once.
+        self._led: dict[int, int] = {}
 
     def quorum_state_persisted(self, node: int, state: Any) -> None:
         highest = self._highest
+        resigned = self._led.get(node) == highest
+        if state.leader_id == node:
+            self._led[node] = state.epoch
         if state.epoch <= highest:
             return
         self._highest = state.epoch
-        leadership = self.chronicle.quorum.leaderships.get(highest)
-        resigned = leadership is not None and leadership.node == node
         campaigns = node_of(state.voted) == node
         if state.epoch > highest + 1 + resigned or not (campaigns or resigned):
             self.broken(f"node {node} stored {state}, the highest epoch so far was {highest}")

@@ -4,7 +4,7 @@ from tidelog.core.requests import IsrProposal
 from tidelog.core.types import PartitionId
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts, witness
 from tidelog.sim.rules.rule import Rule
-from tidelog.sim.rules.view import ReplicaFace, Report, WorldView, known_end, label, leads
+from tidelog.sim.rules.view import LogFace, ReplicaFace, Report, WorldView, known_end, label, leads
 
 
 class OffsetsInOrder(Rule):
@@ -80,18 +80,25 @@ class CommittedOnAllInSync(Rule):
         facts = self.chronicle.facts(replica.partition)
         self._check_min_isr(facts, replica)
         high_watermark = replica.high_watermark
+        leader_log = replica.log
+        digest = leader_log.chain_at(high_watermark) if facts.chained else None
         for member in replica.role.maximal_isr():
             if member == replica.broker_id or not witness(self.chronicle, replica, facts, member):
                 continue
             log = facts.replicas[member].log
-            if log.durable_offset < high_watermark or not facts.same(
-                log, replica.log, high_watermark
-            ):
-                self.broken(
-                    f"{label(facts.id)}: leader {replica.broker_id} moved its high watermark to"
-                    f" {high_watermark}, in-sync replica {member} does not hold that (its log:"
-                    f" durable to {log.durable_offset}, ends at {log.log_end_offset})"
-                )
+            if log.durable_offset >= high_watermark:
+                if digest is not None and log.chain_at(high_watermark) == digest:
+                    continue
+                if facts.same(log, leader_log, high_watermark):
+                    continue
+            self._lacks(replica, member, log)
+
+    def _lacks(self, replica: ReplicaFace, member: int, log: LogFace) -> None:
+        self.broken(
+            f"{label(replica.partition)}: leader {replica.broker_id} moved its high watermark to"
+            f" {replica.high_watermark}, in-sync replica {member} does not hold that (its log:"
+            f" durable to {log.durable_offset}, ends at {log.log_end_offset})"
+        )
 
     def _check_min_isr(self, facts: PartitionFacts, replica: ReplicaFace) -> None:
         committed = facts.history.get(replica.partition_epoch)
