@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.tidy import hygiene, imports, purity, shape
+from support.tidy import documents, hygiene, imports, purity, shape
 from support.tidy.source import ROOT, Finding, Source, load
 
 SOURCES = load(ROOT, "src/tidelog")
@@ -62,6 +62,12 @@ def test_every_module_is_used():
 
 def test_no_file_of_the_checkout_is_untidy():
     complain(hygiene.untidy_files(ROOT))
+
+
+def test_documents_speak_of_code_that_exists():
+    if not (ROOT / "src/tidelog/sim/world.py").exists():
+        pytest.skip("they describe the simulated world, which is not there yet")
+    complain(documents.bad_references(ROOT, SOURCES))
 
 
 @pytest.mark.parametrize("package", ASSERT_FLOOR)
@@ -244,6 +250,18 @@ def test_untidy_files_are_found(tmp_path: Path):
     (tmp_path / ".venv" / "theirs.py").write_text(unfinished)
     found = [(f.path, f.line) for f in hygiene.untidy_files(tmp_path)]
     assert found == [("big.bin", 1), ("notes.md", 2), ("notes.md", 3), ("notes.md", 4)]
+
+
+def test_a_document_that_names_what_is_not_there_is_found(tmp_path: Path):
+    source = Source(CORE, "LIMIT = 1\nclass Log:\n    size: int = 0\n    def end(self): ...")
+    (tmp_path / "good.md").write_text(
+        "[itself](good.md#part) [out](https://example.org) `core.example` `core.example.LIMIT` "
+        "`core.example.Log.end` `core.example.Log.size` `some.other.name`"
+    )
+    bad = ["[gone](gone.md)", "`docs/gone.md`", "`core.gone`", "`core.example.Log.gone`"]
+    (tmp_path / "bad.md").write_text("\n".join(bad))
+    found = [(f.path, f.line) for f in documents.bad_references(tmp_path, [source])]
+    assert found == [("bad.md", 1), ("bad.md", 2), ("bad.md", 3), ("bad.md", 4)]
 
 
 def test_assertions_are_counted_per_function_worth_asserting_in():

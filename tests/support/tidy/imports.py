@@ -32,7 +32,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "controller": DATA,
     "node": (*DATA, "broker", "controller"),
     "sim": (*DATA, "broker", "controller", "node"),
-    "lab": ("client", "sim", "node"),
+    "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
     "audit": ("client", "sim", "node"),
     "bench": ("client", "sim", "node"),
     "spark": ("client", "wire"),
