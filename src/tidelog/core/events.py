@@ -95,6 +95,16 @@ class LeaderElected(NamedTuple):
     unclean: bool
 
 
+class IsrCommitted(NamedTuple):
+    """The metadata log holds a new in-sync set, or a new set of eligible leader replicas."""
+
+    partition: PartitionId
+    previous: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    partition_epoch: int
+
+
 class BrokerRegistered(NamedTuple):
     broker: int
     broker_epoch: int
@@ -149,6 +159,7 @@ Event = (
     | FetchDiverged
     | LogTruncated
     | LeaderElected
+    | IsrCommitted
     | BrokerRegistered
     | BrokerFenced
     | BrokerUnfenced

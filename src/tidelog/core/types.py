@@ -18,6 +18,9 @@ NO_OFFSET = -1
 NO_PRODUCER = -1
 """Producer id of a batch that is not idempotent."""
 
+NEVER_MS = (1 << 63) - 1
+"""A deadline for "nothing to do until something arrives"."""
+
 
 class PartitionId(NamedTuple):
     """Names one partition for as long as its topic exists: a recreated topic has a new id."""

@@ -1,0 +1,26 @@
+"""The first records of a new cluster: which features it starts with (kraft.md §4)."""
+
+from tidelog.core.metadata.contexts import ELR_FEATURE
+from tidelog.core.metadata.decision import View
+from tidelog.core.metadata.records import RESOURCE_BROKER, Config, FeatureLevel, MetadataRecord
+from tidelog.core.metadata.topic_configs import MIN_INSYNC_REPLICAS
+
+METADATA_VERSION_FEATURE = "metadata.version"
+METADATA_VERSION = 27
+"""Kafka's level for 4.1, whose records we write."""
+
+ELR_VERSION = 1
+
+
+def missing_records(view: View) -> tuple[MetadataRecord, ...]:
+    """Written by the first controller ever to claim; a log that has them is not empty."""
+    if METADATA_VERSION_FEATURE in view.image.features:
+        return ()
+    records: list[MetadataRecord] = [FeatureLevel(METADATA_VERSION_FEATURE, METADATA_VERSION)]
+    if view.settings.elr_enabled:
+        records.append(FeatureLevel(ELR_FEATURE, ELR_VERSION))
+        # Who is eligible follows from the minimum, so leaders and controllers must take it
+        # from the same place: the log, not the settings file of whoever happens to lead.
+        minimum = str(view.settings.min_insync_replicas)
+        records.append(Config(RESOURCE_BROKER, "", MIN_INSYNC_REPLICAS, minimum))
+    return tuple(records)

@@ -1,0 +1,22 @@
+"""What an operator may tell the controller; the defaults are Kafka's."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ControllerSettings:
+    cluster_id: str
+    session_timeout_ms: int = 9000
+    elr_enabled: bool = True
+    """Only for a new cluster: afterwards the feature level in the log decides."""
+    min_insync_replicas: int = 1
+    default_partitions: int = 1
+    default_replication_factor: int = 1
+    unclean_default: bool = False
+    auto_leader_rebalance: bool = True
+    leader_imbalance_check_interval_ms: int = 300_000
+    leader_imbalance_percentage: int = 10
+    max_idle_interval_ms: int = 500
+    """0 switches the NoOp records off."""
+    unclean_check_interval_ms: int = 300_000
+    max_records_per_batch: int = 10_000
