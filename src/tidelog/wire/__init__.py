@@ -1,0 +1,1 @@
+"""Kafka's bytes: record batches, checksums, compression. Knows nothing of `tidelog.core`."""

@@ -1,0 +1,117 @@
+"""What a leader checks in the bytes of a produce request (replication.md §4.1, rows 5 to 7).
+
+One small function per row. The first one that objects decides the answer.
+"""
+
+from typing import NamedTuple
+
+from tidelog.wire.records import compression
+from tidelog.wire.records.body import DecodeLimits, iter_records
+from tidelog.wire.records.errors import (
+    BatchTooLarge,
+    CorruptBatch,
+    InvalidBatch,
+    InvalidRecord,
+    InvalidTimestampType,
+    TruncatedBatch,
+    UnsupportedCodec,
+)
+from tidelog.wire.records.header import BatchHeader, Buffer, check_crc, read_header
+
+
+class ClientLimits(NamedTuple):
+    """What this request may contain. `allow_zstd` is false below Produce v7 (KIP-110).
+
+    `inspect_records` walks through the records, decompressing them: nothing enters the log
+    that a reader could choke on. Without it only the header and the checksum are looked at.
+    """
+
+    max_message_bytes: int = 1_048_588
+    decode: DecodeLimits = DecodeLimits()
+    allow_zstd: bool = True
+    inspect_records: bool = True
+
+
+DEFAULT_CLIENT_LIMITS = ClientLimits()
+
+
+def validate_client_batch(
+    buffer: Buffer, limits: ClientLimits = DEFAULT_CLIENT_LIMITS
+) -> BatchHeader:
+    """The header of the one good batch in `buffer`; raises an InvalidBatch otherwise."""
+    header = check_single_batch(buffer, limits.max_message_bytes)
+    check_checksum(buffer, header)
+    check_shape(header)
+    check_codec(header, allow_zstd=limits.allow_zstd)
+    if limits.inspect_records:
+        check_records(buffer, header, limits.decode)
+    return header
+
+
+def check_single_batch(buffer: Buffer, max_message_bytes: int) -> BatchHeader:
+    """Row 5: exactly one v2 batch, its offset not chosen by the client, not too large."""
+    if len(buffer) == 0:
+        raise InvalidBatch("a produce request must carry a record batch")
+    header = read_header(buffer)
+    if header.size_bytes > max_message_bytes:
+        raise BatchTooLarge(
+            f"batch of {header.size_bytes} bytes, max.message.bytes is {max_message_bytes}"
+        )
+    if header.size_bytes > len(buffer):
+        raise TruncatedBatch(f"batch of {header.size_bytes} bytes, only {len(buffer)} were sent")
+    if header.size_bytes < len(buffer):
+        raise InvalidBatch(
+            f"{len(buffer) - header.size_bytes} bytes follow the batch: "
+            "a produce request carries exactly one batch per partition"
+        )
+    if header.base_offset != 0:
+        raise InvalidBatch(f"base offset is {header.base_offset}, clients must send 0")
+    return header
+
+
+def check_checksum(buffer: Buffer, header: BatchHeader) -> None:
+    """Row 6."""
+    if not check_crc(buffer, 0, header):
+        raise CorruptBatch("the checksum of the batch is wrong")
+
+
+def check_shape(header: BatchHeader) -> None:
+    """Row 7, as far as the header tells."""
+    if header.record_count == 0 or header.last_offset_delta + 1 != header.record_count:
+        raise InvalidBatch(
+            f"record count {header.record_count} does not fit "
+            f"last offset delta {header.last_offset_delta}"
+        )
+    if header.is_control:
+        raise InvalidBatch("clients may not write control batches")
+    if header.has_delete_horizon:
+        raise InvalidBatch("clients may not set a delete horizon")
+    if header.uses_log_append_time:
+        raise InvalidTimestampType("clients may not claim log append time")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            raise InvalidBatch(
+                f"producer {header.producer_id} sent base sequence {header.base_sequence} "
+                f"and producer epoch {header.producer_epoch}"
+            )
+    elif header.is_transactional:
+        raise InvalidBatch("a transactional batch must name its producer")
+
+
+def check_codec(header: BatchHeader, *, allow_zstd: bool) -> None:
+    """Only the five codecs, and zstd only from clients whose version knows it."""
+    if header.codec not in compression.CODEC_NAMES:
+        raise UnsupportedCodec(f"there is no compression codec {header.codec}")
+    if header.codec == compression.ZSTD and not allow_zstd:
+        raise UnsupportedCodec("zstd needs Produce version 7 or higher")
+
+
+def check_records(buffer: Buffer, header: BatchHeader, limits: DecodeLimits) -> None:
+    """Row 7, in the records: record i has offset delta i, and every length is true.
+
+    Kafka rewrites a compressed batch with other deltas; we refuse it, because no client
+    sends one and a batch is then written as it came.
+    """
+    for index, record in enumerate(iter_records(buffer, 0, header, limits)):
+        if record.offset != index:
+            raise InvalidRecord(f"record {index} has offset delta {record.offset}")
