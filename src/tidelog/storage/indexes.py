@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tidelog.host.ports import Disk, DiskFile
 from tidelog.storage.atomic_file import discard, read_file
-from tidelog.storage.errors import CorruptFile
+from tidelog.storage.errors import CorruptFile, StorageError
 
 _TIME_ENTRY = struct.Struct(">qi")
 _OFFSET_ENTRY = struct.Struct(">ii")
@@ -56,7 +56,11 @@ class IndexFile:
         return content
 
     def append(self, entry: bytes) -> None:
-        self._opened().write(self.size, entry)
+        try:
+            self._opened().write(self.size, entry)
+        except StorageError:
+            self.cut(self.size)  # a full device: no part of an entry may stay
+            raise
         self.size += len(entry)
         self._unsynced = True
 
@@ -133,19 +137,17 @@ class OffsetIndex:
         self._positions.append(position)
 
     def position_for(self, offset: int) -> int:
-        """Where to begin looking for this offset; never behind it."""
-        found = bisect_right(self._offsets, offset - self.base_offset)
+        """Where to begin looking for this offset: at the segment's start, or at a batch that
+        ends before it, so that the batch found has one in front of it to be checked against."""
+        found = bisect_left(self._offsets, offset - self.base_offset)
         return self._positions[found - 1] if found else 0
 
     def last_position(self) -> int:
         return self._positions[-1] if self._positions else 0
 
-    def cut_to(self, segment_size: int) -> None:
-        """Forget entries at or behind this position, whose bytes are gone. An entry before it
-        may name the last offset of an append that was cut in two, so it goes as well."""
-        kept = bisect_left(self._positions, segment_size)
-        if kept:
-            kept -= 1
+    def cut_to(self, next_offset: int) -> None:
+        """Forget entries for records that are gone."""
+        kept = bisect_left(self._offsets, next_offset - self.base_offset)
         del self._offsets[kept:], self._positions[kept:]
         self.file.cut(kept * self.ENTRY_SIZE)
 
@@ -199,7 +201,7 @@ class TimeIndex:
         self._offsets.append(relative)
 
     def offset_for(self, timestamp: int) -> int:
-        """Every record before this offset is older than `timestamp`."""
+        """Every batch before the one with this offset is older than `timestamp`."""
         found = bisect_right(self._timestamps, timestamp)
         return self.base_offset + (self._offsets[found - 1] if found else 0)
 
