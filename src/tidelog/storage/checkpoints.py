@@ -50,10 +50,8 @@ def write_epochs(disk: Disk, path: str, entries: Iterable[tuple[int, int]]) -> N
     replace_file(disk, path, render([f"{epoch} {start}" for epoch, start in entries]))
 
 
-def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]] | None:
-    """None if there is no such file, which differs from a history without entries."""
-    if not disk.exists(path):
-        return None
+def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:
+    """Empty if there is no such file: a log without records has no epochs."""
     entries: list[tuple[int, int]] = []
     for number, line in parse(disk, path):
         fields = line.split(" ")

@@ -22,6 +22,7 @@ from tidelog.storage.atomic_file import discard
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import (
     BatchLargerThanSegment,
+    CorruptSegment,
     OffsetOutOfRange,
     StorageError,
     UnexpectedAppend,
@@ -375,18 +376,26 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return
         number = max(bisect_right(self._bases, offset) - 1, 0)
-        found = self._segments[number].locate(offset)
-        assert found is not None, f"{self.directory}: {offset} not found below log end {end}"
-        new_end = found.header.base_offset
+        position, new_end = self._cut_position(number, offset)
         self._lower_checkpoints(recovery_point=new_end, log_start=new_end)
         names_changed = self._snapshots.remove_after(new_end)
         self._drop_segments_after(number)
         if names_changed:
             self._disk.sync_dir(self.directory)
-        self._segments[number].cut_at(found.position, new_end)
+        self._segments[number].cut_at(position, new_end)
         if self.epochs.truncate_from_end(new_end):
             self._write_epochs()
         self._rebuild_producers()
+
+    def _cut_position(self, number: int, offset: int) -> tuple[int, int]:
+        """Where to cut, and the end offset then. At a batch that cannot be read: that is how a
+        follower gets rid of it, to fetch it again."""
+        try:
+            found = self._segments[number].locate(offset)
+        except CorruptSegment as error:
+            return error.position, error.offset
+        assert found is not None, f"{self.directory}: {offset} not below {self.log_end_offset}"
+        return found.position, found.header.base_offset
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything; the next record has this offset. At every moment there is one

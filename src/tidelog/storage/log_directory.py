@@ -13,6 +13,7 @@ assume, and noted in `problems`. A log whose synced records are bad is not opene
 """
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from tidelog.host.ports import Disk
 from tidelog.storage import checkpoints, clean_shutdown, meta_properties, partition_metadata
@@ -26,7 +27,7 @@ from tidelog.storage.directory_names import (
     directory_of,
     parse_directory,
 )
-from tidelog.storage.errors import CorruptFile, CorruptSegment, DirectoryOffline
+from tidelog.storage.errors import CorruptFile, CorruptSegment, DirectoryLocked, DirectoryOffline
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.retention import RetentionClock
@@ -38,6 +39,13 @@ ConfigOf = Callable[[str], LogConfig]
 _NO_ID = "no-id"
 
 
+class Lock(Protocol):
+    """Keeps other processes out, as `host.directory_lock` does."""
+
+    def acquire(self) -> bool: ...
+    def release(self) -> None: ...
+
+
 class LogDirectory:
     """All logs of one disk. Owned by the shell of one node."""
 
@@ -46,6 +54,7 @@ class LogDirectory:
         "_config_of",
         "_disk",
         "_high_watermarks",
+        "_lock",
         "_stored_log_starts",
         "_stored_recovery_points",
         "broker_epoch_at_stop",
@@ -68,6 +77,7 @@ class LogDirectory:
         self._disk = disk
         self._config_of = config_of
         self._clock: RetentionClock | None = None
+        self._lock: Lock | None = None
         self.properties = properties
         self.broker_epoch_at_stop = broker_epoch_at_stop
         self.logs: dict[PartitionName, Log] = {}
@@ -81,16 +91,25 @@ class LogDirectory:
 
     @classmethod
     def open(
-        cls, disk: Disk, config_of: ConfigOf, *, cluster_id: str, node_id: int
+        cls,
+        disk: Disk,
+        config_of: ConfigOf,
+        *,
+        cluster_id: str,
+        node_id: int,
+        lock: Lock | None = None,
     ) -> "LogDirectory":
         """Load every log in it. Refuses a directory that is not formatted, or not ours.
 
         `broker_epoch_at_stop` is the proof of an orderly stop, None after a crash.
         """
+        if lock is not None and not lock.acquire():
+            raise DirectoryLocked("another process uses this log directory")
         guarded = guard(disk)
         properties = meta_properties.require_owner(guarded, cluster_id=cluster_id, node_id=node_id)
         marker = clean_shutdown.take_marker(guarded)
         directory = cls(guarded, config_of, properties, marker)
+        directory._lock = lock
         for entry in guarded.list(""):
             name = parse_directory(entry)
             if entry.endswith(DELETE_SUFFIX):
@@ -328,3 +347,5 @@ class LogDirectory:
         self.checkpoint_high_watermarks(high_watermarks)
         if not self.refused:
             clean_shutdown.write_marker(self._disk, broker_epoch)
+        if self._lock is not None:
+            self._lock.release()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.segment import Segment
-from tidelog.wire.records import iter_records
+from tidelog.wire.records import check_crc, iter_records
 
 
 class TimestampOffset(NamedTuple):
@@ -23,7 +23,7 @@ def find_timestamp(
             continue
         segment.load_indexes()
         first = max(segment.times.offset_for(timestamp_ms), log_start)
-        for batch in segment.batches(segment.offsets.position_for(first)):
+        for batch in segment.batches_from(first, intact=check_crc):
             header = batch.header
             if header.max_timestamp < timestamp_ms or header.last_offset < log_start:
                 continue

@@ -70,8 +70,7 @@ def rebuild(
     for segment in segments:
         if segment.next_offset <= start or segment.size == 0:
             continue
-        first = segment.locate(start) if start > segment.base_offset else None
-        for batch in segment.batches(first.position if first else 0):
+        for batch in segment.batches_from(max(start, segment.base_offset)):
             ended = follow_batch(producers, batch.header, batch.buffer, batch.start)
             if ended is not None and aborted is not None:
                 aborted(segment, ended)

@@ -288,9 +288,9 @@ def load_epochs(
     path = epochs_path(request.directory)
     try:
         entries = checkpoints.read_epochs(request.disk, path)
-        if entries is not None or not any(segment.size for segment in segments):
-            return EpochHistory(entries or ())
-        problems.append(CorruptFile(path, "line 1", "the file is gone"))
+        if entries or not any(segment.size for segment in segments):
+            return EpochHistory(entries)
+        problems.append(CorruptFile(path, "line 1", "no epochs, and there are records"))
     except CorruptFile as error:
         problems.append(error)
     epochs = epochs_of_batches(segments)

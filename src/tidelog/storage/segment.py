@@ -59,7 +59,6 @@ class Segment:
         "_directory",
         "_disk",
         "_first_timestamp",
-        "_index_is_fresh",
         "_indexes_loaded",
         "_last_append_position",
         "_max_timestamp",
@@ -91,7 +90,6 @@ class Segment:
         self.times = TimeIndex(disk, self._path(TimeIndex.SUFFIX), base_offset)
         self.transactions = TransactionIndex(disk, self._path(TransactionIndex.SUFFIX), base_offset)
         self._indexes_loaded = False
-        self._index_is_fresh = False
         self._max_timestamp: int | None = None
         self._offset_of_max_timestamp = base_offset
         self._first_timestamp: int | None = None
@@ -264,15 +262,24 @@ class Segment:
         try:
             found = self._walk_to(offset, start)
         except CorruptSegment:
-            found = None
-            if self._index_is_fresh:
-                raise
+            pass
         else:
             if found is None or found.header.base_offset <= offset or start == 0:
                 return found
-        # The index led astray, or the segment is bad: the segment itself decides.
+        # The index led astray, or the segment is bad: the segment itself decides. From a fresh
+        # index the walk begins at a batch that was just checked, so what it reports is exact.
         self.rebuild_indexes()
         return self._walk_to(offset, self.offsets.position_for(offset))
+
+    def batches_from(
+        self, offset: int, *, intact: IntactCheck | None = None
+    ) -> Iterator[ScannedBatch]:
+        """Every batch from the one that contains `offset` on."""
+        found = self.locate(offset)
+        if found is None:
+            return iter(())
+        where = ScanRange(self.file, self.path, self.base_offset, found.position, self.size)
+        return scan(where, next_offset=found.header.base_offset, intact=intact)
 
     def _walk_to(self, offset: int, start: int) -> ScannedBatch | None:
         for batch in self.batches(start, chunk_bytes=_LOCATE_CHUNK_BYTES):
@@ -359,7 +366,7 @@ class Segment:
         try:
             found = self._walk_to(offset, start)
         except CorruptSegment:
-            return self._index_is_fresh
+            return False
         return found is not None and (
             found.header.max_timestamp == timestamp and found.header.last_offset == offset
         )
@@ -387,7 +394,6 @@ class Segment:
         self.offsets.reset()
         self.times.reset()
         self._restart_summary()
-        self._index_is_fresh = True
         try:
             for batch in self.batches():
                 self._index_append(batch.position, info_of(batch.header))
