@@ -94,28 +94,32 @@ def iter_records(
         raise InvalidRecord(f"{count} records cannot stand in {len(data)} bytes")
     if count > limits.max_items:
         raise BatchTooLarge(f"{count} records in one batch, the limit is {limits.max_items}")
-    items_left = limits.max_items - count
+    size = len(data)
+    headers_left = limits.max_items - count
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    next_offset, last_offset = base_offset, header.last_offset
+    append_time = header.uses_log_append_time
     end = 0
-    lowest_delta = 0
     for index in range(count):
         try:
-            start, end = _record_borders(data, end)
-            record = _read_record(data, start, end, header)
+            length, start = read_varint(data, end)
+            end = start + length
+            if length < _SMALLEST_BODY_BYTES or end > size:
+                raise InvalidRecord(f"record {index}: {length} bytes where {size - start} are left")
+            record = _read_record(data, start, end, base_offset, base_timestamp)
         except IndexError:
             raise InvalidRecord(f"the bytes of record {index} end inside a number") from None
-        delta = record.offset - header.base_offset
-        if delta < lowest_delta or delta > header.last_offset_delta:
-            raise InvalidRecord(
-                f"record {index} has offset delta {delta}, which must be between "
-                f"{lowest_delta} and {header.last_offset_delta}"
-            )
-        lowest_delta = delta + 1
-        items_left -= len(record.headers)
-        if items_left < 0:
-            raise BatchTooLarge(f"more than {limits.max_items} records and headers in one batch")
-        yield record
-    if end != len(data):
-        raise InvalidRecord(f"{len(data) - end} bytes follow the last of {count} records")
+        offset = record.offset
+        if offset < next_offset or offset > last_offset:
+            raise InvalidRecord(f"record {index} has offset delta {offset - base_offset}")
+        next_offset = offset + 1
+        if record.headers:
+            headers_left -= len(record.headers)
+            if headers_left < 0:
+                raise BatchTooLarge(f"more than {limits.max_items} records and headers in a batch")
+        yield record._replace(timestamp=header.max_timestamp) if append_time else record
+    if end != size:
+        raise InvalidRecord(f"{size - end} bytes follow the last of {count} records")
 
 
 def encode(
@@ -195,36 +199,44 @@ def _plain_records(
     return compression.decompress(header.codec, section, limits.max_decompressed_bytes)
 
 
-def _record_borders(data: bytes, position: int) -> tuple[int, int]:
-    length, start = read_varint(data, position)
-    if length < _SMALLEST_BODY_BYTES or length > len(data) - start:
-        raise InvalidRecord(f"record of {length} bytes where {len(data) - start} are left")
-    return start, start + length
-
-
-def _read_record(data: bytes, start: int, end: int, header: BatchHeader) -> Record:
-    timestamp_delta, position = read_varlong(data, start + 1)  # record attributes are unused
-    offset_delta, position = read_varint(data, position)
+def _read_record(
+    data: bytes, start: int, end: int, base_offset: int, base_timestamp: int
+) -> Record:
+    """One record between two positions. One-byte numbers are read inline: most are."""
+    position = start + 1  # record attributes are unused
+    byte = data[position]
+    if byte < 0x80:
+        timestamp = base_timestamp + ((byte >> 1) ^ -(byte & 1))
+        position += 1
+    else:
+        delta, position = read_varlong(data, position)
+        timestamp = base_timestamp + delta
+    if timestamp > MAX_INT64 or timestamp < MIN_INT64:
+        raise InvalidRecord(f"timestamp {timestamp} does not fit into 64 bits")
+    byte = data[position]
+    if byte < 0x80:
+        offset = base_offset + ((byte >> 1) ^ -(byte & 1))
+        position += 1
+    else:
+        delta, position = read_varint(data, position)
+        offset = base_offset + delta
     key, position = _read_bytes(data, position, end)
     value, position = _read_bytes(data, position, end)
-    headers: tuple[tuple[str, bytes | None], ...] = ()
     if position == end - 1 and data[position] == 0:
-        position = end
-    else:
-        headers, position = _read_record_headers(data, position, end)
+        return Record(offset, timestamp, key, value)
+    headers, position = _read_record_headers(data, position, end)
     if position != end:
         raise InvalidRecord(f"record ends {end - position} bytes before its length says")
-    if header.uses_log_append_time:
-        timestamp = header.max_timestamp
-    else:
-        timestamp = header.base_timestamp + timestamp_delta
-        if not MIN_INT64 <= timestamp <= MAX_INT64:
-            raise InvalidRecord(f"timestamp {timestamp} does not fit into 64 bits")
-    return Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+    return Record(offset, timestamp, key, value, headers)
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
-    length, position = read_varint(data, position)
+    byte = data[position]
+    if byte < 0x80:
+        length = (byte >> 1) ^ -(byte & 1)
+        position += 1
+    else:
+        length, position = read_varint(data, position)
     if length < 0:
         if length != -1:
             raise InvalidRecord(f"key or value of {length} bytes")

@@ -127,7 +127,7 @@ def _snappy_decompress(data: Buffer, limit_bytes: int) -> bytes:
             raise _broken(SNAPPY, "a block length is cut short")
         (length,) = _BLOCK_LENGTH.unpack_from(view, position)
         position += _BLOCK_LENGTH.size
-        if length < 0 or length > size - position:
+        if length <= 0 or length > size - position:  # even nothing takes one byte
             raise _broken(SNAPPY, f"block of {length} bytes, {size - position} are left")
         block = view[position : position + length]
         plain += _snappy_block(block, limit_bytes - len(plain), limit_bytes)
@@ -169,23 +169,29 @@ def _lz4_compress(data: Buffer) -> bytes:
 
 def _lz4_decompress(data: Buffer, limit_bytes: int) -> bytes:
     decompressor = lz4.frame.LZ4FrameDecompressor()
+    view = memoryview(data)
+    position = 0
     plain = bytearray()
-    left: Buffer = data
-    while True:
+    while not decompressor.eof:
+        # In slices: the library keeps a copy of all input it was given and not yet used.
+        piece: Buffer = b""
+        if decompressor.needs_input:
+            piece = view[position : position + _PIECE_BYTES]
+            position += len(piece)
+            if not piece:
+                raise _broken(LZ4, "the frame ends too early")
         try:
-            piece = decompressor.decompress(left, max_length=_PIECE_BYTES)
-        except (RuntimeError, MemoryError) as error:
+            output = decompressor.decompress(piece, max_length=_PIECE_BYTES)
+        except RuntimeError as error:
             raise _broken(LZ4, error) from None
-        plain += piece
+        if not (piece or output or decompressor.eof or decompressor.needs_input):
+            raise _broken(LZ4, "the frame does not go on")
+        plain += output
         if len(plain) > limit_bytes:
             raise _too_large(LZ4, limit_bytes)
-        if decompressor.eof:
-            break
-        if decompressor.needs_input or not piece:
-            raise _broken(LZ4, "the frame ends too early")
-        left = b""
-    if decompressor.unused_data:
-        raise _broken(LZ4, f"{len(decompressor.unused_data)} bytes follow the frame")
+    unused = len(decompressor.unused_data or b"") + len(view) - position
+    if unused:
+        raise _broken(LZ4, f"{unused} bytes follow the frame")
     return bytes(plain)
 
 

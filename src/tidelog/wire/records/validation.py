@@ -24,10 +24,12 @@ class ClientLimits(NamedTuple):
 
     `inspect_records` walks through the records, decompressing them: nothing enters the log
     that a reader could choke on. Without it only the header and the checksum are looked at.
+    The walk costs about 2 µs per record, so the number of records is limited more tightly
+    than for readers.
     """
 
     max_message_bytes: int = 1_048_588
-    decode: DecodeLimits = DecodeLimits()
+    decode: DecodeLimits = DecodeLimits(max_items=250_000)
     allow_zstd: bool = True
     inspect_records: bool = True
 
@@ -42,6 +44,7 @@ def validate_client_batch(
     header = check_single_batch(buffer, limits.max_message_bytes)
     check_checksum(buffer, header)
     check_shape(header)
+    check_record_count(header, limits.decode.max_items)
     check_codec(header, allow_zstd=limits.allow_zstd)
     if limits.inspect_records:
         check_records(buffer, header, limits.decode)
@@ -96,6 +99,12 @@ def check_shape(header: BatchHeader) -> None:
             )
     elif header.is_transactional:
         raise InvalidBatch("a transactional batch must name its producer")
+
+
+def check_record_count(header: BatchHeader, max_items: int) -> None:
+    """Too many for whoever reads them later; a Java client splits the batch then."""
+    if header.record_count > max_items:
+        raise BatchTooLarge(f"{header.record_count} records in one batch, limit is {max_items}")
 
 
 def check_codec(header: BatchHeader, *, allow_zstd: bool) -> None:

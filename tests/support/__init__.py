@@ -1,0 +1,1 @@
+"""Tools of the tests that are no tests."""
