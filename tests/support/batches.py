@@ -1,7 +1,13 @@
 """Record batches for tests, in one line."""
 
-from tidelog.wire.records import EndTxnMarker, Record, encode, encode_end_txn_marker, iter_batches
-from tidelog.wire.records import BatchHeader
+from tidelog.wire.records import (
+    BatchHeader,
+    EndTxnMarker,
+    Record,
+    encode,
+    encode_end_txn_marker,
+    iter_batches,
+)
 
 
 def batch(

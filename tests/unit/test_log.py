@@ -1,13 +1,13 @@
 """A log on a virtual disk: appending, reading, rolling, truncating, forgetting."""
 
 import errno
+import warnings
 from itertools import pairwise
 
 import pytest
 from aiokafka.record import MemoryRecords as AiokafkaRecords
-from kafka.record import MemoryRecords as KafkaPythonRecords
-from support.batches import batch, headers, marker, offsets
 
+from support.batches import batch, headers, marker, offsets
 from tidelog.core.replication.log_view import ReplicaLog
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.log_check import log_faults
@@ -24,6 +24,11 @@ from tidelog.storage import (
 from tidelog.storage.config import Durability
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset
+
+with warnings.catch_warnings():
+    # It reads its schemas through a function that Python has deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.record import MemoryRecords as KafkaPythonRecords
 
 END = 1 << 62
 
@@ -215,6 +220,7 @@ def test_truncation_below_the_first_segment_starts_over() -> None:
     log.truncate_to(2)
     assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (2, 2, [])
     log.append_as_leader(batch(b"again"), 9)
+    log.remove_deleted_files(END)
     assert log_faults(disk, log) == []
 
 
@@ -397,16 +403,15 @@ def test_no_damaged_batch_is_ever_served(byte: int) -> None:
     victim = log.segments[0].locate(8)
     assert victim is not None
     disk.flip_bit(log.segments[0].path, victim.position + byte % victim.header.size_bytes, byte % 8)
-    refused = 0
+    refused = []
     for at, expected in good.items():
         try:
             assert bytes(log.read(at, END, 1)[0]) == expected
         except CorruptSegment as error:
-            assert error.offset <= at
-            assert error.path == "t-0/00000000000000000000.log"
-            refused += 1
-            assert at >= 8
-    assert refused >= 1
+            refused.append((at, error.offset, error.path))
+    assert refused
+    assert all(at >= 8 and first_lost <= at for at, first_lost, _ in refused)
+    assert {path for _, _, path in refused} == {"t-0/00000000000000000000.log"}
     served = b"".join(b"".join(log.read(at, END, 10**6)) for at in (0, 2, 4, 6))
     assert served.startswith(good[0] + good[2] + good[4] + good[6])
     # A follower gets rid of it and goes on from there.

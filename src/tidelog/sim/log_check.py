@@ -117,8 +117,7 @@ def time_index_faults(disk: Disk, segment: Segment, batches: list[StoredBatch]) 
 
 def _pairs(content: bytes, layout: str) -> Iterator[tuple[int, int]]:
     size = struct.calcsize(layout)
-    for first, second in struct.iter_unpack(layout, content[: len(content) // size * size]):
-        yield first, second
+    yield from struct.iter_unpack(layout, content[: len(content) // size * size])
 
 
 def chain_faults(log: Log, batches: list[StoredBatch]) -> list[str]:

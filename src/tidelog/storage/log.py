@@ -58,6 +58,7 @@ class Log:
         "directory",
         "epochs",
         "log_start_offset",
+        "on_log_start_raised",
         "on_unsynced",
         "problems",
         "producers",
@@ -72,6 +73,7 @@ class Log:
         self.directory = directory
         self.config = config
         self.before_truncation: Callable[[Log], None] | None = None
+        self.on_log_start_raised: Callable[[Log], None] | None = None
         self.on_unsynced: Callable[[Log], None] | None = None
         self.epochs = loaded.epochs
         self.producers = loaded.producers
@@ -465,6 +467,9 @@ class Log:
                 f"{self.directory}: log start {offset} behind log end {self.log_end_offset}"
             )
         self.log_start_offset = offset
+        if self.on_log_start_raised is not None:
+            # Before the epochs go: a crash must not bring records back without their epoch.
+            self.on_log_start_raised(self)
         if self.epochs.truncate_from_start(offset):
             self._write_epochs()
 

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from tidelog.host.ports import Disk
 from tidelog.storage import checkpoints, clean_shutdown, meta_properties, partition_metadata
-from tidelog.storage.atomic_file import discard, join
+from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
@@ -112,7 +112,9 @@ class LogDirectory:
         directory._lock = lock
         for entry in guarded.list(""):
             name = parse_directory(entry)
-            if entry.endswith(DELETE_SUFFIX):
+            if entry.endswith(TEMPORARY_SUFFIX):
+                discard(guarded, entry)
+            elif entry.endswith(DELETE_SUFFIX):
                 directory._remove_tree(entry)
             elif name is not None:
                 directory._load(name)
@@ -158,6 +160,7 @@ class LogDirectory:
             repair=repair,
         )
         log.before_truncation = self._before_truncation
+        log.on_log_start_raised = self._on_log_start_raised
         log.on_unsynced = self._on_unsynced
         self.problems.extend(log.problems)
         self.logs[name] = log
@@ -289,6 +292,12 @@ class LogDirectory:
         if self._stored_log_starts.get(name, 0) > log.log_start_offset:
             self._stored_log_starts[name] = log.log_start_offset
             self._write_log_starts()
+
+    def _on_log_start_raised(self, log: Log) -> None:
+        name = parse_directory(log.directory)
+        assert name is not None, log.directory
+        self._stored_log_starts[name] = log.log_start_offset
+        self._write_log_starts()
 
     def _forget_promises(self, name: PartitionName) -> None:
         """A deleted log must not leave a recovery point to the next one of its name."""

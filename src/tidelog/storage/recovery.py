@@ -288,14 +288,21 @@ def load_epochs(
     path = epochs_path(request.directory)
     try:
         entries = checkpoints.read_epochs(request.disk, path)
-        if entries or not any(segment.size for segment in segments):
+        if covers_log(entries, segments, request.log_start):
             return EpochHistory(entries)
-        problems.append(CorruptFile(path, "line 1", "no epochs, and there are records"))
+        problems.append(CorruptFile(path, "line 1", "it does not know the oldest records"))
     except CorruptFile as error:
         problems.append(error)
     epochs = epochs_of_batches(segments)
     checkpoints.write_epochs(request.disk, path, epochs.entries)
     return epochs
+
+
+def covers_log(entries: list[tuple[int, int]], segments: list[Segment], log_start: int) -> bool:
+    """Does the history know the first record that is shown?"""
+    if not any(segment.size for segment in segments):
+        return True
+    return bool(entries) and entries[0][1] <= max(log_start, segments[0].base_offset)
 
 
 def epochs_of_batches(segments: list[Segment]) -> EpochHistory:
