@@ -7,8 +7,10 @@ was promised as durable (replication.md §12, rule 19); a second recovery change
 the log takes another append and keeps it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from tidelog.sim.crash_states import CrashLimits, CrashStates
@@ -17,7 +19,7 @@ from tidelog.sim.log_check import log_faults, stored_batches
 from tidelog.storage import checkpoints
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.config import LogConfig
-from tidelog.storage.errors import CorruptSegment, NotFormatted, StorageError
+from tidelog.storage.errors import CorruptSegment, DirectoryOffline, NotFormatted, StorageError
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
@@ -29,6 +31,10 @@ TOPIC_ID = b"topic of crashes"
 PROPERTIES = MetaProperties(CLUSTER, NODE, b"disk that breaks")
 ORDERS: PartitionName = ("orders", 0)
 WIDE: PartitionName = ("wide", 3)
+
+LIMITS = CrashLimits(max_subset_effects=10)
+SECOND_CRASH = "crash while recovering"
+SECOND_CRASH_EVERY = 50
 
 History = tuple[bytes, ...]
 """The batches of a log, from its first one ever; position n holds offset n."""
@@ -68,12 +74,15 @@ class CrashReport:
     by_workload: dict[str, int] = field(default_factory=dict)
 
 
-def run_crash_states(limit: int = 0, *, stop_at_first: bool = False) -> CrashReport:
-    """Try the crash states of every workload, at most `limit` of each (0: all)."""
+def run_crash_states(
+    limit: int = 0, *, workloads: Iterable[str] = (), stop_at_first: bool = False
+) -> CrashReport:
+    """Try the crash states of the named workloads, or of all; at most `limit` of each (0: no
+    limit). The order is always the same, and so is the report."""
     report = CrashReport()
-    for name, workload in WORKLOADS.items():
+    for name in workloads or (*WORKLOADS, SECOND_CRASH):
         states = 0
-        for state in CrashStates(workload, limits=CrashLimits(max_subset_effects=9)):
+        for state in second_crashes() if name == SECOND_CRASH else crashes(WORKLOADS[name]):
             states += 1
             faults = faults_after(state)
             if faults:
@@ -89,11 +98,34 @@ def run_crash_states(limit: int = 0, *, stop_at_first: bool = False) -> CrashRep
     return report
 
 
+def crashes(workload: Callable[[SimDisk], None]) -> Iterator[SimDisk]:
+    yield from CrashStates(workload, limits=LIMITS)
+
+
+def second_crashes() -> Iterator[SimDisk]:
+    """Power fails again while the node recovers."""
+    for workload in (appends, rolls, truncations, topic_deletes):
+        for state in islice(crashes(workload), 0, None, SECOND_CRASH_EVERY):
+            yield from CrashStates(_recover, start=state, limits=LIMITS)
+
+
+def _recover(disk: SimDisk) -> None:
+    with suppress(NotFormatted):
+        open_directory(disk)
+
+
 # Checking one state
 
 
 def faults_after(disk: SimDisk) -> list[str]:
     """What is wrong with this disk after recovery, in words."""
+    try:
+        return checked(disk)
+    except Exception as error:  # whatever broken code does, it must not pass for sound
+        return [f"checking ended with {type(error).__name__}: {error}"]
+
+
+def checked(disk: SimDisk) -> list[str]:
     mark = disk.marks[-1] if disk.marks else Mark({}, formatted=False)
     assert isinstance(mark, Mark), mark
     try:
@@ -113,7 +145,7 @@ def faults_after(disk: SimDisk) -> list[str]:
         faults += owed_faults(disk, directory, name, owed)
     if faults:
         return faults
-    return second_recovery_faults(disk, directory) or next_append_faults(disk, mark)
+    return second_recovery_faults(disk, directory) or next_append_faults(disk)
 
 
 def open_directory(disk: SimDisk) -> LogDirectory:
@@ -177,7 +209,7 @@ def second_recovery_faults(disk: SimDisk, directory: LogDirectory) -> list[str]:
     return [f"the second recovery changed {path}" for path in sorted(changed)]
 
 
-def next_append_faults(disk: SimDisk, mark: Mark) -> list[str]:
+def next_append_faults(disk: SimDisk) -> list[str]:
     """The recovered log is a log: it takes a record, and keeps it through another crash."""
     directory = open_directory(disk)
     expected: dict[PartitionName, History] = {}
@@ -192,10 +224,11 @@ def next_append_faults(disk: SimDisk, mark: Mark) -> list[str]:
     again = open_directory(lost)
     faults = [f"{name} was refused: {error}" for name, error in again.refused.items()]
     for name, history in expected.items():
-        log = again.logs[name]
-        faults += log_faults(lost, log)
-        if contents(lost, log) != history:
-            faults.append(f"{name} lost a synced record after recovery")
+        found = again.logs.get(name)
+        if found is None or contents(lost, found) != history:
+            faults.append(f"{name} lost what was durable after recovery")
+        else:
+            faults += log_faults(lost, found)
     return faults
 
 
@@ -218,6 +251,7 @@ class Writer:
         self.name = name
         self.log = directory.logs[name]
         self.history: list[bytes] = []
+        self.beside: dict[PartitionName, Owed] = {}
         self.start_at_most = 0
         self.start_at_least = 0
 
@@ -230,7 +264,7 @@ class Writer:
         )
 
     def mark(self) -> None:
-        self.disk.mark(Mark({self.name: self.owed()}))
+        self.disk.mark(Mark({**self.beside, self.name: self.owed()}))
 
     def append(self, epoch: int, *, tag: str = "r", padding: int = 20, time_ms: int = 1000) -> None:
         """From before the append on, the batch may be there."""
@@ -352,6 +386,11 @@ def retentions(disk: SimDisk) -> None:
         writer.append(number // 5, time_ms=1000 * number)
     writer.sync()
     directory, log = writer.directory, writer.log
+    for jump_ms in (0, 3_600_000):  # the wall clock is an hour ahead for a moment
+        directory.apply_retention(
+            wall_ms=9_000 + jump_ms, monotonic_ms=0, high_watermarks={ORDERS: 9}
+        )
+        writer.mark()
     for wall_ms in (13_500, 15_500):
         writer.start_at_most = log.log_end_offset - 3
         writer.mark()
@@ -432,13 +471,44 @@ def topic_deletes(disk: SimDisk) -> None:
     again.append(1, tag="n")
 
 
+def failed_syncs(disk: SimDisk) -> None:
+    """A sync fails once. Whatever is tried afterwards, nothing more may be promised."""
+    writer = started(disk)
+    writer.append(0)
+    writer.sync()
+    writer.append(0)
+    disk.inject("sync", path="orders-0")
+    for _ in range(3):
+        with suppress(DirectoryOffline):
+            writer.sync()
+        writer.mark()
+
+
+def group_commits(disk: SimDisk) -> None:
+    """One pass syncs the appends of two logs; a crash may come between them."""
+    writer = started(disk)
+    writer.directory.create_log(WIDE, b"wide topic's id.")
+    other = Writer(disk, writer.directory, WIDE)
+    for number in range(4):
+        for each, rest in ((writer, other), (other, writer)):
+            each.beside = {rest.name: rest.owed()}
+            each.append(number // 2)
+        writer.beside = {}
+        if number != 2:
+            writer.directory.sync_dirty()
+        disk.mark(Mark({ORDERS: writer.owed(), WIDE: other.owed()}))
+
+
+# The short ones first: a broken rule is then found in seconds.
 WORKLOADS: dict[str, Callable[[SimDisk], None]] = {
+    "failed sync": failed_syncs,
+    "checkpoint rewrite": checkpoint_rewrites,
+    "format": formats,
+    "retention": retentions,
     "append": appends,
     "roll": rolls,
     "truncate": truncations,
     "restart": restarts,
-    "retention": retentions,
-    "checkpoint rewrite": checkpoint_rewrites,
-    "format": formats,
     "topic delete": topic_deletes,
+    "group commit": group_commits,
 }

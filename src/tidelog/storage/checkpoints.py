@@ -13,7 +13,8 @@ missing high watermark means "the log start" (replication.md T31).
 from collections.abc import Iterable, Mapping
 
 from tidelog.host.ports import Disk
-from tidelog.storage.atomic_file import read_file, replace_file
+from tidelog.storage import atomic_file
+from tidelog.storage.atomic_file import read_file
 from tidelog.storage.errors import CorruptFile
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
@@ -29,7 +30,7 @@ PartitionName = tuple[str, int]
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[PartitionName, int]) -> None:
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    replace_file(disk, path, render(lines))
+    atomic_file.replace_file(disk, path, render(lines))
 
 
 def read_offsets(disk: Disk, path: str) -> dict[PartitionName, int]:
@@ -47,7 +48,7 @@ def read_offsets(disk: Disk, path: str) -> dict[PartitionName, int]:
 
 
 def write_epochs(disk: Disk, path: str, entries: Iterable[tuple[int, int]]) -> None:
-    replace_file(disk, path, render([f"{epoch} {start}" for epoch, start in entries]))
+    atomic_file.replace_file(disk, path, render([f"{epoch} {start}" for epoch, start in entries]))
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:

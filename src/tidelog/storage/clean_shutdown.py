@@ -8,7 +8,8 @@ import json
 from collections.abc import Sequence
 
 from tidelog.host.ports import Disk
-from tidelog.storage.atomic_file import parent_of, read_file, replace_file
+from tidelog.storage import atomic_file
+from tidelog.storage.atomic_file import parent_of, read_file
 
 FILE_NAME = ".kafka_cleanshutdown"
 NO_BROKER_EPOCH = -1
@@ -16,7 +17,7 @@ NO_BROKER_EPOCH = -1
 
 def write_marker(disk: Disk, broker_epoch: int) -> None:
     content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-    replace_file(disk, FILE_NAME, content.encode())
+    atomic_file.replace_file(disk, FILE_NAME, content.encode())
 
 
 def take_marker(disk: Disk) -> int | None:

@@ -7,7 +7,8 @@ is touched: starting on the wrong disk must not look like an empty or a recovere
 from typing import NamedTuple
 
 from tidelog.host.ports import Disk
-from tidelog.storage.atomic_file import read_file, replace_file
+from tidelog.storage import atomic_file
+from tidelog.storage.atomic_file import read_file
 from tidelog.storage.errors import CorruptFile, ForeignDirectory, NotFormatted
 from tidelog.storage.uuids import parse_uuid, uuid_text
 
@@ -33,7 +34,7 @@ def format_directory(disk: Disk, properties: MetaProperties) -> None:
         f"node.id={properties.node_id}\n"
         "version=1\n"
     )
-    replace_file(disk, FILE_NAME, text.encode())
+    atomic_file.replace_file(disk, FILE_NAME, text.encode())
 
 
 def require_owner(disk: Disk, *, cluster_id: str, node_id: int) -> MetaProperties:

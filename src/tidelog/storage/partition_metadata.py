@@ -5,7 +5,8 @@ old records out of the new topic (replication.md T26). So it is durable before a
 """
 
 from tidelog.host.ports import Disk
-from tidelog.storage.atomic_file import read_file, replace_file
+from tidelog.storage import atomic_file
+from tidelog.storage.atomic_file import read_file
 from tidelog.storage.errors import CorruptFile
 from tidelog.storage.uuids import parse_uuid, uuid_text
 
@@ -13,7 +14,7 @@ FILE_NAME = "partition.metadata"
 
 
 def write_topic_id(disk: Disk, path: str, topic_id: bytes) -> None:
-    replace_file(disk, path, f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode())
+    atomic_file.replace_file(disk, path, f"version: 0\ntopic_id: {uuid_text(topic_id)}\n".encode())
 
 
 def read_topic_id(disk: Disk, path: str) -> bytes | None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from tidelog.core.quorum.messages import VoterKey
 from tidelog.core.types import NO_LEADER
 from tidelog.host.ports import Disk
-from tidelog.storage.atomic_file import read_file, replace_file
+from tidelog.storage import atomic_file
+from tidelog.storage.atomic_file import read_file
 from tidelog.storage.errors import CorruptFile
 from tidelog.storage.uuids import parse_uuid, uuid_text
 
@@ -38,7 +39,7 @@ def write_quorum_state(disk: Disk, path: str, state: tuple[int, int, VoterKey | 
         "votedDirectoryId": uuid_text(voted.directory_id if voted else _NO_DIRECTORY),
         "data_version": 1,
     }
-    replace_file(disk, path, json.dumps(fields, separators=(",", ":")).encode())
+    atomic_file.replace_file(disk, path, json.dumps(fields, separators=(",", ":")).encode())
 
 
 def read_quorum_state(disk: Disk, path: str) -> StoredQuorumState | None:
