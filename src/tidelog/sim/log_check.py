@@ -1,0 +1,192 @@
+"""Is a log on disk what it says it is? (replication.md §12, rules 2 and 19)
+
+A slow, obvious reader beside the fast one: it reads the files whole, believes nothing the log
+keeps in memory, and says in words what does not fit.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.core.replication.producers import ProducerEntry, ProducerStates
+from tidelog.host.ports import Disk
+from tidelog.storage.atomic_file import read_file
+from tidelog.storage.checkpoints import read_epochs
+from tidelog.storage.log import Log
+from tidelog.storage.producer_replay import follow_batch
+from tidelog.storage.recovery import epochs_path
+from tidelog.storage.segment import Segment
+from tidelog.wire.records import BatchHeader, InvalidBatch, check_crc, read_header
+
+_LEFTOVERS = (".deleted", ".cleaned", ".swap", ".tmp")
+
+
+class StoredBatch(NamedTuple):
+    header: BatchHeader
+    data: bytes
+    position: int
+
+
+def log_faults(disk: Disk, log: Log, *, leftovers: bool = False) -> list[str]:
+    """Everything that is wrong, in words. With `leftovers` files in deletion are allowed."""
+    faults: list[str] = []
+    batches: list[StoredBatch] = []
+    for segment in log.segments:
+        own, torn = stored_batches(disk, segment)
+        faults += torn
+        faults += offset_index_faults(disk, segment, own)
+        faults += time_index_faults(disk, segment, own)
+        batches += own
+    if faults:
+        return faults
+    faults += chain_faults(log, batches)
+    faults += epoch_faults(disk, log, batches)
+    faults += producer_faults(log, batches)
+    faults += read_faults(log, batches)
+    if not leftovers:
+        names = disk.list(log.directory)
+        faults += [f"{name} was left over" for name in names if name.endswith(_LEFTOVERS)]
+    return faults
+
+
+def stored_batches(disk: Disk, segment: Segment) -> tuple[list[StoredBatch], list[str]]:
+    """The batches in the file; a fault if anything in it is not one."""
+    content = read_file(disk, segment.path) or b""
+    batches: list[StoredBatch] = []
+    position = 0
+    if len(content) != segment.size:
+        return [], [f"{segment.path} has {len(content)} bytes, not {segment.size}"]
+    while position < len(content):
+        try:
+            header = read_header(content, position)
+            intact = check_crc(content, position, header)
+        except InvalidBatch as error:
+            return batches, [f"{segment.path} byte {position}: {error}"]
+        if not intact:
+            return batches, [f"{segment.path} byte {position}: bad checksum"]
+        end = position + header.size_bytes
+        batches.append(StoredBatch(header, content[position:end], position))
+        position = end
+    return batches, []
+
+
+def offset_index_faults(disk: Disk, segment: Segment, batches: list[StoredBatch]) -> list[str]:
+    """An entry: some batch ends with its offset, one begins at its position, not behind it."""
+    segment.load_indexes()
+    path = segment.offsets.file.path
+    content = read_file(disk, path)
+    if content is None:
+        return [f"{path} is gone"]
+    base = segment.base_offset
+    entries = [(base + offset, position) for offset, position in _pairs(content, ">ii")]
+    if entries != segment.offsets.entries():
+        return [f"{path} holds {entries}, in memory {segment.offsets.entries()}"]
+    starts = {batch.position: batch.header.base_offset for batch in batches}
+    ends = {batch.header.last_offset for batch in batches}
+    faults = [
+        f"{path}: {offset} at {position} is no batch"
+        for offset, position in entries
+        if offset not in ends or starts.get(position, offset + 1) > offset
+    ]
+    if entries != sorted(set(entries)):
+        faults.append(f"{path}: {entries} do not increase")
+    return faults
+
+
+def time_index_faults(disk: Disk, segment: Segment, batches: list[StoredBatch]) -> list[str]:
+    """An entry: the first batch that brought this largest timestamp so far."""
+    path = segment.times.file.path
+    content = read_file(disk, path)
+    if content is None:
+        return [f"{path} is gone"]
+    base = segment.base_offset
+    entries = [(timestamp, base + offset) for timestamp, offset in _pairs(content, ">qi")]
+    if entries != segment.times.entries():
+        return [f"{path} holds {entries}, in memory {segment.times.entries()}"]
+    largest = -1
+    records: list[tuple[int, int]] = []
+    for batch in batches:
+        if batch.header.max_timestamp > largest:
+            largest = batch.header.max_timestamp
+            records.append((largest, batch.header.last_offset))
+    faults = [f"{path}: {entry} never was the newest" for entry in entries if entry not in records]
+    if segment.max_timestamp != largest:
+        faults.append(f"{path}: largest timestamp {segment.max_timestamp}, really {largest}")
+    return faults
+
+
+def _pairs(content: bytes, layout: str) -> Iterator[tuple[int, int]]:
+    size = struct.calcsize(layout)
+    yield from struct.iter_unpack(layout, content[: len(content) // size * size])
+
+
+def chain_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
+    """Batches follow one another without a gap, from the first segment to the log end."""
+    faults: list[str] = []
+    first = log.segments[0].base_offset
+    expected = first
+    epoch = -1
+    for batch in batches:
+        if batch.header.base_offset != expected:
+            faults.append(f"offset {batch.header.base_offset} where {expected} belongs")
+        if batch.header.leader_epoch < epoch:
+            faults.append(f"epoch {batch.header.leader_epoch} after {epoch} at {expected}")
+        epoch = batch.header.leader_epoch
+        expected = batch.header.next_offset
+    if log.log_end_offset != expected:
+        faults.append(f"log end {log.log_end_offset}, the last batch ends at {expected}")
+    if not first <= log.log_start_offset <= log.log_end_offset:
+        faults.append(f"log start {log.log_start_offset} outside {first}..{expected}")
+    if not log.recovery_point <= log.log_end_offset:
+        faults.append(f"recovery point {log.recovery_point} behind {log.log_end_offset}")
+    return faults
+
+
+def epoch_faults(disk: Disk, log: Log, batches: list[StoredBatch]) -> list[str]:
+    """The history on disk, the one in memory and the batches tell the same story."""
+    faults: list[str] = []
+    entries = log.epochs.entries
+    stored = read_epochs(disk, epochs_path(log.directory))
+    if stored != entries:
+        faults.append(f"epochs on disk {stored}, in memory {entries}")
+    for batch in batches:
+        last = batch.header.last_offset
+        if last >= log.log_start_offset and log.epochs.epoch_at(last) != batch.header.leader_epoch:
+            faults.append(f"epoch {batch.header.leader_epoch} at {last}, history {entries}")
+    return faults
+
+
+def producer_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
+    """Each producer's last batch and open transaction are the ones in the log. Producers whose
+    records are gone may still be known."""
+    replayed = ProducerStates()
+    for batch in batches:
+        if batch.header.last_offset >= log.log_start_offset:
+            follow_batch(replayed, batch.header, batch.data, 0)
+    known = {entry.producer_id: entry for entry in log.producers.entries()}
+    return [
+        f"producer {entry.producer_id} is not as the log says"
+        for entry in replayed.entries()
+        if entry.producer_id not in known or not _same(entry, known[entry.producer_id])
+    ]
+
+
+def _same(one: ProducerEntry, other: ProducerEntry) -> bool:
+    if one.producer_epoch != other.producer_epoch:
+        return False
+    if one.batches and (not other.batches or one.batches[-1] != other.batches[-1]):
+        return False
+    return one.current_txn_first_offset in (-1, other.current_txn_first_offset)
+
+
+def read_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
+    """Reading finds every batch that lies at or behind the log start."""
+    faults: list[str] = []
+    for batch in batches:
+        header = batch.header
+        if header.last_offset >= log.log_start_offset:
+            wanted = max(header.base_offset, log.log_start_offset)
+            found = b"".join(log.read(wanted, header.next_offset, 1))
+            if found != batch.data:
+                faults.append(f"read of {wanted} finds {len(found)} bytes, not the batch there")
+    return faults

@@ -1,0 +1,25 @@
+"""Every command of a scenario file, by name. One function each; see `registry`."""
+
+from tidelog.sim.scenario.commands import (
+    clients,
+    control,
+    processes,
+    replication,
+    scene,
+    views,
+    wires,
+)
+from tidelog.sim.scenario.commands.registry import COMMANDS, Command, perform
+
+__all__ = [
+    "COMMANDS",
+    "Command",
+    "clients",
+    "control",
+    "perform",
+    "processes",
+    "replication",
+    "scene",
+    "views",
+    "wires",
+]

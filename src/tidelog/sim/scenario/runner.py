@@ -1,0 +1,92 @@
+"""Running scenario files: all at once, one command at a time, or as a test."""
+
+from difflib import unified_diff
+from typing import NamedTuple
+
+from tidelog.sim.scenario.commands import perform
+from tidelog.sim.scenario.script import (
+    ArgumentError,
+    Directive,
+    Script,
+    ScriptError,
+    parse_script,
+    render_script,
+)
+from tidelog.sim.scenario.stage import Stage
+
+
+class Step(NamedTuple):
+    """One command that was carried out."""
+
+    comment: str
+    command: str
+    output: tuple[str, ...]
+    question: str = ""
+    expected: tuple[str, ...] = ()
+    line: int = 0
+
+
+class Player:
+    """Plays a script command by command. `stage` may be looked at between two steps."""
+
+    def __init__(self, script: Script | str) -> None:
+        self.script = parse_script(script) if isinstance(script, str) else script
+        self.stage = Stage()
+        self.position = 0
+
+    @property
+    def upcoming(self) -> Directive | None:
+        """The command that `next` will carry out; None at the end."""
+        directives = self.script.directives
+        return directives[self.position] if self.position < len(directives) else None
+
+    def next(self) -> Step | None:
+        """Carry out one command. None when the story is over."""
+        directive = self.upcoming
+        if directive is None:
+            return None
+        self.position += 1
+        return Step(
+            directive.comment,
+            directive.command,
+            self._perform(directive.command, directive.line),
+            directive.question,
+            directive.expected,
+            directive.line,
+        )
+
+    def perform(self, command: str) -> tuple[str, ...]:
+        """Free play: a command that is not in the script."""
+        return self._perform(command, 0)
+
+    def _perform(self, command: str, line: int) -> tuple[str, ...]:
+        try:
+            return tuple(perform(self.stage, command))
+        except ArgumentError as wrong:
+            raise ScriptError(line, str(wrong)) from wrong
+
+
+def run_script(text: str) -> list[Step]:
+    player = Player(text)
+    steps: list[Step] = []
+    while (step := player.next()) is not None:
+        steps.append(step)
+    return steps
+
+
+def rewritten(text: str) -> str:
+    """The same script with the output its commands have now."""
+    return render_script(parse_script(text), [step.output for step in run_script(text)])
+
+
+def difference(text: str, name: str = "scenario") -> str:
+    """A readable diff between what is expected and what happens; empty when they agree."""
+    lines = unified_diff(
+        text.splitlines(),
+        rewritten(text).splitlines(),
+        f"{name} (expected)",
+        f"{name} (actual)",
+        n=6,
+        lineterm="",
+    )
+    return "\n".join(lines)

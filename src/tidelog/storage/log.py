@@ -1,0 +1,535 @@
+"""The log of one partition: segments in a directory (replication.md §2).
+
+What is durable when:
+- An epoch is in the epoch checkpoint before any record of it is appended.
+- A segment is synced whole, indexes and name too, before the next one is made. So only the
+  last segment can be torn, and a hole in the middle is always the disk's doing.
+- The recovery point moves only behind a sync. `durable_offset` is the recovery point, or the
+  log end when `ack.durability` is `page-cache`.
+- A truncation lowers the checkpoints first, then cuts from the end towards the front, and is
+  durable when it returns: cut records cannot come back and meet new ones.
+
+A full device refuses an append and leaves the log at its last whole batch; the next append
+finds it as if nothing had been asked. Any other failure takes the directory offline.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+
+from tidelog.host.ports import Buffer, Disk
+from tidelog.storage import checkpoints, recovery, retention
+from tidelog.storage.atomic_file import discard
+from tidelog.storage.config import LogConfig
+from tidelog.storage.errors import (
+    BatchLargerThanSegment,
+    CorruptSegment,
+    OffsetOutOfRange,
+    StorageError,
+    UnexpectedAppend,
+)
+from tidelog.storage.guarded_disk import GuardedDisk, guard
+from tidelog.storage.indexes import AbortedTransaction
+from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp
+from tidelog.storage.producer_replay import follow_batch, rebuild
+from tidelog.storage.segment import NO_TIMESTAMP, AppendInfo, Segment, info_of
+from tidelog.wire.records import (
+    BatchHeader,
+    InvalidBatch,
+    check_crc,
+    read_header,
+    stamp,
+)
+
+
+class Log:
+    """One partition directory on a disk. Not safe for use by two callers at a time."""
+
+    __slots__ = (
+        "_bases",
+        "_deleted",
+        "_disk",
+        "_epochs_are_stale",
+        "_names_are_unsynced",
+        "_segments",
+        "_snapshots",
+        "_unsealed",
+        "before_truncation",
+        "config",
+        "directory",
+        "epochs",
+        "log_start_offset",
+        "on_log_start_raised",
+        "on_unsynced",
+        "problems",
+        "producers",
+        "recovery_point",
+    )
+
+    def __init__(
+        self, disk: GuardedDisk, directory: str, config: LogConfig, loaded: recovery.LoadedLog
+    ) -> None:
+        """Use `open`."""
+        self._disk = disk
+        self.directory = directory
+        self.config = config
+        self.before_truncation: Callable[[Log], None] | None = None
+        self.on_log_start_raised: Callable[[Log], None] | None = None
+        self.on_unsynced: Callable[[Log], None] | None = None
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.problems = loaded.problems
+        self.log_start_offset = loaded.log_start
+        self.recovery_point = loaded.recovery_point
+        self._segments = loaded.segments
+        self._bases = [segment.base_offset for segment in loaded.segments]
+        self._unsealed = [s for s in loaded.recovered if s in loaded.segments[:-1]]
+        self._snapshots = loaded.snapshots
+        self._deleted: list[tuple[int, str]] = []
+        self._epochs_are_stale = False
+        self._names_are_unsynced = bool(loaded.recovered)
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        *,
+        recovery_point: int = 0,
+        log_start: int = 0,
+        clean_shutdown: bool = False,
+        repair: bool = False,
+    ) -> "Log":
+        """Load it, and recover it unless it was closed in order. The directory must exist.
+
+        CorruptSegment when records below the recovery point are bad; with `repair` the log is
+        cut there, which is right if and only if another replica has them.
+        """
+        guarded = guard(disk)
+        request = recovery.LoadRequest(
+            guarded, directory, config, recovery_point, log_start, clean_shutdown, repair
+        )
+        return cls(guarded, directory, config, recovery.load(request))
+
+    def __repr__(self) -> str:
+        return f"Log({self.directory}, {self.log_start_offset}..{self.log_end_offset})"
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._segments[-1].next_offset
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything below it counts as held by this replica."""
+        if self.config.durability == "fsync":
+            return self.recovery_point
+        return self._segments[-1].next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """For tools and checks."""
+        return tuple(self._segments)
+
+    @property
+    def is_synced(self) -> bool:
+        return self.recovery_point == self.log_end_offset and not (
+            self._names_are_unsynced or self._unsealed
+        )
+
+    # Appending
+
+    def append_as_leader(self, batch: Buffer, leader_epoch: int) -> BatchHeader:
+        """Stamp one batch with the log end offset and the epoch, in place if it can be."""
+        data = _writable(batch)
+        stamp(data, 0, base_offset=self.log_end_offset, leader_epoch=leader_epoch)
+        header = read_header(data)
+        assert header.size_bytes == len(data), f"{header.size_bytes} of {len(data)} bytes"
+        if header.size_bytes > self.config.segment_bytes:
+            raise BatchLargerThanSegment(
+                f"{header.size_bytes} bytes do not fit in a segment of {self.config.segment_bytes}"
+            )
+        self._append([data], [header])
+        return header
+
+    def append_as_follower(self, batches: Sequence[Buffer]) -> None:
+        """Append what a leader sent, as it is. On NoSpace the batches that fit are kept."""
+        pieces = self._inspect(batches)
+        if not pieces:
+            return
+        if pieces[0][1].base_offset != self.log_end_offset:
+            self._start_inside(pieces[0][1])
+        datas: list[Buffer] = []
+        headers: list[BatchHeader] = []
+        size = self._segments[-1].size
+        for data, header in pieces:
+            if headers and size + header.size_bytes > self.config.segment_bytes:
+                self._append(datas, headers)
+                datas, headers, size = [], [], self._segments[-1].size
+            datas.append(data)
+            headers.append(header)
+            size += header.size_bytes
+        self._append(datas, headers)
+
+    def _inspect(self, batches: Sequence[Buffer]) -> list[tuple[Buffer, BatchHeader]]:
+        """One piece per batch; UnexpectedAppend unless all are whole, intact and in order."""
+        pieces: list[tuple[Buffer, BatchHeader]] = []
+        for run in batches:
+            view = memoryview(run)
+            position = 0
+            while position < len(view):
+                try:
+                    header = read_header(view, position)
+                    if not check_crc(view, position, header):
+                        raise UnexpectedAppend(f"bad checksum at {header.base_offset}")
+                except InvalidBatch as error:
+                    raise UnexpectedAppend(f"not a batch: {error}") from error
+                if pieces and header.base_offset != pieces[-1][1].next_offset:
+                    raise UnexpectedAppend(
+                        f"{header.base_offset} follows {pieces[-1][1].last_offset}"
+                    )
+                if header.leader_epoch < 0:
+                    raise UnexpectedAppend(f"no leader epoch at {header.base_offset}")
+                end = position + header.size_bytes
+                pieces.append((view[position:end], header))
+                position = end
+        return pieces
+
+    def _start_inside(self, header: BatchHeader) -> None:
+        """A follower that starts at the leader's log start may be sent a batch which began
+        earlier: the log starts with that batch and shows its records from the log start on."""
+        end = self.log_end_offset
+        if not (self.size_bytes == 0 and header.base_offset <= end <= header.last_offset):
+            raise UnexpectedAppend(f"{self.directory}: {header.base_offset} at log end {end}")
+        log_start = self.log_start_offset
+        self.truncate_fully_and_start_at(header.base_offset)
+        self.log_start_offset = log_start
+
+    def _append(self, datas: Sequence[Buffer], headers: Sequence[BatchHeader]) -> None:
+        info = info_of(headers[0]) if len(headers) == 1 else _info_of_all(headers)
+        epochs_before = self._assign_epochs(headers)
+        try:
+            self._append_to_segment(datas, headers, info)
+        except StorageError:
+            if epochs_before is not None:  # nothing of these epochs is in the log
+                self.epochs.entries[:] = epochs_before
+                self._epochs_are_stale = True
+            raise
+
+    def _append_to_segment(
+        self, datas: Sequence[Buffer], headers: Sequence[BatchHeader], info: AppendInfo
+    ) -> None:
+        if self._segments[-1].must_roll_before(info):
+            self.roll()
+        segment = self._segments[-1]
+        position = segment.size
+        was_synced = self.recovery_point == segment.next_offset
+        segment.append(datas[0] if len(datas) == 1 else datas, info)
+        try:
+            for data, header in zip(datas, headers, strict=True):
+                aborted = follow_batch(self.producers, header, data, 0)
+                if aborted is not None:
+                    segment.transactions.add(aborted)
+                    self._names_are_unsynced = True  # its file may be new
+        except StorageError:
+            segment.cut_at(position, info.first_offset)
+            self._rebuild_producers()
+            raise
+        if was_synced and self.on_unsynced is not None:
+            self.on_unsynced(self)
+
+    # Epochs
+
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """A new leader epoch begins here. Durable when it returns."""
+        self._enter_epochs([(leader_epoch, start_offset)])
+
+    def _assign_epochs(self, headers: Sequence[BatchHeader]) -> list[tuple[int, int]] | None:
+        """Durable before a byte of the batches is written. The entries before, if they changed."""
+        latest = self.epochs.latest_epoch
+        if not self._epochs_are_stale and all(h.leader_epoch == latest for h in headers):
+            return None
+        before = self.epochs.entries[:]
+        self._enter_epochs([(h.leader_epoch, h.base_offset) for h in headers])
+        return before
+
+    def _enter_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
+        """Change the history and make it durable, or neither."""
+        before = self.epochs.entries[:]
+        changed = [self.epochs.assign(epoch, start_offset) for epoch, start_offset in starts]
+        if any(changed) or self._epochs_are_stale:
+            try:
+                self._write_epochs()
+            except StorageError:
+                self.epochs.entries[:] = before
+                raise
+
+    def _write_epochs(self) -> None:
+        self._epochs_are_stale = True
+        path = recovery.epochs_path(self.directory)
+        checkpoints.write_epochs(self._disk, path, self.epochs.entries)
+        self._epochs_are_stale = False
+
+    # Durability
+
+    def sync(self) -> None:
+        """Everything appended so far is on disk when this returns."""
+        if self.is_synced:
+            return
+        end = self.log_end_offset
+        self._make_durable()
+        self._advance_recovery_point(end)
+
+    def _make_durable(self) -> None:
+        """Bytes first, then the names of new files (mutant M37)."""
+        for segment in self._unsealed:
+            segment.seal()
+        self._unsealed.clear()
+        self._segments[-1].sync()
+        if self._names_are_unsynced:
+            self._disk.sync_dir(self.directory)
+            self._names_are_unsynced = False
+
+    def _advance_recovery_point(self, synced_offset: int) -> None:
+        assert self.recovery_point <= synced_offset <= self.log_end_offset, (
+            f"{self.directory}: recovery point {self.recovery_point} to {synced_offset}, "
+            f"log end {self.log_end_offset}"
+        )
+        self.recovery_point = synced_offset
+
+    def roll(self) -> None:
+        """Begin a new segment at the log end. The old one is on disk before the new one is."""
+        active = self._segments[-1]
+        if active.size == 0:
+            return
+        self.sync()
+        active.seal()
+        end = active.next_offset
+        self.take_producer_snapshot()
+        self._names_are_unsynced = True
+        self._push(Segment.create(self._disk, self.directory, end, self.config))
+
+    def take_producer_snapshot(self) -> None:
+        self._snapshots.take(self.log_end_offset, self.producers)
+        self._snapshots.prune([*self._bases, self.log_end_offset])
+        self._names_are_unsynced = True
+
+    def close(self) -> None:
+        """An orderly stop: all is on disk, and the next load need not look at it."""
+        self.sync()
+        if self._segments[-1].size:
+            self.take_producer_snapshot()
+        self._segments[-1].seal()
+        self._make_durable()
+        self.release()
+
+    def release(self) -> None:
+        """Give the open files back without writing anything."""
+        for segment in self._segments:
+            segment.close()
+
+    # Reading
+
+    def read(self, from_offset: int, to_offset: int, max_bytes: int) -> list[memoryview]:
+        """Whole batches whose last offset is below `to_offset`, from the one that contains
+        `from_offset`; at least one if there is any. They are consecutive in one segment, and
+        come as one piece. CorruptSegment rather than a batch that is not what was appended."""
+        end = self._segments[-1].next_offset
+        if not self.log_start_offset <= from_offset <= end:
+            raise OffsetOutOfRange(
+                f"{self.directory}: {from_offset} is not in {self.log_start_offset}..{end}"
+            )
+        if from_offset >= min(to_offset, end):
+            return []
+        segment = self._segments[bisect_right(self._bases, from_offset) - 1]
+        run = segment.read(from_offset, to_offset, max_bytes=max_bytes, epochs=self.epochs)
+        return [run] if len(run) else []
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record that is not older; None if all are."""
+        return find_timestamp(self._segments, timestamp_ms, self.log_start_offset)
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
+        """Those with a record in this range, for a `read_committed` consumer to skip."""
+        first = max(bisect_right(self._bases, from_offset) - 1, 0)
+        return aborted_in(self._segments[first:], from_offset, to_offset)
+
+    @property
+    def newest_timestamp(self) -> int:
+        """The largest timestamp in the log, -1 if there is none."""
+        for segment in reversed(self._segments):
+            if segment.size:
+                return segment.max_timestamp
+        return NO_TIMESTAMP
+
+    # Truncating
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove the batch that contains `offset` and everything behind it, durably."""
+        end = self.log_end_offset
+        if offset >= end:
+            if self.epochs.truncate_from_end(end):  # KAFKA-10706
+                self._write_epochs()
+            return
+        if offset < self._bases[0]:
+            self.truncate_fully_and_start_at(offset)
+            return
+        number = max(bisect_right(self._bases, offset) - 1, 0)
+        position, new_end = self._cut_position(number, offset)
+        self._lower_checkpoints(recovery_point=new_end, log_start=new_end)
+        names_changed = self._snapshots.remove_after(new_end)
+        self._drop_segments_after(number)
+        if names_changed:
+            self._disk.sync_dir(self.directory)
+        self._segments[number].cut_at(position, new_end)
+        if self.epochs.truncate_from_end(new_end):
+            self._write_epochs()
+        self._rebuild_producers()
+
+    def _cut_position(self, number: int, offset: int) -> tuple[int, int]:
+        """Where to cut, and the end offset then. At a batch that cannot be read: that is how a
+        follower gets rid of it, to fetch it again."""
+        try:
+            found = self._segments[number].locate(offset)
+        except CorruptSegment as error:
+            return error.position, error.offset
+        assert found is not None, f"{self.directory}: {offset} not below {self.log_end_offset}"
+        return found.position, found.header.base_offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Forget everything; the next record has this offset. At every moment there is one
+        segment: it empties the first one before it makes another."""
+        assert offset >= 0, f"{self.directory}: start at {offset}"
+        self._lower_checkpoints(recovery_point=0, log_start=offset)
+        self._snapshots.remove_after(-1)
+        self._drop_segments_after(0)
+        self._disk.sync_dir(self.directory)
+        first = self._segments[0]
+        first.cut_at(0, first.base_offset)
+        self.epochs.clear()
+        self._write_epochs()
+        self.producers.clear()
+        if first.base_offset != offset:
+            self._push(Segment.create(self._disk, self.directory, offset, self.config))
+            self._remove_files(first.mark_deleted())
+            del self._segments[0], self._bases[0]
+        self._names_are_unsynced = False
+        self.log_start_offset = self.recovery_point = offset
+
+    def _lower_checkpoints(self, *, recovery_point: int, log_start: int) -> None:
+        """The promises on disk about records that are about to go are taken back first:
+        otherwise a crash finds them and takes other, unsynced records for synced ones."""
+        self.recovery_point = min(self.recovery_point, recovery_point)
+        self.log_start_offset = min(self.log_start_offset, log_start)
+        if self.before_truncation is not None:
+            self.before_truncation(self)
+
+    def _drop_segments_after(self, number: int) -> None:
+        """Last first, each for good before the next: a crash in between leaves no hole."""
+        while len(self._segments) > number + 1:
+            paths = self._segments[-1].mark_deleted()
+            self._segments.pop()
+            self._bases.pop()
+            self._remove_files(paths)
+        kept = self._segments[:-1]
+        self._unsealed = [segment for segment in self._unsealed if segment in kept]
+
+    def _remove_files(self, paths: Sequence[str]) -> None:
+        """Files whose names were taken away: nobody finds them again, then they go."""
+        self._disk.sync_dir(self.directory)
+        for path in paths:
+            discard(self._disk, path)
+
+    def _rebuild_producers(self) -> None:
+        rebuild(
+            self.producers,
+            self._snapshots,
+            self._segments,
+            log_start=self.log_start_offset,
+            replay_from=self.log_end_offset,
+        )
+
+    def _push(self, segment: Segment) -> None:
+        self._segments.append(segment)
+        self._bases.append(segment.base_offset)
+
+    # Retention
+
+    def raise_log_start(self, offset: int) -> None:
+        """Records below are no longer shown; their segments go with the next retention."""
+        if offset <= self.log_start_offset:
+            return
+        if offset > self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"{self.directory}: log start {offset} behind log end {self.log_end_offset}"
+            )
+        self.log_start_offset = offset
+        if self.on_log_start_raised is not None:
+            # Before the epochs go: a crash must not bring records back without their epoch.
+            self.on_log_start_raised(self)
+        if self.epochs.truncate_from_start(offset):
+            self._write_epochs()
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> int:
+        """Remove the segments that may go. `now_ms` comes from a RetentionClock.
+
+        The log start moves first; then one segment after the other goes, each for good before
+        the next, so that a crash leaves no hole."""
+        assert high_watermark <= self.log_end_offset, (
+            f"{self.directory}: high watermark {high_watermark}, log end {self.log_end_offset}"
+        )
+        count = retention.expired(
+            self._segments,
+            self.config,
+            log_start=self.log_start_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+        )
+        if count == len(self._segments):
+            self.roll()
+        if count == 0:
+            return 0
+        self.raise_log_start(self._bases[count])
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        for segment in self._segments[:count]:
+            self._deleted.extend((due_ms, path) for path in segment.mark_deleted())
+            self._disk.sync_dir(self.directory)
+            del self._segments[0], self._bases[0]
+        self._unsealed = [segment for segment in self._unsealed if segment in self._segments]
+        for taken in self._snapshots.offsets():
+            if taken < self._bases[0]:
+                self._snapshots.remove(taken)
+        return count
+
+    def remove_deleted_files(self, now_ms: int) -> int:
+        """Give back the space of files that went out of use `file.delete.delay.ms` ago."""
+        due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
+        for path in due:
+            discard(self._disk, path)
+        self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
+        return len(due)
+
+
+def _writable(batch: Buffer) -> bytearray | memoryview:
+    if isinstance(batch, bytearray) or (isinstance(batch, memoryview) and not batch.readonly):
+        return batch
+    return bytearray(batch)
+
+
+def _info_of_all(headers: Sequence[BatchHeader]) -> AppendInfo:
+    largest = headers[0]
+    size_bytes = 0
+    for header in headers:
+        size_bytes += header.size_bytes
+        if header.max_timestamp > largest.max_timestamp:
+            largest = header
+    return AppendInfo(
+        headers[0].base_offset,
+        headers[-1].last_offset,
+        largest.max_timestamp,
+        largest.last_offset,
+        size_bytes,
+    )

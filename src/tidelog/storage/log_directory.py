@@ -1,0 +1,360 @@
+"""One log directory: every log on one disk, its checkpoints, its owner and its health.
+
+Group commit: appends of all logs go to the page cache and the logs note that they are
+unsynced; `sync_dirty` makes one pass over them. Who waits for durability waits for a pass that
+began after the append.
+
+Failure: the first failed sync takes the whole directory offline (guarded_disk). Every log in
+it then refuses every operation with DirectoryOffline until a new process starts on it.
+
+Bad files at load: a checkpoint that cannot be read is replaced by the value that is safe to
+assume, and noted in `problems`. A log whose synced records are bad is not opened: it stands in
+`refused`, and `repair` opens it once it is known that another replica has the records.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from tidelog.host.ports import Disk
+from tidelog.storage import checkpoints, clean_shutdown, meta_properties, partition_metadata
+from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
+from tidelog.storage.checkpoints import PartitionName
+from tidelog.storage.config import LogConfig
+from tidelog.storage.directory_names import (
+    DELETE_SUFFIX,
+    STRAY_SUFFIX,
+    aside,
+    directory_of,
+    parse_directory,
+)
+from tidelog.storage.errors import CorruptFile, CorruptSegment, DirectoryLocked, DirectoryOffline
+from tidelog.storage.guarded_disk import GuardedDisk, guard
+from tidelog.storage.log import Log
+from tidelog.storage.retention import RetentionClock
+from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
+
+ConfigOf = Callable[[str], LogConfig]
+"""The settings of a topic, by name."""
+
+_NO_ID = "no-id"
+
+
+class Lock(Protocol):
+    """Keeps other processes out, as `host.directory_lock` does."""
+
+    def acquire(self) -> bool: ...
+    def release(self) -> None: ...
+
+
+class LogDirectory:
+    """All logs of one disk. Owned by the shell of one node."""
+
+    __slots__ = (
+        "_clock",
+        "_config_of",
+        "_disk",
+        "_high_watermarks",
+        "_lock",
+        "_stored_log_starts",
+        "_stored_recovery_points",
+        "broker_epoch_at_stop",
+        "dirty",
+        "logs",
+        "problems",
+        "properties",
+        "refused",
+        "topic_ids",
+    )
+
+    def __init__(
+        self,
+        disk: GuardedDisk,
+        config_of: ConfigOf,
+        properties: meta_properties.MetaProperties,
+        broker_epoch_at_stop: int | None,
+    ) -> None:
+        """Use `open`."""
+        self._disk = disk
+        self._config_of = config_of
+        self._clock: RetentionClock | None = None
+        self._lock: Lock | None = None
+        self.properties = properties
+        self.broker_epoch_at_stop = broker_epoch_at_stop
+        self.logs: dict[PartitionName, Log] = {}
+        self.topic_ids: dict[PartitionName, bytes] = {}
+        self.refused: dict[PartitionName, CorruptSegment] = {}
+        self.dirty: dict[str, Log] = {}
+        self.problems: list[CorruptFile] = []
+        self._stored_recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
+        self._stored_log_starts = self._offsets(checkpoints.LOG_STARTS)
+        self._high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        config_of: ConfigOf,
+        *,
+        cluster_id: str,
+        node_id: int,
+        lock: Lock | None = None,
+    ) -> "LogDirectory":
+        """Load every log in it. Refuses a directory that is not formatted, or not ours.
+
+        `broker_epoch_at_stop` is the proof of an orderly stop, None after a crash.
+        """
+        if lock is not None and not lock.acquire():
+            raise DirectoryLocked("another process uses this log directory")
+        guarded = guard(disk)
+        properties = meta_properties.require_owner(guarded, cluster_id=cluster_id, node_id=node_id)
+        marker = clean_shutdown.take_marker(guarded)
+        directory = cls(guarded, config_of, properties, marker)
+        directory._lock = lock
+        for entry in guarded.list(""):
+            name = parse_directory(entry)
+            if entry.endswith(TEMPORARY_SUFFIX):
+                discard(guarded, entry)
+            elif entry.endswith(DELETE_SUFFIX):
+                directory._remove_tree(entry)
+            elif name is not None:
+                directory._load(name)
+        return directory
+
+    @property
+    def online(self) -> bool:
+        return self._disk.online
+
+    @property
+    def failure(self) -> DirectoryOffline | None:
+        """Why it is offline."""
+        return self._disk.failure
+
+    # Logs
+
+    def _load(self, name: PartitionName) -> None:
+        path = directory_of(name)
+        try:
+            topic_id = partition_metadata.read_topic_id(
+                self._disk, join(path, partition_metadata.FILE_NAME)
+            )
+        except CorruptFile as error:
+            self.problems.append(error)
+            topic_id = None
+        if topic_id is None:
+            self._set_aside(name, _NO_ID)
+            return
+        self.topic_ids[name] = topic_id
+        try:
+            self._open_log(name, clean=self.broker_epoch_at_stop is not None, repair=False)
+        except CorruptSegment as error:
+            self.refused[name] = error
+
+    def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
+        log = Log.open(
+            self._disk,
+            directory_of(name),
+            self._config_of(name[0]),
+            recovery_point=self._stored_recovery_points.get(name, 0),
+            log_start=self._stored_log_starts.get(name, 0),
+            clean_shutdown=clean,
+            repair=repair,
+        )
+        log.before_truncation = self._before_truncation
+        log.on_log_start_raised = self._on_log_start_raised
+        log.on_unsynced = self._on_unsynced
+        self.problems.extend(log.problems)
+        self.logs[name] = log
+        if not log.is_synced:
+            self._on_unsynced(log)
+        return log
+
+    def create_log(self, name: PartitionName, topic_id: bytes) -> Log:
+        """A new, empty log. Its topic id is durable before it can take a record."""
+        assert name not in self.logs, f"{name} exists"
+        path = directory_of(name)
+        self._forget_promises(name)
+        self._disk.make_dir(path)
+        self._disk.sync_dir("")
+        partition_metadata.write_topic_id(
+            self._disk, join(path, partition_metadata.FILE_NAME), topic_id
+        )
+        self.topic_ids[name] = topic_id
+        return self._open_log(name, clean=False, repair=False)
+
+    def repair(self, name: PartitionName) -> Log:
+        """Open a refused log, cut before its first bad record. Only when another replica has
+        the records that go: they are fetched again."""
+        error = self.refused[name]
+        self._stored_recovery_points[name] = min(
+            self._stored_recovery_points.get(name, 0), error.offset
+        )
+        self._write_recovery_points()
+        log = self._open_log(name, clean=False, repair=True)
+        del self.refused[name]
+        return log
+
+    def delete_log(self, name: PartitionName) -> None:
+        """The log is gone for good when this returns, whatever happens next: it loses its name
+        in one step, and only then its files."""
+        unique = self.topic_ids.pop(name).hex()
+        target = self._take_out_of_service(name, unique, DELETE_SUFFIX)
+        self._remove_tree(target)
+
+    def set_aside_stray(self, name: PartitionName) -> str:
+        """Metadata does not know this log, or not here: keep the records, do not serve them.
+        The new name of its directory."""
+        return self._take_out_of_service(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX)
+
+    def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
+        log = self.logs.pop(name, None)
+        if log is not None:
+            self.dirty.pop(log.directory, None)
+            log.release()
+        self.refused.pop(name, None)
+        target = aside(name, unique, suffix)
+        self._disk.rename(directory_of(name), target)
+        self._disk.sync_dir("")
+        self._forget_promises(name)
+        return target
+
+    def _set_aside(self, name: PartitionName, unique: str) -> None:
+        """A directory without a topic id: made by a process that died at once if it holds no
+        records, else something we do not understand and therefore keep."""
+        path = directory_of(name)
+        if any(entry.endswith(LOG_SUFFIX) for entry in self._disk.list(path)):
+            self._take_out_of_service(name, unique, STRAY_SUFFIX)
+        else:
+            self._remove_tree(path)
+
+    def _remove_tree(self, path: str) -> None:
+        for entry in self._disk.list(path):
+            discard(self._disk, join(path, entry))
+        discard(self._disk, path)
+
+    # Durability
+
+    def sync_dirty(self) -> int:
+        """One pass of group commit: every log with unsynced appends is synced once. How many
+        there were. DirectoryOffline when a sync failed: then none of them may be trusted."""
+        pending, self.dirty = self.dirty, {}
+        for log in pending.values():
+            log.sync()
+        return len(pending)
+
+    def _on_unsynced(self, log: Log) -> None:
+        self.dirty[log.directory] = log
+
+    # Checkpoints
+
+    def checkpoint_recovery_points(self) -> None:
+        """What is known to be synced; nothing is synced for it."""
+        points = {name: log.recovery_point for name, log in self.logs.items()}
+        self._stored_recovery_points = self._with_refused(points, self._stored_recovery_points)
+        self._write_recovery_points()
+
+    def checkpoint_log_starts(self) -> None:
+        """Only of logs that start inside a segment; for others its name says it."""
+        starts = {
+            name: log.log_start_offset
+            for name, log in self.logs.items()
+            if log.log_start_offset > log.segments[0].base_offset
+        }
+        self._stored_log_starts = self._with_refused(starts, self._stored_log_starts)
+        self._write_log_starts()
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[PartitionName, int]) -> None:
+        self._high_watermarks = self._with_refused(dict(high_watermarks), self._high_watermarks)
+        checkpoints.write_offsets(self._disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks)
+
+    def initial_high_watermark(self, name: PartitionName) -> int:
+        """What a replica begins with: as checkpointed, but inside the log. Never a reason to
+        truncate: the records above may be committed without our knowing (KIP-101)."""
+        log = self.logs[name]
+        stored = self._high_watermarks.get(name, 0)
+        return max(log.log_start_offset, min(stored, log.log_end_offset))
+
+    def _with_refused(
+        self, offsets: dict[PartitionName, int], stored: Mapping[PartitionName, int]
+    ) -> dict[PartitionName, int]:
+        """What is on disk about logs we could not open stays as it is."""
+        for name in self.refused:
+            if name in stored:
+                offsets[name] = stored[name]
+        return offsets
+
+    def _before_truncation(self, log: Log) -> None:
+        """Take back promises that the truncation is about to make untrue."""
+        name = parse_directory(log.directory)
+        assert name is not None, log.directory
+        if self._stored_recovery_points.get(name, 0) > log.recovery_point:
+            self._stored_recovery_points[name] = log.recovery_point
+            self._write_recovery_points()
+        if self._stored_log_starts.get(name, 0) > log.log_start_offset:
+            self._stored_log_starts[name] = log.log_start_offset
+            self._write_log_starts()
+
+    def _on_log_start_raised(self, log: Log) -> None:
+        name = parse_directory(log.directory)
+        assert name is not None, log.directory
+        self._stored_log_starts[name] = log.log_start_offset
+        self._write_log_starts()
+
+    def _forget_promises(self, name: PartitionName) -> None:
+        """A deleted log must not leave a recovery point to the next one of its name."""
+        if self._stored_recovery_points.pop(name, None) is not None:
+            self._write_recovery_points()
+        if self._stored_log_starts.pop(name, None) is not None:
+            self._write_log_starts()
+        if self._high_watermarks.pop(name, None) is not None:
+            checkpoints.write_offsets(
+                self._disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks
+            )
+
+    def _write_recovery_points(self) -> None:
+        checkpoints.write_offsets(
+            self._disk, checkpoints.RECOVERY_POINTS, self._stored_recovery_points
+        )
+
+    def _write_log_starts(self) -> None:
+        checkpoints.write_offsets(self._disk, checkpoints.LOG_STARTS, self._stored_log_starts)
+
+    def _offsets(self, path: str) -> dict[PartitionName, int]:
+        """Without a checkpoint that can be read, 0 is safe for all three: scan everything, show
+        everything, know of nothing committed."""
+        try:
+            return checkpoints.read_offsets(self._disk, path)
+        except CorruptFile as error:
+            self.problems.append(error)
+            return {}
+
+    # Retention and end
+
+    def apply_retention(
+        self, *, wall_ms: int, monotonic_ms: int, high_watermarks: Mapping[PartitionName, int]
+    ) -> int:
+        """Remove what may go from every log. How many segments went."""
+        if self._clock is None:
+            newest = max((log.newest_timestamp for log in self.logs.values()), default=NO_TIMESTAMP)
+            self._clock = RetentionClock(
+                wall_ms=wall_ms, monotonic_ms=monotonic_ms, newest_timestamp=newest
+            )
+        now_ms = self._clock.trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+        removed = 0
+        for name, log in self.logs.items():
+            removed += log.apply_retention(now_ms, high_watermarks.get(name, 0))
+            log.remove_deleted_files(now_ms)
+        return removed
+
+    def close(self, *, broker_epoch: int, high_watermarks: Mapping[PartitionName, int]) -> None:
+        """An orderly stop: logs, then checkpoints, then the proof. Without the proof if a log
+        could not be opened: it was not closed in order."""
+        for log in self.logs.values():
+            log.close()
+        self.dirty.clear()
+        self.checkpoint_recovery_points()
+        self.checkpoint_log_starts()
+        self.checkpoint_high_watermarks(high_watermarks)
+        if not self.refused:
+            clean_shutdown.write_marker(self._disk, broker_epoch)
+        if self._lock is not None:
+            self._lock.release()

@@ -1,0 +1,48 @@
+"""Questions about a log that are not "the batches from this offset"."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidelog.storage.indexes import AbortedTransaction
+from tidelog.storage.segment import Segment
+from tidelog.wire.records import check_crc, iter_records
+
+
+class TimestampOffset(NamedTuple):
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def find_timestamp(
+    segments: Sequence[Segment], timestamp_ms: int, log_start: int
+) -> TimestampOffset | None:
+    """The first record at or behind the log start that is not older than this."""
+    for segment in segments:
+        if segment.size == 0 or segment.max_timestamp < timestamp_ms:
+            continue
+        segment.load_indexes()
+        first = max(segment.times.offset_for(timestamp_ms), log_start)
+        for batch in segment.batches_from(first, intact=check_crc):
+            header = batch.header
+            if header.max_timestamp < timestamp_ms or header.last_offset < log_start:
+                continue
+            for record in iter_records(batch.buffer, batch.start, header):
+                if record.timestamp >= timestamp_ms and record.offset >= log_start:
+                    return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
+    return None
+
+
+def aborted_in(
+    segments: Sequence[Segment], from_offset: int, to_offset: int
+) -> list[AbortedTransaction]:
+    """A marker may lie segments behind the records it aborts; an entry whose last stable
+    offset is at or behind the range says that no later marker can concern it."""
+    found: list[AbortedTransaction] = []
+    for segment in segments:
+        for entry in segment.transactions.aborted:
+            if entry.first_offset < to_offset and entry.last_offset >= from_offset:
+                found.append(entry)
+            if entry.last_stable_offset >= to_offset:
+                return found
+    return found

@@ -1,0 +1,137 @@
+"""Producer state follows the log: from a snapshot, then batch by batch."""
+
+from collections.abc import Callable, Sequence
+
+from tidelog.core.replication.producers import ProducerEntry, ProducerStates
+from tidelog.host.ports import Buffer, Disk
+from tidelog.storage.atomic_file import discard, join
+from tidelog.storage.errors import CorruptFile
+from tidelog.storage.indexes import AbortedTransaction
+from tidelog.storage.producer_snapshots import SUFFIX, read_snapshot, write_snapshot
+from tidelog.storage.segment import Segment, file_name
+from tidelog.wire.records import BatchHeader, EndTxnMarker, InvalidBatch, end_txn_marker
+
+_NO_LIMIT = (1 << 63) - 1
+
+
+def follow_batch(
+    producers: ProducerStates, header: BatchHeader, data: Buffer, position: int
+) -> AbortedTransaction | None:
+    """Update the state by one batch of the log. The transaction it aborted, if it did."""
+    if header.producer_id < 0:
+        return None
+    if not header.is_control:
+        producers.update(header)
+        return None
+    marker = _marker(data, position)
+    if marker is None:
+        return None
+    completed = producers.update(header, marker.coordinator_epoch)
+    if completed is None or marker.commit:
+        return None
+    oldest_open = producers.first_unstable_offset(_NO_LIMIT)
+    return AbortedTransaction(
+        completed.producer_id,
+        completed.first_offset,
+        completed.last_offset,
+        header.next_offset if oldest_open is None else oldest_open,
+    )
+
+
+def _marker(data: Buffer, position: int) -> EndTxnMarker | None:
+    try:
+        return end_txn_marker(data, position)
+    except InvalidBatch:
+        return None  # a control batch of a kind we do not know ends nothing
+
+
+def rebuild(
+    producers: ProducerStates,
+    snapshots: "SnapshotFiles",
+    segments: Sequence[Segment],
+    *,
+    log_start: int,
+    replay_from: int,
+    aborted: Callable[[Segment, AbortedTransaction], None] | None = None,
+) -> None:
+    """The state at the end of the log: newest snapshot not after `replay_from`, then replay.
+
+    `aborted` hears of every aborted transaction replayed, for the index of its segment.
+    """
+    producers.clear()
+    start = log_start
+    for offset in snapshots.offsets(newest_first=True):
+        if log_start < offset <= replay_from:
+            entries = snapshots.load(offset)
+            if entries is not None:
+                producers.load(entries)
+                start = offset
+                break
+    for segment in segments:
+        if segment.next_offset <= start or segment.size == 0:
+            continue
+        for batch in segment.batches_from(max(start, segment.base_offset)):
+            ended = follow_batch(producers, batch.header, batch.buffer, batch.start)
+            if ended is not None and aborted is not None:
+                aborted(segment, ended)
+
+
+class SnapshotFiles:
+    """The producer snapshots in a partition directory."""
+
+    __slots__ = ("_directory", "_disk", "_offsets")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        names = disk.list(directory)
+        self._offsets = [int(name[: -len(SUFFIX)]) for name in names if is_snapshot(name)]
+        self._offsets.sort()
+
+    def offsets(self, *, newest_first: bool = False) -> list[int]:
+        return self._offsets[::-1] if newest_first else self._offsets[:]
+
+    def load(self, offset: int) -> list[ProducerEntry] | None:
+        """None if it was bad; then it is gone."""
+        try:
+            return read_snapshot(self._disk, self._path(offset))
+        except CorruptFile:
+            self.remove(offset)
+            return None
+
+    def take(self, offset: int, producers: ProducerStates) -> None:
+        """The state up to `offset`, exclusive."""
+        path = self._path(offset)
+        try:
+            write_snapshot(self._disk, path, producers.entries())
+        except BaseException:
+            discard(self._disk, path)
+            raise
+        if offset not in self._offsets:
+            self._offsets.append(offset)
+            self._offsets.sort()
+
+    def remove(self, offset: int) -> None:
+        discard(self._disk, self._path(offset))
+        self._offsets.remove(offset)
+
+    def remove_after(self, offset: int) -> bool:
+        """Those of records that are gone; they must not meet other records at their offsets.
+        True if there were any: then their names have to be made to vanish for good."""
+        gone = [taken for taken in self._offsets if taken > offset]
+        for taken in gone:
+            self.remove(taken)
+        return bool(gone)
+
+    def prune(self, segment_bases: Sequence[int]) -> None:
+        """One per segment and the newest one are worth their place."""
+        for taken in self._offsets[:-1]:
+            if taken not in segment_bases:
+                self.remove(taken)
+
+    def _path(self, offset: int) -> str:
+        return join(self._directory, file_name(offset, SUFFIX))
+
+
+def is_snapshot(name: str) -> bool:
+    return name.endswith(SUFFIX) and len(name) == 20 + len(SUFFIX) and name[:20].isdigit()

@@ -1,0 +1,363 @@
+"""Loading a log, and what a crash leaves of it (replication.md §2.4).
+
+A crash may tear what was not synced: the end of the log is then cut at the last whole batch.
+What lies below the recovery point was synced, so a crash cannot have hurt it; if it is bad the
+disk lost it, and cutting would hide that. Then loading refuses with CorruptSegment and changes
+no record. With another replica to fetch from, `repair` cuts there as if it were a torn tail.
+"""
+
+from typing import NamedTuple
+
+from tidelog.core.replication.epochs import EpochHistory
+from tidelog.core.replication.producers import ProducerStates
+from tidelog.host.ports import Disk
+from tidelog.storage import checkpoints
+from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
+from tidelog.storage.config import LogConfig
+from tidelog.storage.errors import CorruptFile, CorruptSegment
+from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
+from tidelog.storage.producer_replay import SnapshotFiles, rebuild
+from tidelog.storage.scan import ScanRange, scan
+from tidelog.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
+from tidelog.wire.records import BatchHeader, check_crc
+
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+
+class LoadRequest(NamedTuple):
+    """Where the log is, and what the checkpoints of its directory say about it."""
+
+    disk: Disk
+    directory: str
+    config: LogConfig
+    recovery_point: int
+    log_start: int
+    clean_shutdown: bool
+    repair: bool
+
+
+class LoadedLog(NamedTuple):
+    segments: list[Segment]
+    recovered: list[Segment]
+    log_start: int
+    recovery_point: int
+    epochs: EpochHistory
+    producers: ProducerStates
+    snapshots: SnapshotFiles
+    problems: list[CorruptFile]
+
+
+def load(request: LoadRequest) -> LoadedLog:
+    """The log as it is after whatever happened to it. A second load changes nothing more."""
+    disk, directory = request.disk, request.directory
+    sweep_leftovers(disk, directory)
+    problems: list[CorruptFile] = []
+    segments = open_segments(request)
+    epochs = load_epochs(request, segments, problems)
+    recovered = recover_segments(request, segments, epochs, problems)
+    refuse_lost_records(request, segments)
+    log_start = settle_start(request, segments, epochs)
+    settle_epochs(request, epochs, log_start, segments[-1].next_offset)
+    producers, snapshots = load_producers(request, segments, recovered, log_start)
+    end = segments[-1].next_offset
+    assert log_start <= end, f"{directory}: log start {log_start} behind log end {end}"
+    recovery_point = end if request.clean_shutdown else min(request.recovery_point, end)
+    return LoadedLog(
+        segments, recovered, log_start, recovery_point, epochs, producers, snapshots, problems
+    )
+
+
+# Step 2: files that were on their way out or in
+
+
+def sweep_leftovers(disk: Disk, directory: str) -> None:
+    """Finish deletions and swaps that a crash interrupted; drop indexes without a segment."""
+    names = disk.list(directory)
+    cleaned = [base_of(name) for name in names if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)]
+    unfinished = min(cleaned, default=1 << 63)
+    changed = False
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)) or (
+            name.endswith(SWAP_SUFFIX) and base_of(name) >= unfinished
+        ):
+            discard(disk, join(directory, name))
+            changed = True
+        elif name.endswith(SWAP_SUFFIX):
+            finish_swap(disk, directory, name, names)
+            changed = True
+    names = disk.list(directory)
+    for name in names:
+        if name.endswith(INDEX_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
+            discard(disk, join(directory, name))
+            changed = True
+    if changed:
+        disk.sync_dir(directory)
+
+
+def finish_swap(disk: Disk, directory: str, name: str, names: list[str]) -> None:
+    """A compacted segment takes the place of those whose records it holds."""
+    target = name[: -len(SWAP_SUFFIX)]
+    if target.endswith(LOG_SUFFIX):
+        path, base = join(directory, name), base_of(name)
+        file = disk.open(path)
+        end = base
+        for batch in scan(ScanRange(file, path, base, 0, file.size())):
+            end = batch.header.next_offset
+        file.close()
+        for covered in names:
+            if covered.endswith(LOG_SUFFIX) and base < base_of(covered) < end:
+                discard(disk, join(directory, covered))
+    disk.rename(join(directory, name), join(directory, target))
+
+
+def base_of(name: str) -> int:
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+# Step 3: segments
+
+
+def open_segments(request: LoadRequest) -> list[Segment]:
+    """In offset order; each ends where the next one begins, the last one is not known yet."""
+    disk, directory = request.disk, request.directory
+    bases = sorted(
+        base_of(name)
+        for name in disk.list(directory)
+        if name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
+    )
+    segments = [Segment(disk, directory, base, request.config) for base in bases]
+    for segment, following in zip(segments, bases[1:], strict=False):
+        segment.next_offset = following
+    return segments
+
+
+def recover_segments(
+    request: LoadRequest,
+    segments: list[Segment],
+    epochs: EpochHistory,
+    problems: list[CorruptFile],
+) -> list[Segment]:
+    """Step 4: walk over every segment that cannot be trusted; cut at the first bad batch and
+    drop everything behind it. The segments whose indexes were made anew."""
+    recovered: list[Segment] = []
+    for number, segment in enumerate(segments):
+        is_last = number == len(segments) - 1
+        if not must_recover(request, segment, is_last, problems):
+            continue
+        recovered.append(segment)
+        following = None if is_last else segments[number + 1]
+        fault = recover_segment(segment, epochs) or gap_behind(segment, following)
+        if fault is None:
+            continue
+        if is_corruption(fault, request) and not request.repair:
+            raise fault
+        problems.append(fault)
+        cut_torn_tail(segment, fault)
+        drop_segments(request, segments[number + 1 :])
+        del segments[number + 1 :]
+        break
+    return recovered
+
+
+def must_recover(
+    request: LoadRequest, segment: Segment, is_last: bool, problems: list[CorruptFile]
+) -> bool:
+    """After a crash: the segment with the recovery point and all behind it. Always: one whose
+    indexes are missing or bad, and the last one if it does not end with a whole batch."""
+    if not request.clean_shutdown and (is_last or segment.next_offset > request.recovery_point):
+        return True
+    for suffix in (OffsetIndex.SUFFIX, TimeIndex.SUFFIX):
+        path = join(request.directory, file_name(segment.base_offset, suffix))
+        if not request.disk.exists(path):
+            problems.append(CorruptFile(path, "byte 0", "the file is gone"))
+            return True
+    try:
+        segment.transactions.load()
+        if is_last:
+            segment.find_end()
+    except CorruptFile as error:
+        problems.append(error)
+        return True
+    return False
+
+
+def recover_segment(segment: Segment, epochs: EpochHistory) -> CorruptSegment | None:
+    """Check every batch and index it. What stopped it before the end of the file, if anything."""
+    segment.next_offset = segment.base_offset
+    segment.forget_indexes()
+    segment.mark_unsynced()
+    try:
+        for batch in segment.batches(intact=is_intact):
+            reason = contradicts_history(batch.header, epochs)
+            if reason is not None:
+                return CorruptSegment(
+                    segment.path,
+                    position=batch.position,
+                    offset=batch.header.base_offset,
+                    reason=reason,
+                )
+            segment.index_batch(batch.position, batch.header)
+    except CorruptSegment as fault:
+        return fault
+    return None
+
+
+def is_intact(data: bytes, position: int, header: BatchHeader) -> bool:
+    """The checksum decides whether all bytes of a batch reached the disk (mutant M35)."""
+    return check_crc(data, position, header)
+
+
+def contradicts_history(header: BatchHeader, epochs: EpochHistory) -> str | None:
+    """The epoch history is durable before any record of an epoch is, so it is complete; and
+    the epoch of a batch lies outside its checksum."""
+    expected = epochs.epoch_at(header.last_offset)
+    if header.leader_epoch == expected or expected < 0:
+        return None
+    return f"leader epoch {header.leader_epoch}, the history says {expected}"
+
+
+def gap_behind(segment: Segment, following: Segment | None) -> CorruptSegment | None:
+    """A segment may end with a whole batch and yet have lost some."""
+    if following is None or segment.next_offset == following.base_offset:
+        return None
+    return CorruptSegment(
+        segment.path,
+        position=segment.size,
+        offset=segment.next_offset,
+        reason=f"it ends before the next segment, {following.base_offset}, begins",
+    )
+
+
+def is_corruption(fault: CorruptSegment, request: LoadRequest) -> bool:
+    """Bytes that were synced cannot be torn by a crash, and an orderly stop syncs all."""
+    return request.clean_shutdown or fault.offset < request.recovery_point
+
+
+def cut_torn_tail(segment: Segment, fault: CorruptSegment) -> None:
+    """Nothing but whole batches may remain in the file (mutant M36)."""
+    segment.cut_at(fault.position, fault.offset)
+
+
+def drop_segments(request: LoadRequest, segments: list[Segment]) -> None:
+    """Last first, each for good before the next: a crash in between leaves no hole."""
+    for segment in reversed(segments):
+        for path in segment.mark_deleted():
+            discard(request.disk, path)
+        request.disk.sync_dir(request.directory)
+
+
+# Steps 5 and 6: where it starts and ends
+
+
+def refuse_lost_records(request: LoadRequest, segments: list[Segment]) -> None:
+    """Records below the recovery point were on disk. If the log ends before it they are gone,
+    and an empty log must not be invented in their place (reliability.md P7)."""
+    end = segments[-1].next_offset if segments else 0
+    if end < request.recovery_point and not request.repair:
+        last = segments[-1].path if segments else join(request.directory, "*" + LOG_SUFFIX)
+        raise CorruptSegment(
+            last,
+            position=segments[-1].size if segments else 0,
+            offset=end,
+            reason=f"records up to {request.recovery_point} were on disk and are gone",
+        )
+
+
+def settle_start(request: LoadRequest, segments: list[Segment], epochs: EpochHistory) -> int:
+    """The log start offset. A log that ends before it holds nothing that may be shown."""
+    if segments and segments[-1].next_offset < request.log_start:
+        drop_segments(request, segments)
+        segments.clear()
+    if not segments:
+        if epochs.entries:
+            epochs.clear()
+            checkpoints.write_epochs(request.disk, epochs_path(request.directory), ())
+        segments.append(
+            Segment.create(request.disk, request.directory, request.log_start, request.config)
+        )
+        request.disk.sync_dir(request.directory)
+    return max(request.log_start, segments[0].base_offset)
+
+
+def load_epochs(
+    request: LoadRequest, segments: list[Segment], problems: list[CorruptFile]
+) -> EpochHistory:
+    """From its file. Without one that can be read, from the batches of the whole log."""
+    path = epochs_path(request.directory)
+    try:
+        entries = checkpoints.read_epochs(request.disk, path)
+        if covers_log(entries, segments, request.log_start):
+            return EpochHistory(entries)
+        problems.append(CorruptFile(path, "line 1", "it does not know the oldest records"))
+    except CorruptFile as error:
+        problems.append(error)
+    epochs = epochs_of_batches(segments)
+    checkpoints.write_epochs(request.disk, path, epochs.entries)
+    return epochs
+
+
+def covers_log(entries: list[tuple[int, int]], segments: list[Segment], log_start: int) -> bool:
+    """Does the history know the first record that is shown?"""
+    if not any(segment.size for segment in segments):
+        return True
+    return bool(entries) and entries[0][1] <= max(log_start, segments[0].base_offset)
+
+
+def epochs_of_batches(segments: list[Segment]) -> EpochHistory:
+    """As far as the batches can be walked over; recovery judges the rest."""
+    epochs = EpochHistory()
+    for segment in segments:
+        try:
+            for batch in segment.batches(intact=is_intact):
+                if batch.header.leader_epoch > epochs.latest_epoch:
+                    epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+        except CorruptSegment:
+            return epochs
+    return epochs
+
+
+def settle_epochs(request: LoadRequest, epochs: EpochHistory, log_start: int, log_end: int) -> None:
+    """Epochs of records that a crash, a truncation or retention took away."""
+    changed = epochs.truncate_from_end(log_end)
+    if epochs.truncate_from_start(log_start) or changed:
+        checkpoints.write_epochs(request.disk, epochs_path(request.directory), epochs.entries)
+
+
+def epochs_path(directory: str) -> str:
+    return join(directory, checkpoints.EPOCHS)
+
+
+# Step 7: producers
+
+
+def load_producers(
+    request: LoadRequest, segments: list[Segment], recovered: list[Segment], log_start: int
+) -> tuple[ProducerStates, SnapshotFiles]:
+    """Newest good snapshot and replay; the aborted transactions of segments whose indexes were
+    made anew are found on the way."""
+    disk, directory = request.disk, request.directory
+    end = segments[-1].next_offset
+    snapshots = SnapshotFiles(disk, directory)
+    if snapshots.remove_after(end):
+        disk.sync_dir(directory)
+    producers = ProducerStates()
+
+    def note(segment: Segment, entry: AbortedTransaction) -> None:
+        if segment in recovered:
+            segment.transactions.add(entry)
+
+    replay_from = recovered[0].base_offset if recovered else end
+    rebuild(
+        producers,
+        snapshots,
+        segments,
+        log_start=log_start,
+        replay_from=replay_from,
+        aborted=note,
+    )
+    if not request.clean_shutdown and end > log_start:
+        snapshots.take(end, producers)
+        snapshots.prune([segment.base_offset for segment in segments])
+    return producers, snapshots

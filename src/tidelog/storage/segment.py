@@ -1,0 +1,454 @@
+"""A segment: one file of batches and its three indexes (replication.md §2.2).
+
+Every shrink of the file is synced before the file may grow again. Otherwise, after a crash,
+batches that had been cut could stand behind newly written ones and seem to continue them.
+
+What is served is checked on every read: checksum, offset, leader epoch. It costs about a
+microsecond per batch, and it is the only check that also sees a page that went bad after it
+was last read. A batch that fails is never served; the caller gets CorruptSegment with the
+first offset that is lost.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tidelog.core.replication.epochs import EpochHistory
+from tidelog.core.types import NO_EPOCH
+from tidelog.host.ports import Buffer, Disk
+from tidelog.storage.atomic_file import join
+from tidelog.storage.config import LogConfig
+from tidelog.storage.errors import CorruptFile, CorruptSegment, StorageError
+from tidelog.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
+from tidelog.storage.scan import (
+    LARGEST_RELATIVE_OFFSET,
+    IntactCheck,
+    ScannedBatch,
+    ScanRange,
+    scan,
+)
+from tidelog.wire.records import BatchHeader, InvalidBatch, TruncatedBatch, check_crc, read_header
+
+LOG_SUFFIX = ".log"
+INDEX_SUFFIXES = (OffsetIndex.SUFFIX, TimeIndex.SUFFIX, TransactionIndex.SUFFIX)
+DELETED_SUFFIX = ".deleted"
+NO_TIMESTAMP = -1
+_LOCATE_CHUNK_BYTES = 16 << 10
+_BEHIND_EVERYTHING = 1 << 63
+
+
+class AppendInfo(NamedTuple):
+    """What a segment must know of the batches in one append."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    size_bytes: int
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:020d}{suffix}"
+
+
+class Segment:
+    """One file of batches. Owned by a Log; only the last segment of a log is appended to."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_config",
+        "_directory",
+        "_disk",
+        "_first_timestamp",
+        "_indexes_loaded",
+        "_last_append_position",
+        "_max_timestamp",
+        "_offset_of_max_timestamp",
+        "_tail_offset",
+        "_tail_position",
+        "_unsynced",
+        "base_offset",
+        "file",
+        "next_offset",
+        "offsets",
+        "path",
+        "size",
+        "times",
+        "transactions",
+    )
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int, config: LogConfig) -> None:
+        """Opens what is on disk; `create` makes a new one."""
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self.base_offset = base_offset
+        self.path = self._path(LOG_SUFFIX)
+        self.file = disk.open(self.path, create=True)
+        self.size = self.file.size()
+        self.next_offset = base_offset
+        self.offsets = OffsetIndex(disk, self._path(OffsetIndex.SUFFIX), base_offset)
+        self.times = TimeIndex(disk, self._path(TimeIndex.SUFFIX), base_offset)
+        self.transactions = TransactionIndex(disk, self._path(TransactionIndex.SUFFIX), base_offset)
+        self._indexes_loaded = False
+        self._max_timestamp: int | None = None
+        self._offset_of_max_timestamp = base_offset
+        self._first_timestamp: int | None = None
+        self._bytes_since_entry = 0
+        self._tail_offset = _BEHIND_EVERYTHING
+        self._tail_position = self._last_append_position = 0
+        self._unsynced = False
+
+    @classmethod
+    def create(cls, disk: Disk, directory: str, base_offset: int, config: LogConfig) -> "Segment":
+        """Empty, whatever lay under these names before. The names are not durable yet."""
+        segment = cls(disk, directory, base_offset, config)
+        if segment.size:
+            segment._shrink_file(0)
+        segment.forget_indexes()
+        segment._unsynced = True
+        return segment
+
+    # Appending
+
+    def append(self, data: Buffer | Sequence[Buffer], info: AppendInfo) -> None:
+        """Write whole batches at the end, or leave the segment as it was and raise."""
+        position = self.size
+        assert info.first_offset == self.next_offset, (
+            f"{self.path}: append of {info.first_offset} at {self.next_offset}"
+        )
+        try:
+            self.file.write(position, data)
+            self._unsynced = True
+            self._index_append(position, info)
+        except StorageError:
+            self._undo_append(position)
+            raise
+        self.size = position + info.size_bytes
+        self.next_offset = info.last_offset + 1
+        self._remember_tail(position, info.first_offset)
+
+    def _remember_tail(self, position: int, first_offset: int) -> None:
+        """Most reads are of the last append. The walk to it begins one append earlier: the
+        batch found must have one in front of it to be checked against."""
+        self._tail_offset, self._tail_position = first_offset, self._last_append_position
+        self._last_append_position = position
+
+    def _index_append(self, position: int, info: AppendInfo) -> None:
+        largest = self.max_timestamp
+        if info.max_timestamp > largest:
+            largest, offset_of_largest = info.max_timestamp, info.offset_of_max_timestamp
+        else:
+            offset_of_largest = self._offset_of_max_timestamp
+        since = self._bytes_since_entry
+        if since > self._config.index_interval_bytes:
+            self.offsets.add(info.last_offset, position)
+            self.times.add(largest, offset_of_largest)
+            since = 0
+        # From here on nothing can fail: what we remember changes only with what we wrote.
+        self._bytes_since_entry = since + info.size_bytes
+        self._max_timestamp, self._offset_of_max_timestamp = largest, offset_of_largest
+        if position == 0:
+            self._first_timestamp = info.max_timestamp
+
+    def _undo_append(self, position: int) -> None:
+        """A full device: take back the part of the append that was written."""
+        self._shrink_file(position)
+        self.offsets.cut_to(self.next_offset)
+        self.times.cut_to(self.next_offset)
+
+    def must_roll_before(self, info: AppendInfo) -> bool:
+        """Replication.md §2.2: by size, by age in record time, by full index, by offset range."""
+        if self.size == 0:
+            return False
+        config = self._config
+        return (
+            self.size > config.segment_bytes - info.size_bytes
+            or info.max_timestamp - self.first_timestamp
+            > config.segment_ms - config.segment_jitter_ms
+            or (len(self.offsets) + 1) * OffsetIndex.ENTRY_SIZE > config.index_size_max_bytes
+            or (len(self.times) + 2) * TimeIndex.ENTRY_SIZE > config.index_size_max_bytes
+            or info.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
+        )
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp of any batch in here, -1 if there is none."""
+        if self._max_timestamp is None:
+            self.load_times()
+        assert self._max_timestamp is not None, self.path
+        return self._max_timestamp
+
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp the age of the segment counts from."""
+        if self._first_timestamp is None:
+            first = next(iter(self.batches()), None)
+            self._first_timestamp = first.header.max_timestamp if first else NO_TIMESTAMP
+        return self._first_timestamp
+
+    # Durability
+
+    def sync(self) -> None:
+        """The batches are on disk afterwards. Indexes are rebuilt after a crash instead."""
+        if self._unsynced:
+            self.file.sync()
+            self._unsynced = False
+
+    def seal(self) -> None:
+        """No more appends: complete the time index, put everything on disk."""
+        self.load_indexes()
+        if self.size:
+            self.times.add(self.max_timestamp, self._offset_of_max_timestamp)
+        self.sync()
+        for index in (self.offsets, self.times, self.transactions):
+            index.file.sync()
+            index.file.close()
+
+    def mark_unsynced(self) -> None:
+        """A former process wrote it, and nobody knows what of it reached the disk."""
+        self._unsynced = True
+
+    # Reading
+
+    def read(
+        self, from_offset: int, to_offset: int, *, max_bytes: int, epochs: EpochHistory
+    ) -> memoryview:
+        """Whole, checked batches from the one that contains `from_offset`."""
+        found = self.locate(from_offset)
+        if found is None:
+            return memoryview(b"")
+        position = found.position
+        wanted = max(max_bytes, found.header.size_bytes)
+        data = self.file.read(position, min(wanted, self.size - position))
+        length = self._checked_length(data, found, to_offset=to_offset, epochs=epochs)
+        return memoryview(data)[:length]
+
+    def _checked_length(
+        self, data: bytes, first: ScannedBatch, *, to_offset: int, epochs: EpochHistory
+    ) -> int:
+        """How many bytes of `data` are whole batches below `to_offset` that may be served."""
+        end, next_offset = 0, first.header.base_offset
+        while end < len(data):
+            reason: str | None
+            try:
+                header = read_header(data, end)
+                if end + header.size_bytes > len(data) and end > 0:
+                    break
+                if header.last_offset >= to_offset and header.base_offset == next_offset:
+                    break
+                reason = why_not_served(data, end, header, next_offset, epochs)
+            except TruncatedBatch as error:
+                if end > 0:
+                    break
+                reason = str(error)
+            except InvalidBatch as error:
+                reason = str(error)
+            if reason is not None:
+                if end > 0:
+                    break  # serve what is good; the next read begins with the bad one
+                raise CorruptSegment(
+                    self.path, position=first.position, offset=next_offset, reason=reason
+                )
+            end += header.size_bytes
+            next_offset = header.next_offset
+        return end
+
+    def locate(self, offset: int) -> ScannedBatch | None:
+        """The batch that contains this offset, else the first one behind it; None at the end."""
+        self.load_indexes()
+        start = self.offsets.position_for(offset)
+        if offset >= self._tail_offset:
+            start = max(start, self._tail_position)
+        try:
+            found = self._walk_to(offset, start)
+        except CorruptSegment:
+            pass
+        else:
+            if found is None or found.header.base_offset <= offset or start == 0:
+                return found
+        # The index led astray, or the segment is bad: the segment itself decides. From a fresh
+        # index the walk begins at a batch that was just checked, so what it reports is exact.
+        self.rebuild_indexes()
+        return self._walk_to(offset, self.offsets.position_for(offset))
+
+    def batches_from(
+        self, offset: int, *, intact: IntactCheck | None = None
+    ) -> Iterator[ScannedBatch]:
+        """Every batch from the one that contains `offset` on."""
+        found = self.locate(offset)
+        if found is None:
+            return iter(())
+        where = ScanRange(self.file, self.path, self.base_offset, found.position, self.size)
+        return scan(where, next_offset=found.header.base_offset, intact=intact)
+
+    def _walk_to(self, offset: int, start: int) -> ScannedBatch | None:
+        for batch in self.batches(start, chunk_bytes=_LOCATE_CHUNK_BYTES):
+            if batch.header.last_offset >= offset:
+                return batch
+        return None
+
+    def batches(
+        self,
+        start: int = 0,
+        *,
+        intact: IntactCheck | None = None,
+        chunk_bytes: int = 1 << 20,
+    ) -> Iterator[ScannedBatch]:
+        """Walk over the segment from a position where a batch begins."""
+        where = ScanRange(self.file, self.path, self.base_offset, start, self.size)
+        next_offset = self.base_offset if start == 0 else None
+        return scan(where, next_offset=next_offset, intact=intact, chunk_bytes=chunk_bytes)
+
+    # Shrinking
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut the batch that contains `offset` and all behind it. The new end offset."""
+        found = self.locate(offset)
+        if found is None:
+            return self.next_offset
+        self.cut_at(found.position, found.header.base_offset)
+        return self.next_offset
+
+    def cut_at(self, position: int, next_offset: int) -> None:
+        """Keep the bytes before `position`, which hold the records before `next_offset`."""
+        assert position <= self.size, f"{self.path}: cut at {position} of {self.size}"
+        self._shrink_file(position)
+        self.next_offset = next_offset
+        self.load_indexes()
+        for index in (self.offsets, self.times, self.transactions):
+            index.cut_to(next_offset)
+        if position == 0:
+            self._first_timestamp = None
+        self._bytes_since_entry = position - self.offsets.last_position()
+        self.load_times()
+
+    def _shrink_file(self, position: int) -> None:
+        self.file.truncate(position)
+        self.file.sync()
+        self.size = position
+        self._tail_offset = _BEHIND_EVERYTHING
+        self._tail_position = self._last_append_position = 0
+
+    # Indexes
+
+    def load_indexes(self) -> None:
+        """From their files when they make sense, else from the segment."""
+        if self._indexes_loaded:
+            return
+        self._indexes_loaded = True
+        try:
+            self.offsets.load(self.size)
+            self.times.load()
+        except CorruptFile:
+            self.rebuild_indexes()
+
+    def load_times(self) -> None:
+        """Largest timestamp: that of the last entry if the log confirms it, then any later one."""
+        self.load_indexes()
+        self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        last = self.times.last()
+        start = self.offsets.position_for(last[1]) if last else 0
+        if last is not None and not self._confirms(last, start):
+            self.rebuild_indexes()
+            return
+        try:
+            for batch in self.batches(start):
+                header = batch.header
+                if header.max_timestamp > self._max_timestamp:
+                    self._max_timestamp = header.max_timestamp
+                    self._offset_of_max_timestamp = header.last_offset
+        except CorruptSegment:
+            return  # the age of what can be read; a read of the bad batch says so
+
+    def _confirms(self, entry: tuple[int, int], start: int) -> bool:
+        """A time index entry that lies would delete records too early."""
+        timestamp, offset = entry
+        try:
+            found = self._walk_to(offset, start)
+        except CorruptSegment:
+            return False
+        return found is not None and (
+            found.header.max_timestamp == timestamp and found.header.last_offset == offset
+        )
+
+    def find_end(self) -> None:
+        """After an orderly stop: the end offset, from the last index entry on."""
+        self.load_indexes()
+        start = self.offsets.last_position()
+        next_offset = self.base_offset
+        for batch in self.batches(start):
+            next_offset = batch.header.next_offset
+        self.next_offset = next_offset
+        self._bytes_since_entry = self.size - start
+        self.load_times()
+
+    def forget_indexes(self) -> None:
+        """Empty ones; the caller fills them by walking over the segment, or has nothing."""
+        self.offsets.reset()
+        self.times.reset()
+        self.transactions.reset()
+        self._restart_summary()
+
+    def rebuild_indexes(self) -> None:
+        """Offset and time index from the batches, as far as they can be walked over."""
+        self.offsets.reset()
+        self.times.reset()
+        self._restart_summary()
+        try:
+            for batch in self.batches():
+                self._index_append(batch.position, info_of(batch.header))
+        except CorruptSegment:
+            return  # reads up to there still work; a read of the bad batch says so
+
+    def _restart_summary(self) -> None:
+        self._indexes_loaded = True
+        self._max_timestamp, self._offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        self._bytes_since_entry = 0
+
+    def index_batch(self, position: int, header: BatchHeader) -> None:
+        """Note a batch that is already in the file."""
+        self._index_append(position, info_of(header))
+        self.next_offset = header.next_offset
+
+    # Files
+
+    def close(self) -> None:
+        self.file.close()
+        for index in (self.offsets, self.times, self.transactions):
+            index.file.close()
+
+    def mark_deleted(self) -> list[str]:
+        """Take the names away; the bytes go later. The paths to remove then."""
+        self.close()
+        deleted = []
+        for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+            path = self._path(suffix)
+            if self._disk.exists(path):
+                self._disk.rename(path, path + DELETED_SUFFIX)
+                deleted.append(path + DELETED_SUFFIX)
+        return deleted
+
+    def _path(self, suffix: str) -> str:
+        return join(self._directory, file_name(self.base_offset, suffix))
+
+
+def info_of(header: BatchHeader) -> AppendInfo:
+    """An append of one batch."""
+    last_offset = header.last_offset
+    return AppendInfo(
+        header.base_offset, last_offset, header.max_timestamp, last_offset, header.size_bytes
+    )
+
+
+def why_not_served(
+    data: bytes, position: int, header: BatchHeader, next_offset: int, epochs: EpochHistory
+) -> str | None:
+    """The reason to withhold this batch, None if it is what was once appended."""
+    if header.base_offset != next_offset:
+        return f"offset {header.base_offset} where {next_offset} belongs"
+    epoch = epochs.epoch_at(header.last_offset)
+    if epoch not in (header.leader_epoch, NO_EPOCH):
+        return f"leader epoch {header.leader_epoch} where {epoch} belongs"
+    if not check_crc(data, position, header):
+        return "the checksum does not match"
+    return None
