@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
-from tidelog.core.quorum.messages import LogEntry, VoterKey
+from tidelog.core.quorum.messages import VoterKey
 from tidelog.core.quorum.state import QuorumState
 from tidelog.core.replication.inputs import FetchDecision, FollowerFetch
-from tidelog.core.types import PartitionId
+from tidelog.core.types import LogEntry, PartitionId
 from tidelog.sim.judge import Judge
 from tidelog.sim.sim_log import SimBatch, SimLog, client_batch
 

@@ -23,7 +23,6 @@ from tidelog.core.quorum.messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
     LeaderChange,
-    LogEntry,
     SnapshotId,
     VoteRequest,
     VoteResponse,
@@ -32,7 +31,7 @@ from tidelog.core.quorum.messages import (
 from tidelog.core.quorum.state import NEVER_MS, QuorumState
 from tidelog.core.quorum.voters import VoterHistory
 from tidelog.core.replication.epochs import EpochHistory
-from tidelog.core.types import EpochEnd
+from tidelog.core.types import EpochEnd, LogEntry
 
 offsets = st.lists(st.integers(-1, 20), min_size=1, max_size=7)
 

@@ -13,12 +13,12 @@ from tidelog.core.quorum.messages import (
     EndEpochRequest,
     FetchResponse,
     FetchSnapshotRequest,
-    LogEntry,
     SnapshotId,
     VoteRequest,
     VoteResponse,
 )
 from tidelog.core.quorum.state import QuorumState
+from tidelog.core.types import LogEntry
 
 
 def elected(voter_ids: tuple[int, ...] = (1, 2, 3), **options: object) -> Cluster:

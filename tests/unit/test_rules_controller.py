@@ -8,7 +8,6 @@ from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import image_records, replay
-from tidelog.core.quorum.messages import LogEntry
 from tidelog.core.requests import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -22,6 +21,7 @@ from tidelog.core.requests import (
     RegisterBrokerRequest,
     RegisterBrokerResponse,
 )
+from tidelog.core.types import LogEntry
 
 A, B, C = 1, 2, 3
 

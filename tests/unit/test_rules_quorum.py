@@ -4,7 +4,8 @@ from rule_bench import Bench, key
 
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
-from tidelog.core.quorum.messages import LeaderChange, LogEntry, VotersRecord
+from tidelog.core.quorum.messages import LeaderChange, VotersRecord
+from tidelog.core.types import LogEntry
 
 
 def entry(offset: int, epoch: int, *records: object, control: bool = False) -> LogEntry:

@@ -91,4 +91,6 @@ def cli() -> None:
 
 
 def main() -> None:
+    if not __debug__:
+        sys.exit("tidelog does not run under python -O: its assertions are part of its safety")
     cli.main()

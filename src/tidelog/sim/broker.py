@@ -7,14 +7,13 @@ machine, perform the effects in order, park what has to wait. It decides nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.core import events
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.replay import replay
-from tidelog.core.quorum.messages import LogEntry
 from tidelog.core.replication import effects as e
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import (
@@ -27,7 +26,7 @@ from tidelog.core.replication.inputs import (
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.replication.replica import Replica
-from tidelog.core.types import NO_OFFSET, PartitionId
+from tidelog.core.types import NO_OFFSET, LogEntry, PartitionId
 from tidelog.sim import messages as m
 from tidelog.sim.fetchers import Fetchers
 from tidelog.sim.reads import Reads
@@ -124,17 +123,16 @@ class SimBroker:
         """Replay one committed batch, then make every touched replica follow it."""
         touched: dict[PartitionId, None] = {}
         brokers_changed = False
-        for record in entry.records:
-            kind = type(record)
-            if kind is r.RemoveTopic:
-                touched.update(self._partitions_of(record.topic_id))  # type: ignore[attr-defined]
-            elif kind is r.Partition or kind is r.PartitionChange:
-                touched[PartitionId(record.topic_id, record.partition)] = None  # type: ignore[attr-defined]
-            elif kind is r.Config:
+        for record in cast("tuple[r.MetadataRecord, ...]", entry.records):
+            if isinstance(record, r.RemoveTopic):
+                touched.update(self._partitions_of(record.topic_id))
+            elif isinstance(record, r.Partition | r.PartitionChange):
+                touched[PartitionId(record.topic_id, record.partition)] = None
+            elif isinstance(record, r.Config):
                 touched.update(dict.fromkeys(self.replicas))
-            elif kind is not r.NoOp:
+            elif not isinstance(record, r.NoOp):
                 brokers_changed = True
-            replay(self.image, record)  # type: ignore[arg-type]
+            replay(self.image, record)
         if brokers_changed:
             self._refresh_statuses()
         if not self.serving:

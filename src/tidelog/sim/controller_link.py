@@ -17,8 +17,10 @@ from tidelog.core.requests import (
     AlterPartitionResponse,
     ControllerRequest,
     HeartbeatRequest,
+    HeartbeatResponse,
     IsrProposal,
     RegisterBrokerRequest,
+    RegisterBrokerResponse,
 )
 from tidelog.core.types import NO_LEADER
 from tidelog.sim import messages as m
@@ -133,15 +135,18 @@ class ControllerLink:
             self._on_isr_results(request, reply.response)
         else:
             assert isinstance(request, RegisterBrokerRequest | HeartbeatRequest)
-            self._on_lifecycle_reply(request, reply)
+            assert isinstance(reply.response, RegisterBrokerResponse | HeartbeatResponse)
+            self._on_lifecycle_reply(request, reply.response)
         self.poke()
 
     def _on_lifecycle_reply(
-        self, request: RegisterBrokerRequest | HeartbeatRequest, reply: m.ControllerReply
+        self,
+        request: RegisterBrokerRequest | HeartbeatRequest,
+        response: RegisterBrokerResponse | HeartbeatResponse,
     ) -> None:
         lifecycle = self.lifecycle
         was_starting = lifecycle.state == STARTING
-        lifecycle.on_response(request, reply.response, self._node.now_ms())  # type: ignore[arg-type]
+        lifecycle.on_response(request, response, self._node.now_ms())
         if isinstance(request, RegisterBrokerRequest) and lifecycle.registered:
             self._node.disk.on_registered(lifecycle.broker_epoch)
         if was_starting and lifecycle.state != STARTING:

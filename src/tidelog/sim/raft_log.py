@@ -3,8 +3,9 @@
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
-from tidelog.core.quorum.messages import LogEntry, SnapshotId
+from tidelog.core.quorum.messages import SnapshotId
 from tidelog.core.replication.epochs import EpochHistory
+from tidelog.core.types import LogEntry
 
 
 class Snapshot(NamedTuple):

@@ -13,12 +13,12 @@ from tidelog.core.metadata import records as r
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.replay import replay
-from tidelog.core.quorum.messages import LogEntry, VoterKey
+from tidelog.core.quorum.messages import VoterKey
 from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import QuorumState
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
-from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.core.types import NO_LEADER, LogEntry, PartitionId
 from tidelog.sim import history
 from tidelog.sim.admin import AdminClient
 from tidelog.sim.clients import Client, ConsumerClient, ProducerClient

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from tidelog.core.events import QuorumLeaderElected, QuorumRoleChanged
 from tidelog.core.quorum.log_view import SnapshotContent
-from tidelog.core.quorum.messages import LogEntry, QuorumMessage, SnapshotId
+from tidelog.core.quorum.messages import QuorumMessage, SnapshotId
 from tidelog.core.quorum.state import QuorumState
+from tidelog.core.types import LogEntry
 
 
 class PersistState(NamedTuple):

@@ -25,12 +25,11 @@ from tidelog.core.quorum.messages import (
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
-    LogEntry,
     SnapshotId,
     VoterKey,
 )
 from tidelog.core.quorum.state import NEVER_MS, Member
-from tidelog.core.types import NO_OFFSET, EpochEnd
+from tidelog.core.types import NO_OFFSET, EpochEnd, LogEntry
 
 
 class Progress:

@@ -11,7 +11,6 @@ It judges nothing. Contradictions are left as they are for the rules to find.
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
-from tidelog.core.quorum.messages import LogEntry
 from tidelog.core.requests import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -19,7 +18,7 @@ from tidelog.core.requests import (
     ControllerResponse,
     IsrProposal,
 )
-from tidelog.core.types import NO_EPOCH, PartitionId
+from tidelog.core.types import NO_EPOCH, LogEntry, PartitionId
 from tidelog.sim.rules.plain_image import (
     NOTHING_COMMITTED,
     Committed,

@@ -6,7 +6,6 @@ from typing import Any
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
-from tidelog.core.quorum.messages import LogEntry
 from tidelog.core.requests import (
     AllocateProducerIdsResponse,
     AlterPartitionResponse,
@@ -18,7 +17,7 @@ from tidelog.core.requests import (
     RegisterBrokerRequest,
     RegisterBrokerResponse,
 )
-from tidelog.core.types import NO_LEADER
+from tidelog.core.types import NO_LEADER, LogEntry
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.plain_image import Committed, PlainImage, plain
 from tidelog.sim.rules.rule import Rule

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
-from tidelog.core.quorum.messages import LogEntry
-from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.core.types import NO_LEADER, LogEntry, PartitionId
 
 
 class Committed(NamedTuple):

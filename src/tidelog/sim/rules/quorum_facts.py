@@ -7,8 +7,8 @@ node is mirrored from what the node reported, so that rules need not trust the n
 from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
-from tidelog.core.quorum.messages import LogEntry, SnapshotId
-from tidelog.core.types import NO_EPOCH
+from tidelog.core.quorum.messages import SnapshotId
+from tidelog.core.types import NO_EPOCH, LogEntry
 from tidelog.sim.rules.view import WorldView
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tidelog.core.quorum.messages import LogEntry, VoterKey, VotersRecord
-from tidelog.core.types import NO_EPOCH, NO_LEADER
+from tidelog.core.quorum.messages import VoterKey, VotersRecord
+from tidelog.core.types import NO_EPOCH, NO_LEADER, LogEntry
 from tidelog.sim.rules.chronicle import Chronicle
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.view import Report, WorldView
