@@ -218,6 +218,15 @@ class Disturbances:
         self._later(fault, network.unclog, handle)
         return True
 
+    def _late_proposals(self, fault: Fault) -> bool:
+        node = self._target(fault)
+        node.proposals_late_ms, node.proposals_copied = fault.args[0], bool(fault.args[1])
+        self._later(fault, self._proposals_in_time, node)
+        return True
+
+    def _proposals_in_time(self, node: SimNode) -> None:
+        node.proposals_late_ms = 0
+
     # -- disks and clocks
 
     def _slow_disk(self, fault: Fault) -> bool:
@@ -288,6 +297,7 @@ class Disturbances:
         for node in world.nodes.values():
             self._resume(node)
             node.sync_delay_extra_us = 0
+            node.proposals_late_ms = 0
             if node.id in self.healed_nodes:
                 self._start(node)
             elif node.running:
