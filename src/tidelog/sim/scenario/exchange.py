@@ -70,7 +70,9 @@ class Exchange:
             self.answer = answer = answer._replace(batches=self._read())
             self.told.append(self._answer_text(answer))
         role, now_ms = self.role, self.stage.now_ms
-        if not self.follower.awake or self.replica.role is not role:
+        if not self.follower.awake:
+            self.follower.note("is paused" if self.follower.running else "is down")
+        elif self.replica.role is not role:
             self.follower.note("ignores the answer to an old fetch")
         elif role.ignores_answer_to(self.fetch, now_ms):
             self.follower.note("ignores the answer")
@@ -167,6 +169,8 @@ def begin_fetch(follower: StageBroker, *, max_records: int = EVERYTHING) -> Exch
     replica = follower.stage.replica_on(follower)
     if replica is None and len(follower.replicas) == 1:
         (replica,) = follower.replicas.values()  # its metadata knows only an older topic
+    if not follower.serving:
+        return "is not registered yet"
     if replica is None:
         return "hosts no replica"
     role = replica.role

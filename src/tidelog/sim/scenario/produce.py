@@ -31,7 +31,7 @@ class Produce(NamedTuple):
 
 def deliver(stage: Stage, produce: Produce) -> None:
     broker = produce.target
-    if not broker.awake:
+    if not broker.answers:
         stage.narrator.line(f"client: no connection to {broker.name}")
         return
     replica = stage.replica_on(broker)
