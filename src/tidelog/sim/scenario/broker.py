@@ -290,9 +290,8 @@ class StageBroker:
         else:
             log.truncate_fully_and_start_at(effect.offset)
             self.note(f"start the log again at offset={effect.offset}")
-        forgotten = [epoch for epoch, start in epochs if start == end and epoch >= 0]
-        if log.log_end_offset == end and forgotten:
-            self.note(f"forget leader-epoch={forgotten[0]}, which wrote nothing")
+        if log.log_end_offset == end and log.epochs.entries != epochs:
+            self.note(f"forget leader-epoch={epochs[-1][0]}, which wrote nothing")
         assert isinstance(replica.role, FollowerReplica), replica.role
         self.perform(replica, replica.role.on_truncated(self.stage.now_ms))
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from tidelog.core.errors import Error
-from tidelog.core.replication.follower import FETCHING, FollowerReplica, batches_up_to
+from tidelog.core.replication import follower as follower_rules
+from tidelog.core.replication.follower import FETCHING, FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FetchDecision, FollowerFetch
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
@@ -146,7 +147,8 @@ class Exchange:
 
     def _receive(self, role: FollowerReplica, answer: FetchAnswer, now_ms: int) -> None:
         batches = cast("tuple[SimBatch, ...]", answer.batches)
-        discarded = batches[len(batches_up_to(batches, role.leader_epoch)) :]
+        kept = follower_rules.batches_up_to(batches, role.leader_epoch)
+        discarded = batches[len(kept) :]
         if discarded:
             self.follower.note(
                 f"discards {self.stage.names.log(discarded)}: later than leader-epoch="
