@@ -120,12 +120,12 @@ def test_what_is_wrong_is_said_with_its_line(command: str, message: str) -> None
 
 
 def test_a_story_begins_with_a_scene() -> None:
-    with pytest.raises(ScriptError, match="line 1: show: .* begin with 'given'"):
+    with pytest.raises(ScriptError, match=r"line 1: show: .* begin with 'given'"):
         run_script("show\n----\n")
 
 
 def test_a_comment_without_its_mark_is_not_taken_for_a_command() -> None:
-    with pytest.raises(ScriptError, match="line 2: 'B fetches.' is not followed by '----'"):
+    with pytest.raises(ScriptError, match=r"line 2: 'B fetches\.' is not followed by '----'"):
         parse_script("# A leads.\nB fetches.\n# And so on.\n")
 
 
