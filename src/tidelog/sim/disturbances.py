@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tidelog.sim.node import SimNode
     from tidelog.sim.world import World
 
+HEALED_FETCH_BATCHES = 1_000
+"""Catching up one batch at a time can take hours of simulated time that show nothing new."""
+
 
 class Disturbances:
     __slots__ = ("_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
@@ -298,6 +301,7 @@ class Disturbances:
             self._resume(node)
             node.sync_delay_extra_us = 0
             node.proposals_late_ms = 0
+            node.fetch_max_batches = HEALED_FETCH_BATCHES
             if node.id in self.healed_nodes:
                 self._start(node)
             elif node.running:

@@ -60,7 +60,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "delete_topic": Kind(1, "the topic is deleted and created again under its name"),
     "roll_restart": Kind(2, "nodes stop cleanly in this order, each down for duration"),
     "late_proposals": Kind(
-        6, "ISR proposals of the node arrive args[0] ms late; args[1]=1: only a copy of each is late"
+        6,
+        "ISR proposals of the node arrive args[0] ms late; args[1]=1: only a copy of each is late",
     ),
     "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
 }
@@ -94,10 +95,16 @@ class Terrain(NamedTuple):
 
 
 def draw_schedule(
-    entropy: random.Random, terrain: Terrain, *, from_ms: int, until_ms: int
+    entropy: random.Random,
+    terrain: Terrain,
+    *,
+    from_ms: int,
+    until_ms: int,
+    focus: Sequence[str] = (),
 ) -> tuple[Fault, ...]:
-    """A swarm of faults between the two times, in order of time."""
+    """A swarm of faults between the two times, in order of time; only kinds in `focus` if any."""
     kinds = draw_kinds(entropy, terrain)
+    kinds = [kind for kind in focus if _makes_sense(kind, terrain)] or kinds
     weights = [KINDS[kind].weight for kind in kinds]
     mean_gap_ms = _log_uniform(entropy, 150, 2_500)
     faults: list[Fault] = []

@@ -63,6 +63,7 @@ class SimNode:
         self.sync_delay_extra_us = 0
         self.proposals_late_ms = 0
         self.proposals_copied = False
+        self.fetch_max_batches = plan.fetch_max_batches
         self.running = False
         self.stopping = False
         self._request_ids = node_id << 40
