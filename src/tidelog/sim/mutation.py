@@ -20,6 +20,16 @@ class Mutant(Protocol):
         """What is broken, in one line."""
         ...
 
+    @property
+    def depth(self) -> str:
+        """Where it can be caught: seeds at "object" or "byte" depth, or "crash" states."""
+        ...
+
+    @property
+    def focus(self) -> tuple[str, ...]:
+        """Kinds of fault to draw from; empty for any."""
+        ...
+
 
 class Mutants(Protocol):
     """What the package of mutants offers."""
