@@ -448,7 +448,6 @@ class Log:
             self.producers,
             self._snapshots,
             self._segments,
-            log_start=self.log_start_offset,
             replay_from=self.log_end_offset,
         )
 

@@ -59,7 +59,7 @@ def load(request: LoadRequest) -> LoadedLog:
     refuse_lost_records(request, segments)
     log_start = settle_start(request, segments, epochs)
     settle_epochs(request, epochs, log_start, segments[-1].next_offset)
-    producers, snapshots = load_producers(request, segments, recovered, log_start)
+    producers, snapshots = load_producers(request, segments, recovered)
     end = segments[-1].next_offset
     assert log_start <= end, f"{directory}: log start {log_start} behind log end {end}"
     recovery_point = end if request.clean_shutdown else min(request.recovery_point, end)
@@ -333,7 +333,7 @@ def epochs_path(directory: str) -> str:
 
 
 def load_producers(
-    request: LoadRequest, segments: list[Segment], recovered: list[Segment], log_start: int
+    request: LoadRequest, segments: list[Segment], recovered: list[Segment]
 ) -> tuple[ProducerStates, SnapshotFiles]:
     """Newest good snapshot and replay; the aborted transactions of segments whose indexes were
     made anew are found on the way."""
@@ -353,11 +353,10 @@ def load_producers(
         producers,
         snapshots,
         segments,
-        log_start=log_start,
         replay_from=replay_from,
         aborted=note,
     )
-    if not request.clean_shutdown and end > log_start:
+    if not request.clean_shutdown and end > segments[0].base_offset:
         snapshots.take(end, producers)
         snapshots.prune([segment.base_offset for segment in segments])
     return producers, snapshots
