@@ -9,5 +9,5 @@ from tidelog.sim.storage_proof import SECOND_CRASH, WORKLOADS, run_crash_states
 def test_no_crash_state_is_bad(workload: str) -> None:
     report = run_crash_states(workloads=[workload])
     assert report.bad == []
-    least = {SECOND_CRASH: 8000, "append": 1500, "truncate": 1500}.get(workload, 30)
+    least = {SECOND_CRASH: 4000, "append": 1500, "truncate": 1500}.get(workload, 30)
     assert report.states >= least

@@ -35,7 +35,7 @@ WIDE: PartitionName = ("wide", 3)
 
 LIMITS = CrashLimits(max_subset_effects=10)
 SECOND_CRASH = "crash while recovering"
-SECOND_CRASH_EVERY = 50
+SECOND_CRASH_EVERY = 100
 
 History = tuple[bytes, ...]
 """The batches of a log, from its first one ever; position n holds offset n."""

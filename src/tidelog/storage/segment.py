@@ -389,14 +389,14 @@ class Segment:
         )
 
     def find_end(self) -> None:
-        """After an orderly stop: the end offset, from the last index entry on."""
+        """After an orderly stop: the end offset, from the last index entry but one. Each batch
+        on the way is checked, and has one in front of it to be checked against."""
         self.load_indexes()
-        start = self.offsets.last_position()
         next_offset = self.base_offset
-        for batch in self.batches(start):
+        for batch in self.batches(self.offsets.position_before_last(), intact=check_crc):
             next_offset = batch.header.next_offset
         self.next_offset = next_offset
-        self._bytes_since_entry = self.size - start
+        self._bytes_since_entry = self.size - self.offsets.last_position()
         self.load_times()
 
     def forget_indexes(self) -> None:
