@@ -61,10 +61,20 @@ def names() -> list[str]:
     return [mutant.name for mutant in load().catalogue()]
 
 
+def focus(name: str | None) -> tuple[str, ...]:
+    """The kinds of fault to draw when looking for this mutant; none in particular for None."""
+    return find(name).focus if name is not None else ()
+
+
+def find(name: str) -> Mutant:
+    for mutant in load().catalogue():
+        if mutant.name == name:
+            return mutant
+    raise UnknownMutantError(name)
+
+
 def applied(name: str | None) -> AbstractContextManager[None]:
     """The mutant of this name while the context lasts; nothing for None."""
     if name is None:
         return nullcontext()
-    if name not in names():
-        raise UnknownMutantError(name)
-    return load().apply(name)
+    return load().apply(find(name).name)
