@@ -193,6 +193,8 @@ class SimBroker:
                 self.node.judge.became_leader(replica, bool(state.leader_recovery_state))
             elif role.isr != isr_before:
                 self.node.judge.isr_adopted(replica, isr_before)
+            if was_leading and replica.leader_epoch > epoch_before + 1:
+                self.node.marks.add("leader_missed_an_epoch")
         elif replica.leader_epoch != epoch_before or replica.leader != leader_before:
             self.fetchers.follow(state.id, replica)
             self.node.judge.became_follower(replica)
@@ -251,7 +253,8 @@ class SimBroker:
         now = self.node.now_ms()
         if check.duplicate is not None:
             token = ProduceToken(client, request, appended=request.batch, original=check.duplicate)
-            self.node.marks.add("duplicate_found")
+            if check.duplicate.first_offset < role.leader_epoch_start_offset:
+                self.node.marks.add("duplicate_found_by_next_leader")
             self._acknowledge_duplicate(replica, role, token, check.duplicate)
             return
         log = self.node.disk.logs[request.partition]
@@ -273,6 +276,8 @@ class SimBroker:
         self, replica: Replica, role: LeaderReplica, token: ProduceToken, original: AppendedBatch
     ) -> None:
         if self._waits_for_commit(replica, token):
+            if original.last_offset >= replica.high_watermark:
+                self.node.marks.add("duplicate_waited_for_commit")
             self.perform(replica, role.await_duplicate(token, original, self.node.now_ms()))
 
     def _waits_for_commit(self, replica: Replica, token: ProduceToken) -> bool:
@@ -300,7 +305,22 @@ class SimBroker:
             judge.produce_acked(replica, token.appended, token.acks)
         elif error == Error.NONE:
             judge.duplicate_answered(replica, token.original, token.appended, token.acks)
+        else:
+            self.node.data_marks.failed_parked(error)
         self.node.send(token.client, m.ProduceReply(token.request_id, error, token.base_offset))
+
+    # -- deleting records
+
+    def trim(self, partition: PartitionId, permille: int) -> bool:
+        """Delete records up to this share of what is committed; False if we do not lead."""
+        replica = self.replicas.get(partition)
+        if replica is None or not isinstance(replica.role, LeaderReplica):
+            return False
+        answer = replica.role.check_delete_records(replica.high_watermark * permille // 1000)
+        if answer.error != Error.NONE:
+            return False
+        self.node.disk.logs[partition].raise_log_start(answer.offset)
+        return True
 
     # -- durability
 
@@ -360,6 +380,7 @@ class SimBroker:
     def _truncate(self, replica: Replica, effect: e.TruncateLog) -> None:
         log = self.node.disk.logs[replica.partition]
         previous_end = log.log_end_offset
+        self.node.data_marks.before_cut(replica, log, effect.offset)
         log.truncate_to(effect.offset)
         self.node.judge.truncated(replica, previous_end)
         self._after_cut(replica)
@@ -367,6 +388,7 @@ class SimBroker:
     def _restart_log(self, replica: Replica, effect: e.RestartLog) -> None:
         log = self.node.disk.logs[replica.partition]
         previous_end = log.log_end_offset
+        self.node.marks.add("log_restarted")
         log.truncate_fully_and_start_at(effect.offset)
         self.node.judge.truncated(replica, previous_end)
         self._after_cut(replica)
@@ -385,6 +407,7 @@ class SimBroker:
         self.perform(replica, replica.role.on_appended(effect, self.node.now_ms()))
 
     def _raise_log_start(self, replica: Replica, effect: e.RaiseLogStart) -> None:
+        self.node.marks.add("log_start_followed")
         self.node.disk.logs[replica.partition].raise_log_start(effect.offset)
 
     def _ask_leader_offsets(self, replica: Replica, effect: e.AskLeaderOffsets) -> None:

@@ -127,6 +127,7 @@ class ControllerLink:
         if request is None:
             return
         if isinstance(request, AlterPartitionRequest):
+            self._node.marks.add("isr_proposal_repeated")
             self.proposals.on_failure(request, self._node.now_ms())
             self._retry_proposals()
         self.poke()
@@ -172,8 +173,12 @@ class ControllerLink:
         for result in self.proposals.on_response(request, response, now):
             replica = broker.replicas.get(result.partition)
             if replica is not None and isinstance(replica.role, LeaderReplica):
-                isr_before = replica.role.isr
-                broker.perform(replica, replica.role.on_isr_result(result, now))
-                if replica.role.isr != isr_before:
+                role, isr_before = replica.role, replica.role.isr
+                if not role.has_change_in_flight():
+                    self._node.marks.add("isr_answer_overtaken")
+                broker.perform(replica, role.on_isr_result(result, now))
+                if role.isr != isr_before:
                     self._node.judge.isr_adopted(replica, isr_before)
+                elif result.error and not role.has_change_in_flight():
+                    self._node.marks.add("isr_change_taken_back")
         self._retry_proposals()

@@ -118,7 +118,11 @@ class Disturbances:
         raft_log = node.disk.raft_log
         unsynced = raft_log.log_end_offset - raft_log.durable_offset
         raft_log.lose_tail(raft_log.durable_offset + unsynced * kept_permille // 1000)
+        if unsynced:
+            self._world.marks.add("power_loss_lost_metadata")
         self._stop(node, "power loss", lost)
+        if lost:
+            self._world.marks.add("power_loss_lost_records")
         if lost and not node.disk.fsync:
             self._world.marks.add("page_cache_lost")
             self._world.ledger.damage(self._world.image, node.id)
@@ -171,6 +175,7 @@ class Disturbances:
         self._stop(node, "data disk lost", records)
         self._world.ledger.damage(self._world.image, node.id)
         node.disk.replace_data()
+        self._world.control_marks.wiped(node.id)
         self._start_later(node, fault.duration_ms)
         return True
 
@@ -273,6 +278,20 @@ class Disturbances:
         if partition is None:
             return False
         self._world.admin.ask(rq.ElectLeadersRequest(election_type, (partition,)))
+        return True
+
+    def _trim(self, fault: Fault) -> bool:
+        """Not under an idempotent producer: who has no record left is forgotten (KIP-360)."""
+        partition = self._partition(fault)
+        state = self._world.image.partition(partition) if partition is not None else None
+        if partition is None or state is None or state.leader == NO_LEADER:
+            return False
+        if any(p.topic == fault.topic and p.idempotent for p in self._world.plan.producers):
+            return False
+        node = self._world.nodes[state.leader]
+        if not node.running or not node.broker.trim(partition, fault.args[0]):
+            return False
+        self._world.trimmed[partition] = None
         return True
 
     def _create_topic(self, fault: Fault) -> bool:

@@ -56,6 +56,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "min_isr_change": Kind(3, "min.insync.replicas of the topic becomes args[0]"),
     "preferred_election": Kind(3, "asked for the partition"),
     "unclean_election": Kind(1, "asked for the partition by an operator"),
+    "trim": Kind(2, "records of the partition are deleted; args=(permille of the committed,)"),
     "create_topic": Kind(2, "args=(ordinal, partitions, replication factor, min ISR)"),
     "delete_topic": Kind(1, "the topic is deleted and created again under its name"),
     "roll_restart": Kind(2, "nodes stop cleanly in this order, each down for duration"),
@@ -76,6 +77,7 @@ KINDS_FOR_ONE_BROKER: Final = (
     "reassign",
     "slow_disk",
     "clock_jump",
+    "trim",
     "create_topic",
     "bit_flip",
 )
@@ -154,6 +156,7 @@ _INSTANT: Final = (
     "min_isr_change",
     "preferred_election",
     "unclean_election",
+    "trim",
     "create_topic",
     "delete_topic",
     "bit_flip",
@@ -163,6 +166,7 @@ _OF_TOPICS: Final = (
     "min_isr_change",
     "preferred_election",
     "unclean_election",
+    "trim",
     "create_topic",
     "delete_topic",
 )
@@ -233,6 +237,8 @@ def _draw_args(entropy: random.Random, terrain: Terrain, kind: str) -> tuple[int
             factor,
             entropy.randint(1, factor),
         )
+    if kind == "trim":
+        return (entropy.choice((100, 500, 1000)),)
     if kind == "late_proposals":
         return (_log_uniform(entropy, 20, 4 * terrain.session_timeout_ms), entropy.randint(0, 1))
     if kind == "bit_flip":

@@ -86,6 +86,7 @@ class Fetcher:
 
     def on_reply(self, reply: m.ReplicaFetchReply) -> None:
         if reply.request_id != self._in_flight:
+            self._broker.node.marks.add("fetch_answer_late")
             return
         self._in_flight = _IDLE
         now = self._broker.node.now_ms()
@@ -95,6 +96,8 @@ class Fetcher:
                 effects = replica.role.on_fetch_answer(fetch, answer, now)
                 if effects:
                     self._broker.perform(replica, effects)
+                elif answer.batches:
+                    self._broker.node.marks.add("fetch_answer_ignored")
         self.wake()
 
 
