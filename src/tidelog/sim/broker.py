@@ -15,7 +15,7 @@ from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.replay import replay
 from tidelog.core.replication import effects as e
-from tidelog.core.replication.follower import FollowerReplica
+from tidelog.core.replication.follower import ASKING, FollowerReplica
 from tidelog.core.replication.inputs import (
     ACKS_ALL,
     ACKS_NONE,
@@ -412,6 +412,15 @@ class SimBroker:
 
     def _ask_leader_offsets(self, replica: Replica, effect: e.AskLeaderOffsets) -> None:
         self.node.send(effect.leader, m.OffsetsAsk(effect.partition, effect.leader_epoch))
+        # The partition is out of the fetch loop while it asks: nothing else would wake it.
+        timeout_ms = self.node.plan.timings.request_timeout_ms
+        self.node.after_ms(timeout_ms, self._ask_timed_out, (replica, replica.role))
+
+    def _ask_timed_out(self, asked: tuple[Replica, object]) -> None:
+        replica, role = asked
+        if replica.role is role and isinstance(role, FollowerReplica) and role.phase == ASKING:
+            role.on_fetch_failed(self.node.now_ms())
+            self.fetchers.wake(replica.partition)
 
     def _high_watermark_moved(
         self,

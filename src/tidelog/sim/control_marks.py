@@ -73,9 +73,8 @@ class ControlMarks:
         elif event.role == "resigned":
             stopping = self._world.nodes[event.node].stopping
             self._marks.add("quorum_handed_over" if stopping else "check_quorum_resigned")
-        elif event.role == "unattached" and event.previous == "follower":
-            if event.node > self._world.plan.voters:
-                self._marks.add("observer_lost_leader")
+        elif event.previous == "follower" and event.node > self._world.plan.voters:
+            self._marks.add("observer_lost_leader")
 
     def vote_sent(self, node_id: int, epoch: int, candidate: int) -> None:
         if self._votes.get((node_id, epoch)) == candidate:
@@ -191,8 +190,6 @@ class ControlMarks:
         known = self._chronicle.image.brokers.get(record.broker_id)
         if known is None or known.broker_epoch == record.broker_epoch:
             return
-        if not known.fenced:
-            self._marks.add("registered_before_fenced")
         if any(type(other) is r.PartitionChange for other in entry.records):
             self._marks.add("restart_lost_seats")
         if any(record.broker_id in p.elr for p in self._chronicle.image.partitions.values()):
@@ -201,9 +198,9 @@ class ControlMarks:
     def _on_min_isr(self, topic: str, value: int) -> None:
         image = self._chronicle.image
         for partition, state in image.partitions.items():
-            if image.topics.get(partition.topic_id) == topic:
-                if len(state.isr) < min(value, len(state.replicas)):
-                    self._marks.add("min_isr_raised_above_isr")
+            too_few = len(state.isr) < min(value, len(state.replicas))
+            if too_few and image.topics.get(partition.topic_id) == topic:
+                self._marks.add("min_isr_raised_above_isr")
 
     # -- brokers
 

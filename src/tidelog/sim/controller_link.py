@@ -101,7 +101,7 @@ class ControllerLink:
         request_id = node.next_request_id()
         self._waiting[request_id] = request
         call = (self._controller(), m.ControllerCall(request_id, request))
-        late = node.proposals_late_ms and isinstance(request, AlterPartitionRequest)
+        late = node.proposals_late_ms and self._may_be_late(request)
         if late:
             # The network's doing, not the node's: it arrives even if the node crashes first.
             late_us = node.proposals_late_ms * 1000
@@ -110,8 +110,13 @@ class ControllerLink:
             node.send(*call)
         node.after_ms(node.plan.timings.request_timeout_ms, self._timed_out, request_id)
 
+    def _may_be_late(self, request: ControllerRequest) -> bool:
+        copied_too = self._node.proposals_copied and isinstance(request, HeartbeatRequest)
+        return copied_too or isinstance(request, AlterPartitionRequest)
+
     def _arrives_late(self, call: tuple[int, m.ControllerCall]) -> None:
-        self._node.marks.add("isr_proposal_late")
+        if isinstance(call[1].request, AlterPartitionRequest):
+            self._node.marks.add("isr_proposal_late")
         self._node.send(*call)
 
     def _controller(self) -> int:

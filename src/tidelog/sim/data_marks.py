@@ -10,9 +10,11 @@ from tidelog.core.errors import Error
 from tidelog.core.replication.isr import CommittedIsr, PendingExpand
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.types import PartitionId
+from tidelog.sim.rules.chronicle import PartitionFacts
 from tidelog.sim.rules.view import LogFace, RecordBatch, ReplicaFace
 
 if TYPE_CHECKING:
+    from tidelog.core.replication.replica import Replica
     from tidelog.sim.world import World
 
 FETCH_REFUSALS: Final = {
@@ -103,9 +105,8 @@ class DataMarks:
                 continue
             if role.state.broker_id == event.broker:
                 self._marks.add("change_in_flight_when_leader_fenced")
-            elif type(state) is PendingExpand and event.broker not in state.isr:
-                if event.broker in state.maximal_isr:
-                    self._marks.add("expand_in_flight_when_fenced")
+            elif event.broker in state.maximal_isr and event.broker not in state.isr:
+                self._marks.add("expand_in_flight_when_fenced")
 
     def _leading(self) -> list[LeaderReplica]:
         return [
@@ -153,7 +154,7 @@ class DataMarks:
 
     # -- what the shell tells, where it happens
 
-    def before_cut(self, replica: ReplicaFace, log: LogFace, offset: int) -> None:
+    def before_cut(self, replica: Replica, log: LogFace, offset: int) -> None:
         """A follower is about to remove what it holds from `offset` on."""
         first, last = log.batch_at(offset), log.batch_at(log.log_end_offset - 1)
         if first is None or last is None:
@@ -176,7 +177,7 @@ class DataMarks:
         if (name := PARKED_FAILURES.get(error)) is not None:
             self._marks.add(name)
 
-    def _facts(self, replica: ReplicaFace) -> Any:
+    def _facts(self, replica: Replica | ReplicaFace) -> PartitionFacts:
         chronicle = self._world.judge.chronicle
         assert chronicle is not None, "a hook of a judge that attends nothing"
         return chronicle.facts(replica.partition)

@@ -26,6 +26,9 @@ HEALED_FETCH_BATCHES = 1_000
 """Catching up one batch at a time can take hours of simulated time that show nothing new."""
 
 
+OPERATOR_LOOKS_EVERY_MS = 100
+
+
 class Disturbances:
     __slots__ = ("_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
 
@@ -67,8 +70,13 @@ class Disturbances:
             return fallback
         if fault.aim == "leader":
             return world.nodes[state.leader]
-        followers = [node for node in state.isr if node != state.leader]
-        return world.nodes[followers[0]] if followers else fallback
+        if fault.aim == "outsider":
+            hit = [node for node in state.replicas if node not in state.isr]
+        else:
+            hit = [node for node in state.isr if node != state.leader]
+        # Rather one that nothing has happened to yet.
+        hit.sort(key=lambda node: not world.nodes[node].running or world.kernel.is_paused(node))
+        return world.nodes[hit[0]] if hit else fallback
 
     # -- processes
 
@@ -235,6 +243,15 @@ class Disturbances:
     def _proposals_in_time(self, node: SimNode) -> None:
         node.proposals_late_ms = 0
 
+    def _late_fetches(self, fault: Fault) -> bool:
+        node = self._target(fault)
+        node.fetches_late_ms = fault.args[0]
+        self._later(fault, self._fetches_in_time, node)
+        return True
+
+    def _fetches_in_time(self, node: SimNode) -> None:
+        node.fetches_late_ms = 0
+
     # -- disks and clocks
 
     def _slow_disk(self, fault: Fault) -> bool:
@@ -271,7 +288,23 @@ class Disturbances:
         return self._elect(fault, rq.ELECT_PREFERRED)
 
     def _unclean_election(self, fault: Fault) -> bool:
-        return self._elect(fault, rq.ELECT_UNCLEAN)
+        """The operator looks on for a while and acts when nobody leads."""
+        partition = self._partition(fault)
+        if partition is None:
+            return False
+        state = self._world.image.partition(partition)
+        if state is not None and state.leader == NO_LEADER:
+            return self._elect(fault, rq.ELECT_UNCLEAN)
+        if fault.duration_ms > 0:
+            later = fault._replace(duration_ms=fault.duration_ms - OPERATOR_LOOKS_EVERY_MS)
+            self._world.kernel.call_in(
+                OPERATOR_LOOKS_EVERY_MS * 1000, WORLD, self._look_again, later
+            )
+        return True
+
+    def _look_again(self, fault: Fault) -> None:
+        if not self.healed_nodes:
+            self._unclean_election(fault)
 
     def _elect(self, fault: Fault, election_type: int) -> bool:
         partition = self._partition(fault)
@@ -320,6 +353,7 @@ class Disturbances:
             self._resume(node)
             node.sync_delay_extra_us = 0
             node.proposals_late_ms = 0
+            node.fetches_late_ms = 0
             node.fetch_max_batches = HEALED_FETCH_BATCHES
             if node.id in self.healed_nodes:
                 self._start(node)

@@ -82,7 +82,6 @@ MARKS: Final[Mapping[str, str]] = {
     "min_isr_raised_above_isr": "min ISR was raised above the ISR of the moment",
     # Brokers
     "restart_refused_within_session": "a restarted broker had to wait for its old session (101)",
-    "registered_before_fenced": "a restarted broker registered before it was ever fenced",
     "restart_lost_seats": "a registration took the broker's seats in ISR or ELR away",
     "restart_kept_elr": "a broker came back with its log intact and stayed eligible",
     "heartbeat_of_former_incarnation": "a heartbeat came from before a restart (77)",

@@ -65,6 +65,7 @@ class SimNode:
         self.sync_delay_extra_us = 0
         self.proposals_late_ms = 0
         self.proposals_copied = False
+        self.fetches_late_ms = 0
         self.fetch_max_batches = plan.fetch_max_batches
         self.running = False
         self.stopping = False
