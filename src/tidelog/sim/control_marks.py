@@ -116,19 +116,20 @@ class ControlMarks:
     def controller_answered(
         self, _node: int, request: rq.ControllerRequest, response: rq.ControllerResponse
     ) -> None:
-        kind = type(request)
-        if kind is rq.HeartbeatRequest:
-            if response.error == Error.STALE_BROKER_EPOCH:
+        error = response.error
+        if isinstance(request, rq.HeartbeatRequest):
+            if error == Error.STALE_BROKER_EPOCH:
                 self._marks.add("heartbeat_of_former_incarnation")
-        elif kind is rq.AlterPartitionRequest:
-            self._on_proposals_answered(response)  # type: ignore[arg-type]
-        elif kind is rq.RegisterBrokerRequest:
-            if response.error == Error.DUPLICATE_BROKER_REGISTRATION:
+        elif isinstance(response, rq.AlterPartitionResponse):
+            self._on_proposals_answered(response)
+        elif isinstance(request, rq.RegisterBrokerRequest):
+            if error == Error.DUPLICATE_BROKER_REGISTRATION:
                 self._marks.add("restart_refused_within_session")
-        elif kind is rq.ElectLeadersRequest:
-            for _, error in response.results:  # type: ignore[union-attr, misc]
-                if error == Error.NONE:
-                    self._marks.add(ELECTIONS_ASKED[request.election_type])  # type: ignore[union-attr]
+        elif isinstance(request, rq.ElectLeadersRequest):
+            assert isinstance(response, rq.ElectLeadersResponse), f"{response} to {request}"
+            elected = [partition for partition, e in response.results if e == Error.NONE]
+            if elected:
+                self._marks.add(ELECTIONS_ASKED[request.election_type])
 
     def _on_proposals_answered(self, response: rq.AlterPartitionResponse) -> None:
         if (name := REQUEST_REFUSALS.get(response.error)) is not None:

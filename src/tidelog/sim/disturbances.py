@@ -13,7 +13,7 @@ from tidelog.core import requests as rq
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import trace as t
 from tidelog.sim.faults import KINDS, Fault
-from tidelog.sim.happenings import FaultEnded, NodeStarted, NodeStopped
+from tidelog.sim.happenings import FaultEnded, NodeStopped
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.ledger import holders
 from tidelog.sim.plan import TopicPlan
@@ -92,7 +92,6 @@ class Disturbances:
         left_broken = self.healed_nodes and node.id not in self.healed_nodes
         if not node.running and not left_broken:
             self._world.start_node(node)
-            self._world.trace.happened(node.id, NodeStarted(node.id))
 
     def _crash(self, fault: Fault) -> bool:
         node = self._target(fault)
@@ -194,6 +193,8 @@ class Disturbances:
         others = [other for other in self._world.nodes if other != node]
         if fault.args and fault.args[0]:
             others += self._clients()
+        if self._world.nodes[node].running and not self._world.kernel.is_paused(node):
+            self._world.trace.set_state(node, t.CUT_OFF)
         return self._cut(fault, [node], others)
 
     def _split(self, fault: Fault) -> bool:
@@ -220,13 +221,16 @@ class Disturbances:
         if not sources or not targets:
             return False
         handle = self._world.network.cut(sources, targets, both_ways=both_ways)
-        self._later(fault, self._restore, (fault, handle))
+        self._later(fault, self._restore, (fault.kind, handle, tuple(sources)))
         return True
 
-    def _restore(self, cut: tuple[Fault, int]) -> None:
-        fault, handle = cut
+    def _restore(self, cut: tuple[str, int, tuple[int, ...]]) -> None:
+        kind, handle, nodes = cut
         self._world.network.restore(handle)
-        self._world.trace.happened(t.NOWHERE, FaultEnded(fault.kind, fault.nodes))
+        if kind == "isolate" and self._world.nodes[nodes[0]].running:
+            paused = self._world.kernel.is_paused(nodes[0])
+            self._world.trace.set_state(nodes[0], t.PAUSED if paused else t.UP)
+        self._world.trace.happened(t.NOWHERE, FaultEnded(kind, nodes))
 
     def _clog(self, fault: Fault) -> bool:
         network = self._world.network

@@ -110,11 +110,12 @@ def left_alone(entropy: random.Random, setting: Setting) -> list[Fault]:
 
 
 def old_fetches(entropy: random.Random, setting: Setting) -> list[Fault]:
-    """A follower restarts, and its leader reads what the former incarnation asked for."""
+    """A follower restarts; what its former incarnation has asked for is read only then."""
     session_ms = setting.session_timeout_ms
     late_ms = round(entropy.uniform(1.2, 2.5) * session_ms)
     return [
         setting.fault(0, "late_fetches", "follower", 0.5 * session_ms, late_ms),
+        setting.fault(0, "late_proposals", "follower", 0.5 * session_ms, late_ms, 1),
         setting.fault(
             entropy.uniform(0.1, 0.5) * session_ms,
             entropy.choice(("crash", "wipe", "power_loss")),

@@ -27,7 +27,7 @@ from tidelog.sim.data_marks import DataMarks
 from tidelog.sim.disturbances import Disturbances
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault
-from tidelog.sim.happenings import MarkReached
+from tidelog.sim.happenings import MarkReached, NodeStarted
 from tidelog.sim.judge import Judge, fan_out
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.ledger import Ledger
@@ -52,8 +52,8 @@ class World:
         self.plan = plan
         self.kernel = kernel
         self.trace = trace
-        self.report = report
-        self.judge = Judge(report)
+        self._report = report
+        self.judge = Judge(self.report)
         self.counters = Counters()
         self.marks = Marks(self.counters, self._mark_reached)
         self.data_marks = DataMarks(self)
@@ -108,8 +108,9 @@ class World:
 
     def _start_node(self, node: SimNode) -> None:
         if not node.running:
-            node.start()
             self.trace.set_state(node.id, UP)
+            self.trace.happened(node.id, NodeStarted(node.id))
+            node.start()
 
     def _topic_created(self, record: r.Topic) -> None:
         """Those who produce to it and read it may begin."""
@@ -212,6 +213,12 @@ class World:
                 self._topic_created(record)
             elif type(record) is r.RemoveTopic:
                 self._topic_removed(record, removed)
+
+    def report(self, rule: str, text: str) -> None:
+        """Rules know a topic by its id; who reads the report knows it by its name."""
+        for topic_id, name in self.trace.narrator.topics.items():
+            text = text.replace(topic_id.hex()[:8], name)
+        self._report(rule, text)
 
     # -- what clients tell
 

@@ -9,7 +9,7 @@ from tidelog.cli.output import count, duration, plural, tally
 from tidelog.sim.fleet import FleetReport
 from tidelog.sim.marks import MARKS, all_counts, unreached
 from tidelog.sim.run import Run, SeedResult
-from tidelog.sim.story import SILENT
+from tidelog.sim.story import LEGEND, is_silent
 
 FAILURES_SHOWN = 10
 
@@ -132,13 +132,14 @@ def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, A
                 "text": run.trace.narrator.tell(moment.happening)[1],
             }
             for moment in run.trace.moments()
-            if everything or type(moment.happening) not in SILENT
+            if everything or not is_silent(moment.happening)
         ],
     }
 
 
 def print_story(run: Run, result: SeedResult, *, mutant: str | None, everything: bool) -> None:
     click.echo(run.plan.headline())
+    click.echo(LEGEND)
     for line in run.trace.story(everything=everything):
         click.echo(line)
     if result.violations and run.world is not None:

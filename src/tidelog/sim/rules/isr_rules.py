@@ -201,7 +201,8 @@ class ProposalsAreCompared(Rule):
                 self.broken(
                     f"{label(proposal.partition)}: controller {node} accepted the proposal of"
                     f" {request.broker_id} for partition epoch {proposal.partition_epoch} that"
-                    f" had been refused before, as {result}"
+                    f" had been refused before; the ISR is now {result.isr}, partition epoch"
+                    f" {result.partition_epoch}"
                 )
             changes = result.partition_epoch - proposal.partition_epoch
             elections = result.leader_epoch - proposal.leader_epoch
@@ -210,7 +211,8 @@ class ProposalsAreCompared(Rule):
                 self.broken(
                     f"{label(proposal.partition)}: controller {node} accepted the proposal of"
                     f" {request.broker_id} for leader epoch {proposal.leader_epoch}, partition"
-                    f" epoch {proposal.partition_epoch} as {result}"
+                    f" epoch {proposal.partition_epoch}; the ISR is now {result.isr}, leader epoch"
+                    f" {result.leader_epoch}, partition epoch {result.partition_epoch}"
                 )
 
 
