@@ -14,7 +14,7 @@ from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.metadata.replay import replay
 from tidelog.core.metadata.settings import ControllerSettings
-from tidelog.core.quorum.messages import LeaderChange, LogEntry
+from tidelog.core.quorum.messages import LeaderChange
 from tidelog.core.requests import (
     AlterPartitionRequest,
     ControllerRequest,
@@ -29,7 +29,7 @@ from tidelog.core.requests import (
     RegisterBrokerRequest,
     RegisterBrokerResponse,
 )
-from tidelog.core.types import PartitionId
+from tidelog.core.types import LogEntry, PartitionId
 
 CLUSTER_ID = "cluster"
 

@@ -22,10 +22,11 @@ from tidelog.core.quorum.effects import (
     TruncateTo,
 )
 from tidelog.core.quorum.log_view import SnapshotContent
-from tidelog.core.quorum.messages import LogEntry, QuorumMessage, SnapshotId, VoterKey
+from tidelog.core.quorum.messages import QuorumMessage, SnapshotId, VoterKey
 from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import QuorumSettings, QuorumState
 from tidelog.core.replication.epochs import EpochHistory
+from tidelog.core.types import LogEntry
 
 CLUSTER_ID = "story"
 NOTHING_STORED = QuorumState(0, -1, None)

@@ -19,7 +19,6 @@ from tidelog.core.quorum.effects import (
 from tidelog.core.quorum.messages import (
     FetchRequest,
     FetchSnapshotRequest,
-    LogEntry,
     QuorumMessage,
     VoteRequest,
     VoteResponse,
@@ -27,6 +26,7 @@ from tidelog.core.quorum.messages import (
     VotersRecord,
 )
 from tidelog.core.quorum.state import QuorumState
+from tidelog.core.types import LogEntry
 
 
 class RuleBroken(AssertionError):  # noqa: N818  (reads as what happened)

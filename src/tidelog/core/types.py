@@ -63,3 +63,23 @@ class BatchHeader(Protocol):
     def is_transactional(self) -> bool: ...
     @property
     def is_control(self) -> bool: ...
+
+
+class LogEntry(NamedTuple):
+    """One atomic batch of the metadata log; it occupies `offset .. last_offset`.
+
+    `records` are opaque to the quorum unless `control` is set.
+    """
+
+    offset: int
+    epoch: int
+    records: tuple[object, ...]
+    control: bool = False
+
+    @property
+    def last_offset(self) -> int:
+        return self.offset + len(self.records) - 1
+
+    @property
+    def next_offset(self) -> int:
+        return self.offset + len(self.records)

@@ -42,7 +42,6 @@ from tidelog.core.metadata.replay import image_records, replay
 from tidelog.core.metadata.sessions import Sessions
 from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.metadata.timers import Timers
-from tidelog.core.quorum.messages import LogEntry
 from tidelog.core.requests import (
     AllocateProducerIdsRequest,
     AlterConfigRequest,
@@ -57,7 +56,7 @@ from tidelog.core.requests import (
     HeartbeatRequest,
     RegisterBrokerRequest,
 )
-from tidelog.core.types import NO_EPOCH, NO_OFFSET
+from tidelog.core.types import NO_EPOCH, NO_OFFSET, LogEntry
 
 
 class Waiting(NamedTuple):

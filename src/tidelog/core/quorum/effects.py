@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from tidelog.core.events import QuorumLeaderElected, QuorumRoleChanged
 from tidelog.core.quorum.log_view import SnapshotContent
-from tidelog.core.quorum.messages import LogEntry, QuorumMessage, SnapshotId
+from tidelog.core.quorum.messages import QuorumMessage, SnapshotId
 from tidelog.core.quorum.state import QuorumState
+from tidelog.core.types import LogEntry
 
 
 class PersistState(NamedTuple):
@@ -31,7 +32,8 @@ class TruncateTo(NamedTuple):
 
 class InstallSnapshot(NamedTuple):
     """Drop the whole log and start again at the snapshot's end, which is then the log start,
-    the log end and the high watermark; the state machine reloads from `content`."""
+    the log end and the high watermark; the state machine reloads from `content`. Older
+    snapshots belong to the dropped log and go with it."""
 
     snapshot: SnapshotId
     content: SnapshotContent

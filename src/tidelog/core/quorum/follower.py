@@ -25,13 +25,12 @@ from tidelog.core.quorum.messages import (
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
-    LogEntry,
     SnapshotId,
     VoterKey,
 )
 from tidelog.core.quorum.state import NEVER_MS, Member
 from tidelog.core.quorum.voters import Voters, join_chunks
-from tidelog.core.types import NO_OFFSET, EpochEnd
+from tidelog.core.types import NO_OFFSET, EpochEnd, LogEntry
 
 SnapshotVoters = Callable[[SnapshotContent], Voters | None]
 

@@ -25,12 +25,11 @@ from tidelog.core.quorum.messages import (
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
-    LogEntry,
     SnapshotId,
     VoterKey,
 )
 from tidelog.core.quorum.state import NEVER_MS, Member
-from tidelog.core.types import NO_OFFSET, EpochEnd
+from tidelog.core.types import NO_OFFSET, EpochEnd, LogEntry
 
 
 class Progress:
@@ -115,7 +114,7 @@ class Leader:
             progress.is_voter = True
         self._contacts_needed = rules.majority(len(member.voters.current)) - member.is_voter
         self._counting_since_ms = now_ms
-        self._count_contacts()
+        self.count_contacts()
 
     def _progress_of(self, key: VoterKey) -> Progress:
         progress = self._progress.get(key)
@@ -137,13 +136,9 @@ class Leader:
 
     # Check-quorum ------------------------------------------------------------------------
 
-    def on_contact(self, progress: Progress, now_ms: int) -> None:
-        """A replica asked something: a sign of life."""
-        progress.last_fetch_ms = now_ms
-        if progress.is_voter:
-            self._count_contacts()
-
-    def _count_contacts(self) -> None:
+    def count_contacts(self) -> None:
+        """Recompute check-quorum. Contacts only move it later, so between two ticks of the
+        leader it may stand too early; whoever acts on it counts again first."""
         floor_ms = self._counting_since_ms
         self.check_quorum_deadline_ms = rules.check_quorum_deadline_ms(
             [max(floor_ms, voter.last_fetch_ms) for voter in self._voters],
@@ -198,8 +193,8 @@ class Leader:
     def on_fetch(self, source: int, request: FetchRequest, now_ms: int) -> list[Effect]:
         """A fetch of this epoch: sign of life, acknowledgement, request (kraft.md §2.3)."""
         log = self._member.log
-        progress = self._progress_of(request.replica)
-        self.on_contact(progress, now_ms)
+        progress = self._progress.get(request.replica) or self._progress_of(request.replica)
+        progress.last_fetch_ms = now_ms
         fetch_offset = request.fetch_offset
         if rules.needs_snapshot(log, fetch_offset, request.last_fetched_epoch):
             return [self._answer(source, request, snapshot=log.latest_snapshot)]
@@ -255,7 +250,7 @@ class Leader:
         self, source: int, request: FetchSnapshotRequest, now_ms: int
     ) -> list[Effect]:
         member = self._member
-        self.on_contact(self._progress_of(request.replica), now_ms)
+        self._progress_of(request.replica).last_fetch_ms = now_ms
         snapshot, position = request.snapshot, request.position
         found = member.log.snapshot_chunk(snapshot, max(0, position), request.max_bytes)
         error, size, chunk = Error.NONE, 0, ()  # type: Error, int, tuple[object, ...] | bytes

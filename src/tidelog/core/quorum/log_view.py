@@ -2,8 +2,9 @@
 
 from typing import Protocol
 
-from tidelog.core.quorum.messages import LogEntry, SnapshotId
+from tidelog.core.quorum.messages import SnapshotId
 from tidelog.core.replication.epochs import EpochHistory
+from tidelog.core.types import LogEntry
 
 SnapshotContent = tuple[object, ...] | bytes
 """Opaque to the quorum: records in the object-level simulator, bytes on a real disk."""

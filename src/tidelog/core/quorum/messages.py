@@ -6,7 +6,7 @@ Every message names the sender's epoch; every response names the leader its send
 from typing import NamedTuple
 
 from tidelog.core.errors import Error
-from tidelog.core.types import NO_EPOCH, EpochEnd
+from tidelog.core.types import NO_EPOCH, EpochEnd, LogEntry
 
 
 class VoterKey(NamedTuple):
@@ -74,26 +74,6 @@ class FetchRequest(NamedTuple):
     last_fetched_epoch: int
     high_watermark: int
     max_wait_ms: int
-
-
-class LogEntry(NamedTuple):
-    """One atomic batch of the metadata log; it occupies `offset .. last_offset`.
-
-    `records` are opaque to the quorum unless `control` is set.
-    """
-
-    offset: int
-    epoch: int
-    records: tuple[object, ...]
-    control: bool = False
-
-    @property
-    def last_offset(self) -> int:
-        return self.offset + len(self.records) - 1
-
-    @property
-    def next_offset(self) -> int:
-        return self.offset + len(self.records)
 
 
 class FetchResponse(NamedTuple):

@@ -40,7 +40,7 @@ from tidelog.core.quorum.voters import (
     scan_log,
     voters_in_records,
 )
-from tidelog.core.types import NO_LEADER, NO_OFFSET
+from tidelog.core.types import NO_EPOCH, NO_LEADER, NO_OFFSET
 
 _ROLES_PER_TICK = 6
 """A sole voter passes through several roles at once."""
@@ -269,6 +269,7 @@ class QuorumNode(RoleKeeper):
             self._become_unattached(self._member.epoch, now_ms, effects)
 
     def _expire_leader(self, role: Leader, now_ms: int, effects: list[Effect]) -> None:
+        role.count_contacts()
         if role.check_quorum_deadline_ms <= now_ms:
             self._become_resigned(role, now_ms, effects)
             return
@@ -319,7 +320,7 @@ class QuorumNode(RoleKeeper):
                 error = Error.INVALID_VOTER_KEY
             else:
                 granted = self._decide_vote(request, now_ms, effects)
-        response = VoteResponse(error, member.epoch, self.leader_id, granted, request.pre_vote)
+        response = VoteResponse(error, *self._standing(error), granted, request.pre_vote)
         effects.append(Send(source, response))
         return effects
 
@@ -366,7 +367,6 @@ class QuorumNode(RoleKeeper):
     # Epochs ------------------------------------------------------------------------------
 
     def _on_begin_epoch(self, source: int, request: BeginEpochRequest, now_ms: int) -> list[Effect]:
-        member = self._member
         effects: list[Effect] = []
         error = self._epoch_request_error(request.cluster_id, request.epoch, request.leader_id)
         if error is Error.NONE:
@@ -374,7 +374,7 @@ class QuorumNode(RoleKeeper):
             if type(self._role) in (Prospective, Unattached):
                 # The leader it gave up is alive after all.
                 self._become_follower(request.epoch, request.leader_id, now_ms, effects)
-        effects.append(Send(source, BeginEpochResponse(error, member.epoch, self.leader_id)))
+        effects.append(Send(source, BeginEpochResponse(error, *self._standing(error))))
         return effects
 
     def _on_end_epoch(self, source: int, request: EndEpochRequest, now_ms: int) -> list[Effect]:
@@ -393,8 +393,14 @@ class QuorumNode(RoleKeeper):
                     position, len(candidates), member.settings.election_backoff_max_ms
                 )
                 role.on_leader_resigned(now_ms + delay_ms)
-        effects.append(Send(source, EndEpochResponse(error, member.epoch, self.leader_id)))
+        effects.append(Send(source, EndEpochResponse(error, *self._standing(error))))
         return effects
+
+    def _standing(self, error: Error) -> tuple[int, int]:
+        """The epoch and leader an answer names; another cluster must not learn ours."""
+        if error is Error.INCONSISTENT_CLUSTER_ID:
+            return NO_EPOCH, NO_LEADER
+        return self._member.epoch, self.leader_id
 
     def _epoch_request_error(self, cluster_id: str, epoch: int, leader_id: int) -> Error:
         member = self._member
@@ -435,8 +441,7 @@ class QuorumNode(RoleKeeper):
             error = Error.INVALID_REQUEST
         response = FetchResponse(
             error,
-            self._member.epoch,
-            self.leader_id,
+            *self._standing(error),
             request.fetch_offset,
             NO_OFFSET,
             last_fetched_epoch=request.last_fetched_epoch,
@@ -484,8 +489,7 @@ class QuorumNode(RoleKeeper):
             return role.on_fetch_snapshot(source, request, now_ms)
         response = FetchSnapshotResponse(
             error,
-            self._member.epoch,
-            self.leader_id,
+            *self._standing(error),
             request.snapshot,
             0,
             request.position,

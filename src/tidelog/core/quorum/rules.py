@@ -89,19 +89,27 @@ def needs_snapshot(log: QuorumLogView, fetch_offset: int, last_fetched_epoch: in
     if oldest is None:
         assert log.log_start_offset == 0, f"log starts at {log.log_start_offset}, no snapshot"
         return False
+    latest = log.latest_snapshot
+    assert latest is not None, f"oldest snapshot {oldest}, but no latest"
     if fetch_offset == 0:
-        latest = log.latest_snapshot
-        return latest is not None and latest.end_offset > 0  # 0-0 is the bootstrap, never sent
+        return latest.end_offset > 0  # 0-0 is the bootstrap, never sent
     log_start_offset = log.log_start_offset
     if fetch_offset < log_start_offset or last_fetched_epoch < oldest.epoch:
         return True
-    return fetch_offset == log_start_offset and last_fetched_epoch != oldest.epoch
+    if fetch_offset > log_start_offset:
+        return False
+    # Nothing before the log start is left to compare with but the snapshot that ends there.
+    at_start = oldest if oldest.end_offset == log_start_offset else latest
+    return at_start != (fetch_offset, last_fetched_epoch)
 
 
 def diverging_epoch(
     epochs: EpochHistory, fetch_offset: int, last_fetched_epoch: int, log_end_offset: int
 ) -> EpochEnd | None:
     """Where the leader's copy of that epoch ends, if the follower's goes on differently."""
+    entries = epochs.entries
+    if entries and entries[-1][0] == last_fetched_epoch and fetch_offset <= log_end_offset:
+        return None  # nearly always: the follower's last entry is of the current leader
     shared = epochs.end_offset_for(last_fetched_epoch, log_end_offset)
     if shared.leader_epoch == last_fetched_epoch and shared.end_offset >= fetch_offset:
         return None

@@ -38,9 +38,10 @@ class QuorumSettings:
 
     @property
     def fetch_retry_ms(self) -> int:
-        """When to repeat an unanswered fetch: after the leader's wait, and early enough that
-        one lost message does not cost an election."""
-        return min(self.request_timeout_ms, self.fetch_max_wait_ms + self.fetch_timeout_ms // 4)
+        """When to repeat an unanswered fetch: never before the leader's wait is over, or each
+        repetition would be parked anew and none answered; and early enough that one lost
+        message does not cost an election."""
+        return self.fetch_max_wait_ms + min(self.request_timeout_ms, self.fetch_timeout_ms // 4)
 
     @property
     def begin_epoch_period_ms(self) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from tidelog.core.quorum.log_view import QuorumLogView, SnapshotContent
-from tidelog.core.quorum.messages import LogEntry, VoterKey, VotersRecord
-from tidelog.core.types import NO_OFFSET
+from tidelog.core.quorum.messages import VoterKey, VotersRecord
+from tidelog.core.types import NO_OFFSET, LogEntry
 
 Voters = tuple[VoterKey, ...]
 

@@ -14,7 +14,6 @@ from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.replay import replay
-from tidelog.core.quorum.messages import LogEntry
 from tidelog.core.replication import effects as e
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import BrokerStatus, PartitionMetadata, ReplicaSettings
@@ -22,7 +21,7 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
 from tidelog.core.replication.selector import rack_aware
 from tidelog.core.requests import IsrResult
-from tidelog.core.types import NEVER_MS, NO_EPOCH, PartitionId
+from tidelog.core.types import NEVER_MS, NO_EPOCH, LogEntry, PartitionId
 from tidelog.sim.scenario import wire
 from tidelog.sim.scenario.link import ControllerLink
 from tidelog.sim.sim_log import SimBatch, SimLog

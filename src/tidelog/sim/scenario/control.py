@@ -10,9 +10,8 @@ from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.effects import Answer, AppendRecords, Effect
 from tidelog.core.metadata.image import PartitionState
 from tidelog.core.metadata.settings import ControllerSettings
-from tidelog.core.quorum.messages import LogEntry
 from tidelog.core.requests import ControllerRequest, ControllerResponse
-from tidelog.core.types import PartitionId
+from tidelog.core.types import LogEntry, PartitionId
 
 if TYPE_CHECKING:
     from tidelog.sim.scenario.stage import Stage

@@ -1,0 +1,26 @@
+"""`tidelog sim`: simulated clusters, their failures and their mutants."""
+
+import click
+
+from tidelog.cli.lazy import Lazy, LazyGroup
+
+COMMANDS = {
+    "run": Lazy("tidelog.cli.sim.run", "Run many seeds, or tell the story of one."),
+    "replay": Lazy("tidelog.cli.sim.replay", "Run a plan from a file again."),
+    "shrink": Lazy("tidelog.cli.sim.shrink", "Find the smallest plan that fails like a seed."),
+    "mutants": Lazy("tidelog.cli.sim.mutants", "Prove that the rules notice broken code."),
+    "bench": Lazy("tidelog.cli.sim.bench", "Simulated steps per second."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def group() -> None:
+    """Run, replay and shrink simulated clusters.
+
+    \b
+    Examples:
+      tidelog sim run --seeds 2000
+      tidelog sim run --seed 4711
+      tidelog sim shrink 4711 --out bug.json
+      tidelog sim replay bug.json
+    """

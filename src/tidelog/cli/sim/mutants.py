@@ -1,0 +1,109 @@
+"""`tidelog sim mutants`: does some rule notice when a rule of the protocol is broken?"""
+
+from typing import Any, NamedTuple
+
+import click
+
+from tidelog.cli.failure import ERROR, INTERRUPTED, OK, unknown_name
+from tidelog.cli.lazy import output_option, shared_options
+from tidelog.cli.output import plural, print_json, table
+from tidelog.cli.sim.options import jobs_option, load_mutants
+from tidelog.cli.sim.run import run_with_progress
+from tidelog.sim.fleet import Orders
+from tidelog.sim.mutation import Mutant
+from tidelog.sim.run import run_seed
+
+SEEDS_DEFAULT = 2_000
+
+
+class Verdict(NamedTuple):
+    name: str
+    killed: bool
+    rule: str | None
+    seeds: int
+    """Seeds until the first that noticed; all of them for a survivor."""
+    title: str
+
+
+@click.command(name="mutants")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=SEEDS_DEFAULT,
+    show_default=True,
+    help="Give up on a mutant after so many.",
+)
+@click.option("--first", type=click.IntRange(min=0), default=0, help="Seed to begin with.")
+@jobs_option
+@output_option
+@shared_options
+@click.pass_context
+def command(
+    context: click.Context, /, names: tuple[str, ...], *, seeds: int, first: int, **given: Any
+) -> None:
+    """Break one rule of the protocol at a time and run seeds until a safety rule notices.
+
+    \b
+    Examples:
+      tidelog sim mutants
+      tidelog sim mutants NAME --seeds 200 -o json
+
+    Ends with exit code 1 if a mutant survives.
+    """
+    verdicts = []
+    interrupted = False
+    for mutant in chosen(names):
+        orders = Orders(first=first, seeds=seeds, jobs=given["jobs"], stop_at_first=True)
+        verdict = judge(mutant, orders)
+        if verdict is None:
+            interrupted = True
+            break
+        verdicts.append(verdict)
+        click.echo(_line(verdict), err=True)
+    if given["output"] == "json":
+        print_json([verdict._asdict() for verdict in verdicts])
+    else:
+        print_table(verdicts)
+    if interrupted:
+        context.exit(INTERRUPTED)
+    context.exit(OK if all(verdict.killed for verdict in verdicts) else ERROR)
+
+
+def chosen(names: tuple[str, ...]) -> list[Mutant]:
+    catalogue = list(load_mutants().catalogue())
+    known = {mutant.name: mutant for mutant in catalogue}
+    for name in names:
+        if name not in known:
+            raise unknown_name("mutant", name, list(known), advice="tidelog sim mutants")
+    return [known[name] for name in names] if names else catalogue
+
+
+def judge(mutant: Mutant, orders: Orders) -> Verdict | None:
+    """None if it was interrupted."""
+    name = mutant.name
+    total = run_with_progress(orders, lambda seed: run_seed(seed, mutant=name), f"seeds, {name}")
+    if total.interrupted:
+        return None
+    if not total.failures:
+        return Verdict(name, False, None, total.seeds, mutant.title)
+    killer = total.failures[0]
+    return Verdict(name, True, killer.rule, killer.seed - orders.first + 1, mutant.title)
+
+
+def _line(verdict: Verdict) -> str:
+    if not verdict.killed:
+        return f"{verdict.name} SURVIVED {plural(verdict.seeds, 'seed')}"
+    return f"{verdict.name} killed by {verdict.rule} after {plural(verdict.seeds, 'seed')}"
+
+
+def print_table(verdicts: list[Verdict]) -> None:
+    table(
+        ["MUTANT", "KILLED", "SEEDS", "RULE", "WHAT IS BROKEN"],
+        [
+            [v.name, "yes" if v.killed else "NO", str(v.seeds), v.rule or "-", v.title]
+            for v in verdicts
+        ],
+    )
+    killed = sum(verdict.killed for verdict in verdicts)
+    click.echo(f"{killed} of {plural(len(verdicts), 'mutant')} killed")

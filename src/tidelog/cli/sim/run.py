@@ -1,0 +1,129 @@
+"""`tidelog sim run`: many seeds added up, or one told as a story."""
+
+import time
+from typing import Any, NamedTuple
+
+import click
+
+from tidelog.cli.failure import ERROR, INTERRUPTED, OK, USAGE, VIOLATION, CommandError
+from tidelog.cli.lazy import output_option, shared_options
+from tidelog.cli.output import plural, print_json
+from tidelog.cli.progress import Progress
+from tidelog.cli.sim import report
+from tidelog.cli.sim.options import check_mutant, depth_option, jobs_option, mutant_option
+from tidelog.sim.fleet import FleetError, FleetReport, Orders, RunOne, run_fleet
+from tidelog.sim.plan import draw_plan
+from tidelog.sim.run import Run, run_seed, the_real_world
+
+SEEDS_DEFAULT = 100
+
+
+class RunOptions(NamedTuple):
+    """The command's options, as click found them."""
+
+    seeds: int | None
+    seed: int | None
+    first: int | None
+    minutes: float | None
+    depth: str
+    jobs: int
+    mutant: str | None
+    everything: bool
+    output: str
+
+
+@click.command(name="run")
+@click.option("--seeds", type=click.IntRange(min=1), help="How many seeds (100 if not given).")
+@click.option("--seed", type=click.IntRange(min=0), help="Only this one, as a story.")
+@click.option("--first", type=click.IntRange(min=0), help="Seed to begin with (0 if not given).")
+@click.option(
+    "--minutes", type=click.FloatRange(min=0, min_open=True), help="New seeds for so long."
+)
+@depth_option
+@jobs_option
+@mutant_option
+@click.option("--everything", is_flag=True, help="Also appends and high watermarks in the story.")
+@output_option
+@shared_options
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> None:
+    """Run simulated clusters and judge them by every safety rule.
+
+    \b
+    Examples:
+      tidelog sim run --seeds 2000
+      tidelog sim run --minutes 10 --first 50000
+      tidelog sim run --seed 4711
+      tidelog sim run --seeds 200 -o json
+
+    Ends with exit code 5 if a rule was broken. The same seed always does the same.
+    """
+    options = RunOptions(**given)
+    check_mutant(options.mutant)
+    if options.seed is None:
+        context.exit(run_many(_orders(options), options))
+    if any(given[name] is not None for name in ("seeds", "first", "minutes")):
+        raise CommandError(
+            "--seed together with --seeds, --first or --minutes",
+            why="--seed tells one run as a story, the others are for many runs",
+            advice=report.replay_command(options.seed),
+            code=USAGE,
+        )
+    context.exit(tell_one(options.seed, options))
+
+
+def _orders(options: RunOptions) -> Orders:
+    seeds = options.seeds
+    if seeds is None and options.minutes is None:
+        seeds = SEEDS_DEFAULT
+    return Orders(
+        first=options.first or 0,
+        seeds=seeds,
+        jobs=options.jobs,
+        seconds=None if options.minutes is None else 60 * options.minutes,
+    )
+
+
+def tell_one(seed: int, options: RunOptions) -> int:
+    run = Run(draw_plan(seed, depth=options.depth), whole_story=True)
+    result = run.execute(mutant=options.mutant)
+    if options.output == "json":
+        print_json(report.story_json(run, result, everything=options.everything))
+    else:
+        report.print_story(run, result, mutant=options.mutant, everything=options.everything)
+    return VIOLATION if result.violations else OK
+
+
+def run_many(orders: Orders, options: RunOptions) -> int:
+    depth, mutant = options.depth, options.mutant
+    begin = time.monotonic()
+    total = run_with_progress(
+        orders, lambda seed: run_seed(seed, depth=depth, mutant=mutant), "seeds"
+    )
+    if options.output == "json":
+        print_json(report.fleet_json(total, depth=depth, mutant=mutant))
+    else:
+        elapsed = time.monotonic() - begin
+        report.print_fleet(total, depth=depth, mutant=mutant, elapsed_seconds=elapsed)
+    if total.interrupted:
+        return INTERRUPTED
+    return VIOLATION if total.failures else OK
+
+
+def run_with_progress(orders: Orders, run_one: RunOne, what: str) -> FleetReport:
+    """Run a fleet and show how far it is."""
+    the_real_world()  # imported before the fork, once for all processes
+    with Progress(what, orders.seeds, seconds=orders.seconds) as progress:
+
+        def tell(so_far: FleetReport) -> None:
+            progress.update(so_far.seeds, plural(so_far.violations, "violation"))
+
+        try:
+            return run_fleet(orders, run_one, tell)
+        except FleetError as reason:
+            raise CommandError(
+                "a process of the fleet died",
+                why=str(reason),
+                advice="the same command with --jobs 1 --debug",
+                code=ERROR,
+            ) from None

@@ -1,0 +1,120 @@
+"""`tidelog sim shrink`: the smallest plan that fails the way a seed does."""
+
+import time
+from pathlib import Path
+
+import click
+
+from tidelog.cli.failure import CommandError
+from tidelog.cli.lazy import output_option, shared_options
+from tidelog.cli.output import plural, print_json
+from tidelog.cli.progress import Progress
+from tidelog.cli.sim import report
+from tidelog.cli.sim.options import check_mutant, depth_option, mutant_option
+from tidelog.sim import replay_file
+from tidelog.sim.plan import Plan, draw_plan
+from tidelog.sim.run import SeedResult, run_plan
+from tidelog.sim.shrink import TRIES_MAX, Shrunk, shrink
+from tidelog.sim.story import describe_fault
+
+
+@click.command(name="shrink")
+@click.argument("seed", type=click.IntRange(min=0))
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="File to write.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Stop looking after so long.",
+)
+@depth_option
+@mutant_option
+@output_option
+@shared_options
+def command(
+    *, seed: int, out: Path | None, seconds: float, depth: str, mutant: str | None, output: str
+) -> None:
+    """Find the smallest plan that breaks the same rule as SEED, and write it to a file.
+
+    \b
+    Example:
+      tidelog sim shrink 4711 --out bug.json
+    """
+    check_mutant(mutant)
+    plan = draw_plan(seed, depth=depth)
+    found = run_plan(plan, mutant=mutant)
+    if found.rule is None:
+        again = report.replay_command(seed, depth=depth, mutant=mutant)
+        raise CommandError(
+            f"seed {seed} breaks no rule", why="there is nothing to shrink", advice=again
+        )
+    shrunk = search(plan, found.rule, mutant, seconds)
+    result = run_plan(shrunk.plan, mutant=mutant)
+    path = out or Path(f"seed-{seed}.replay.json")
+    write(path, shrunk.plan, result, mutant)
+    if output == "json":
+        print_json(as_json(plan, shrunk, result, path))
+    else:
+        print_text(plan, shrunk, result, path)
+
+
+def write(path: Path, plan: Plan, result: SeedResult, mutant: str | None) -> None:
+    try:
+        replay_file.write(path, plan, result, mutant=mutant)
+    except OSError as reason:
+        raise CommandError(
+            f"cannot write {path}", why=str(reason.strerror), advice="another --out FILE"
+        ) from None
+
+
+def search(plan: Plan, rule: str, mutant: str | None, seconds: float) -> Shrunk:
+    deadline = time.monotonic() + seconds
+    tries = 0
+    with Progress("tries", None, seconds=seconds) as progress:
+
+        def fails(candidate: Plan) -> str | None:
+            nonlocal tries
+            tries += 1
+            progress.update(tries, plural(len(candidate.faults), "fault"))
+            return run_plan(candidate, mutant=mutant).rule
+
+        return shrink(
+            plan,
+            rule,
+            fails,
+            tries_max=TRIES_MAX,
+            expired=lambda: time.monotonic() >= deadline,
+        )
+
+
+def as_json(plan: Plan, shrunk: Shrunk, result: SeedResult, path: Path) -> dict[str, object]:
+    return {
+        "seed": plan.seed,
+        "rule": shrunk.rule,
+        "text": result.violations[0].text if result.violations else "",
+        "tries": shrunk.tries,
+        "faults_before": len(plan.faults),
+        "faults": [fault._asdict() for fault in shrunk.plan.faults],
+        "brokers_before": plan.brokers,
+        "brokers": shrunk.plan.brokers,
+        "file": str(path),
+        "replay": f"tidelog sim replay {path}",
+    }
+
+
+def print_text(plan: Plan, shrunk: Shrunk, result: SeedResult, path: Path) -> None:
+    small = shrunk.plan
+    click.echo(
+        f"seed {plan.seed} broke {shrunk.rule}; {plural(shrunk.tries, 'smaller plan')} tried"
+    )
+    click.echo(
+        f"  {len(plan.faults)} → {plural(len(small.faults), 'fault')} · "
+        f"{plan.brokers} → {plural(small.brokers, 'broker')} · "
+        f"{plan.duration_ms / 1000:g} → {small.duration_ms / 1000:g} s before healing"
+    )
+    for fault in small.faults:
+        click.echo(f"  {fault.at_ms / 1000:8.3f}s  {describe_fault(fault)}")
+    if result.violations:
+        click.echo(f"  {result.violations[0].text}")
+    click.echo(f"written to {path}; replay: tidelog sim replay {path}")

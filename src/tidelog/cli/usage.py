@@ -1,0 +1,44 @@
+"""Click's complaints about a command line, in our four fields."""
+
+import click
+
+from tidelog.cli.failure import USAGE, CommandError
+
+
+def as_command_error(reason: Exception) -> CommandError:
+    """What, why and what to try for anything that may end a command."""
+    if isinstance(reason, CommandError):
+        return reason
+    if isinstance(reason, click.UsageError):
+        what, why = _usage(reason)
+        path = reason.ctx.command_path if reason.ctx is not None else "tidelog"
+        return CommandError(what, why=why, advice=f"{path} --help", code=USAGE)
+    return CommandError(
+        f"{type(reason).__name__}: {reason}",
+        why="this is a defect of tidelog, not of what you asked for",
+        advice="the same command with --debug, and report what it prints",
+    )
+
+
+def _usage(reason: click.UsageError) -> tuple[str, str]:
+    """(what, why)"""
+    if isinstance(reason, click.NoSuchOption):
+        near = " or ".join(sorted(reason.possibilities or ()))
+        why = f"did you mean {near}?" if near else "this command has no such option"
+        return f"no option {reason.option_name}", why
+    name = _parameter(reason)
+    if isinstance(reason, click.MissingParameter):
+        return f"{name} is missing", "the command needs it"
+    if isinstance(reason, click.BadParameter):
+        return f"wrong value for {name}", reason.message.rstrip(".")
+    usage = reason.ctx.get_usage() if reason.ctx is not None else "tidelog COMMAND"
+    return reason.format_message().rstrip("."), " ".join(usage.split())
+
+
+def _parameter(reason: click.UsageError) -> str:
+    parameter = reason.param if isinstance(reason, click.BadParameter) else None
+    if isinstance(parameter, click.Option):
+        return parameter.opts[-1]
+    if parameter is not None:
+        return parameter.make_metavar(reason.ctx) if reason.ctx else str(parameter.name)
+    return "the command"

@@ -1,0 +1,413 @@
+"""The broker around the replicas of one simulated node.
+
+It does what the real broker does with sockets and files: look up the replica, ask the state
+machine, perform the effects in order, park what has to wait. It decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from tidelog.core import events
+from tidelog.core.errors import Error
+from tidelog.core.metadata import records as r
+from tidelog.core.metadata.image import MetadataImage, PartitionState
+from tidelog.core.metadata.replay import replay
+from tidelog.core.replication import effects as e
+from tidelog.core.replication.follower import FollowerReplica
+from tidelog.core.replication.inputs import (
+    ACKS_ALL,
+    ACKS_NONE,
+    BrokerStatus,
+    PartitionMetadata,
+    ReplicaSettings,
+)
+from tidelog.core.replication.leader import LeaderReplica
+from tidelog.core.replication.producers import AppendedBatch
+from tidelog.core.replication.replica import Replica
+from tidelog.core.types import NO_OFFSET, LogEntry, PartitionId
+from tidelog.sim import messages as m
+from tidelog.sim.fetchers import Fetchers
+from tidelog.sim.reads import Reads
+from tidelog.sim.sim_log import SimBatch, SimLog
+
+if TYPE_CHECKING:
+    from tidelog.sim.node import SimNode
+
+
+class ProduceToken:
+    """A produce whose answer is parked; the object's identity is the token."""
+
+    __slots__ = ("acks", "appended", "client", "original", "request_id")
+
+    def __init__(
+        self,
+        client: int,
+        request: m.Produce,
+        *,
+        appended: SimBatch,
+        original: AppendedBatch | None = None,
+    ) -> None:
+        self.client = client
+        self.request_id = request.request_id
+        self.acks = request.acks
+        self.appended = appended
+        self.original = original
+
+    @property
+    def base_offset(self) -> int:
+        return self.appended.base_offset if self.original is None else self.original.first_offset
+
+
+class SimBroker:
+    """One per running node; a restart makes a new one from the disk."""
+
+    __slots__ = (
+        "_perform",
+        "dirty",
+        "fetchers",
+        "image",
+        "node",
+        "reads",
+        "replicas",
+        "serving",
+        "settings",
+        "statuses",
+    )
+
+    def __init__(self, node: SimNode) -> None:
+        self.node = node
+        self.image = MetadataImage()
+        self.serving = False
+        self.replicas: dict[PartitionId, Replica] = {}
+        self.statuses: dict[int, BrokerStatus] = {}
+        self.settings: dict[PartitionId, ReplicaSettings] = {}
+        self.dirty: dict[PartitionId, SimLog] = {}
+        self.fetchers = Fetchers(self)
+        self.reads = Reads(self)
+        self._perform: dict[type, Callable[[Replica, Any], None]] = {
+            e.AnswerProduce: self._answer_produce,
+            e.ProposeIsr: self._propose_isr,
+            e.AssignEpoch: self._assign_epoch,
+            e.TruncateLog: self._truncate,
+            e.AppendBatches: self._append_batches,
+            e.RestartLog: self._restart_log,
+            e.RaiseLogStart: self._raise_log_start,
+            e.AskLeaderOffsets: self._ask_leader_offsets,
+            events.HighWatermarkAdvanced: self._high_watermark_moved,
+            events.HighWatermarkLowered: self._high_watermark_moved,
+        }
+
+    # -- metadata
+
+    def load_image(self, image: MetadataImage) -> None:
+        """Start over from a snapshot."""
+        self.image = image
+        self._refresh_statuses()
+        if self.serving:
+            self._publish_all()
+
+    def begin_serving(self) -> None:
+        """Our own registration is replayed. Metadata from before it speaks of the incarnation
+        that is gone: acting on that, an empty disk could lead with the old one's authority."""
+        self.serving = True
+        self._publish_all()
+
+    def _publish_all(self) -> None:
+        touched = dict.fromkeys(self.replicas)
+        touched.update(dict.fromkeys(state.id for state in self.image.partitions()))
+        self._publish(touched)
+
+    def apply_entry(self, entry: LogEntry) -> None:
+        """Replay one committed batch, then make every touched replica follow it."""
+        touched: dict[PartitionId, None] = {}
+        brokers_changed = False
+        for record in cast("tuple[r.MetadataRecord, ...]", entry.records):
+            if isinstance(record, r.RemoveTopic):
+                touched.update(self._partitions_of(record.topic_id))
+            elif isinstance(record, r.Partition | r.PartitionChange):
+                touched[PartitionId(record.topic_id, record.partition)] = None
+            elif isinstance(record, r.Config):
+                touched.update(dict.fromkeys(self.replicas))
+            elif not isinstance(record, r.NoOp):
+                brokers_changed = True
+            replay(self.image, record)
+        if brokers_changed:
+            self._refresh_statuses()
+        if not self.serving:
+            return
+        if touched:
+            self._publish(touched)
+        if brokers_changed:
+            self._tell_about_brokers()
+
+    def _partitions_of(self, topic_id: bytes) -> dict[PartitionId, None]:
+        topic = self.image.topics.get(topic_id)
+        return dict.fromkeys(p.id for p in topic.partitions.values()) if topic else {}
+
+    def _refresh_statuses(self) -> None:
+        self.statuses = {
+            broker.broker_id: BrokerStatus(broker.broker_epoch, broker.active, broker.rack)
+            for broker in self.image.brokers.values()
+        }
+
+    def _tell_about_brokers(self) -> None:
+        now = self.node.now_ms()
+        for replica in list(self.replicas.values()):
+            self.perform(replica, replica.on_brokers_changed(self.statuses, now))
+        self.fetchers.wake_all()
+
+    def _publish(self, touched: Iterable[PartitionId]) -> None:
+        """Deletes, then leaders, then followers (kraft.md §11.4)."""
+        leaders: list[PartitionState] = []
+        followers: list[PartitionState] = []
+        for partition in touched:
+            state = self.image.partition(partition)
+            if state is None or self.node.id not in state.replicas:
+                self._stop_hosting(partition)
+            elif state.leader == self.node.id:
+                leaders.append(state)
+            else:
+                followers.append(state)
+        for state in (*leaders, *followers):
+            self._apply_state(state)
+        self.fetchers.wake_all()
+
+    def _apply_state(self, state: PartitionState) -> None:
+        replica = self.replicas.get(state.id) or self._host(state)
+        now = self.node.now_ms()
+        min_isr = self._min_insync_replicas(state)
+        was_leading = isinstance(replica.role, LeaderReplica)
+        epoch_before, leader_before = replica.leader_epoch, replica.leader
+        settings = self.settings[state.id]
+        if settings.min_insync_replicas != min_isr:
+            settings.min_insync_replicas = min_isr
+            self.perform(replica, replica.on_settings_changed(now))
+        isr_before = replica.role.isr if isinstance(replica.role, LeaderReplica) else ()
+        effects = replica.apply_metadata(_metadata(state), self.statuses, now)
+        role = replica.role
+        if isinstance(role, LeaderReplica):
+            self.fetchers.drop(state.id)
+            if not was_leading or replica.leader_epoch != epoch_before:
+                self.node.judge.became_leader(replica, bool(state.leader_recovery_state))
+            elif role.isr != isr_before:
+                self.node.judge.isr_adopted(replica, isr_before)
+        elif replica.leader_epoch != epoch_before or replica.leader != leader_before:
+            self.fetchers.follow(state.id, replica)
+            self.node.judge.became_follower(replica)
+        self.perform(replica, effects)
+        if was_leading and replica.leader_epoch != epoch_before:
+            self.reads.wake(state.id)
+
+    def _host(self, state: PartitionState) -> Replica:
+        log = self.node.disk.log(state.id)
+        checkpoint = self.node.disk.high_watermarks.get(state.id, 0)
+        settings = ReplicaSettings(
+            replica_lag_time_max_ms=self.node.plan.timings.replica_lag_time_max_ms,
+            replica_fetch_backoff_ms=self.node.plan.timings.replica_fetch_backoff_ms,
+            min_insync_replicas=self._min_insync_replicas(state),
+            replica_selector=self.node.replica_selector,
+        )
+        self.settings[state.id] = settings
+        replica = Replica(
+            state.id,
+            self.node.id,
+            log,
+            settings,
+            high_watermark=min(max(checkpoint, log.log_start_offset), log.log_end_offset),
+        )
+        self.replicas[state.id] = replica
+        return replica
+
+    def _min_insync_replicas(self, state: PartitionState) -> int:
+        topic = self.image.topics[state.id.topic_id].name
+        return int(self.image.topic_config(topic, "min.insync.replicas") or "1")
+
+    def _stop_hosting(self, partition: PartitionId) -> None:
+        replica = self.replicas.pop(partition, None)
+        if replica is not None:
+            self.perform(replica, replica.stop(self.node.now_ms()))
+            self.fetchers.drop(partition)
+            self.reads.wake(partition)
+            self.settings.pop(partition, None)
+            self.dirty.pop(partition, None)
+        self.node.disk.remove_log(partition)
+
+    # -- produce
+
+    def on_produce(self, client: int, request: m.Produce) -> None:
+        replica = self.replicas.get(request.partition)
+        role = replica.role if replica is not None else None
+        if replica is None or not isinstance(role, LeaderReplica):
+            self._refuse_produce(client, request, Error.NOT_LEADER_OR_FOLLOWER)
+            return
+        end_before = replica.log.log_end_offset
+        check = role.check_produce(request.batch, request.acks)
+        if check.error != Error.NONE:
+            self.node.judge.produce_refused(replica, check.error, end_before)
+            self._refuse_produce(client, request, check.error)
+            return
+        now = self.node.now_ms()
+        if check.duplicate is not None:
+            token = ProduceToken(client, request, appended=request.batch, original=check.duplicate)
+            self.node.marks.add("duplicate_found")
+            self._acknowledge_duplicate(replica, role, token, check.duplicate)
+            return
+        log = self.node.disk.logs[request.partition]
+        batch = log.append_as_leader(request.batch, replica.leader_epoch)
+        self.node.judge.leader_appended(replica, batch)
+        self.mark_dirty(request.partition, log)
+        self.perform(replica, role.on_appended(now))
+        token = ProduceToken(client, request, appended=batch)
+        self._acknowledge(replica, role, token, batch.last_offset + 1)
+        self.reads.wake(request.partition)
+
+    def _acknowledge(
+        self, replica: Replica, role: LeaderReplica, token: ProduceToken, required_offset: int
+    ) -> None:
+        if self._waits_for_commit(replica, token):
+            self.perform(replica, role.await_commit(token, required_offset, self.node.now_ms()))
+
+    def _acknowledge_duplicate(
+        self, replica: Replica, role: LeaderReplica, token: ProduceToken, original: AppendedBatch
+    ) -> None:
+        if self._waits_for_commit(replica, token):
+            self.perform(replica, role.await_duplicate(token, original, self.node.now_ms()))
+
+    def _waits_for_commit(self, replica: Replica, token: ProduceToken) -> bool:
+        """acks=0 is silent, acks=1 is answered now, acks=all waits for the high watermark."""
+        if token.acks == ACKS_ALL:
+            timeout_ms = self.node.plan.timings.produce_timeout_ms
+            self.node.after_ms(timeout_ms, self._produce_timed_out, (replica, token))
+            return True
+        if token.acks != ACKS_NONE:
+            self._reply_produce(replica, token, Error.NONE)
+        return False
+
+    def _produce_timed_out(self, parked: tuple[Replica, ProduceToken]) -> None:
+        replica, token = parked
+        if isinstance(replica.role, LeaderReplica):
+            self.perform(replica, replica.role.on_produce_timeout(token, self.node.now_ms()))
+
+    def _refuse_produce(self, client: int, request: m.Produce, error: Error) -> None:
+        if request.acks != ACKS_NONE:
+            self.node.send(client, m.ProduceReply(request.request_id, error, NO_OFFSET))
+
+    def _reply_produce(self, replica: Replica, token: ProduceToken, error: Error) -> None:
+        judge = self.node.judge
+        if error == Error.NONE and token.original is None:
+            judge.produce_acked(replica, token.appended, token.acks)
+        elif error == Error.NONE:
+            judge.duplicate_answered(replica, token.original, token.appended, token.acks)
+        self.node.send(token.client, m.ProduceReply(token.request_id, error, token.base_offset))
+
+    # -- durability
+
+    def mark_dirty(self, partition: PartitionId, log: SimLog) -> None:
+        """Ask for a sync; one pass later covers every log that became dirty until then."""
+        if not self.dirty:
+            self.node.after_us(self.node.draw_sync_delay_us(), self._sync, None)
+        self.dirty[partition] = log
+
+    def _sync(self, _: None) -> None:
+        dirty, self.dirty = self.dirty, {}
+        now = self.node.now_ms()
+        for partition, log in dirty.items():
+            log.sync()
+            replica = self.replicas.get(partition)
+            if replica is not None and log.fsync:
+                if isinstance(replica.role, LeaderReplica):
+                    self.perform(replica, replica.role.on_durable(now))
+                else:
+                    self.fetchers.wake(partition)
+
+    def checkpoint_high_watermarks(self) -> None:
+        checkpoint = self.node.disk.high_watermarks
+        for partition, replica in self.replicas.items():
+            checkpoint[partition] = replica.high_watermark
+
+    # -- in-sync replicas
+
+    def check_isr(self) -> None:
+        now = self.node.now_ms()
+        for replica in list(self.replicas.values()):
+            if isinstance(replica.role, LeaderReplica):
+                self.perform(replica, replica.role.check_isr(now))
+
+    # -- effects
+
+    def perform(self, replica: Replica, effects: Sequence[e.Effect]) -> None:
+        for effect in effects:
+            perform = self._perform.get(type(effect))
+            if perform is not None:
+                perform(replica, effect)
+            else:
+                self.node.emit(effect)
+
+    def _answer_produce(self, replica: Replica, effect: e.AnswerProduce) -> None:
+        assert isinstance(effect.token, ProduceToken)
+        self._reply_produce(replica, effect.token, effect.error)
+
+    def _propose_isr(self, replica: Replica, effect: e.ProposeIsr) -> None:
+        self.node.judge.isr_proposed(replica, effect.proposal)
+        self.node.link.propose(effect.proposal)
+
+    def _assign_epoch(self, replica: Replica, effect: e.AssignEpoch) -> None:
+        log = self.node.disk.logs[replica.partition]
+        log.assign_epoch(effect.leader_epoch, effect.start_offset)
+
+    def _truncate(self, replica: Replica, effect: e.TruncateLog) -> None:
+        log = self.node.disk.logs[replica.partition]
+        previous_end = log.log_end_offset
+        log.truncate_to(effect.offset)
+        self.node.judge.truncated(replica, previous_end)
+        self._after_cut(replica)
+
+    def _restart_log(self, replica: Replica, effect: e.RestartLog) -> None:
+        log = self.node.disk.logs[replica.partition]
+        previous_end = log.log_end_offset
+        log.truncate_fully_and_start_at(effect.offset)
+        self.node.judge.truncated(replica, previous_end)
+        self._after_cut(replica)
+
+    def _after_cut(self, replica: Replica) -> None:
+        assert isinstance(replica.role, FollowerReplica), replica.role
+        self.perform(replica, replica.role.on_truncated(self.node.now_ms()))
+        self.reads.wake(replica.partition)
+
+    def _append_batches(self, replica: Replica, effect: e.AppendBatches) -> None:
+        log = self.node.disk.logs[replica.partition]
+        log.append_as_follower(effect.batches)  # type: ignore[arg-type]
+        self.node.judge.follower_appended(replica, effect.batches)
+        self.mark_dirty(replica.partition, log)
+        assert isinstance(replica.role, FollowerReplica), replica.role
+        self.perform(replica, replica.role.on_appended(effect, self.node.now_ms()))
+
+    def _raise_log_start(self, replica: Replica, effect: e.RaiseLogStart) -> None:
+        self.node.disk.logs[replica.partition].raise_log_start(effect.offset)
+
+    def _ask_leader_offsets(self, replica: Replica, effect: e.AskLeaderOffsets) -> None:
+        self.node.send(effect.leader, m.OffsetsAsk(effect.partition, effect.leader_epoch))
+
+    def _high_watermark_moved(
+        self,
+        replica: Replica,
+        event: events.HighWatermarkAdvanced | events.HighWatermarkLowered,
+    ) -> None:
+        self.node.judge.high_watermark_moved(replica, event.previous)
+        self.node.emit(event)
+        self.reads.wake_consumers(replica.partition)
+
+
+def _metadata(state: PartitionState) -> PartitionMetadata:
+    return PartitionMetadata(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        replicas=state.replicas,
+        isr=state.isr,
+        adding_replicas=state.adding_replicas,
+        removing_replicas=state.removing_replicas,
+        leader_recovery_state=state.leader_recovery_state,
+    )

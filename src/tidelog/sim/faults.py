@@ -1,0 +1,242 @@
+"""Faults and how a schedule of them is drawn.
+
+Swarm testing: each seed switches on a random subset of the kinds, because a run with all of
+them at once never lives long enough to reach the states that only two or three produce. The
+pace is drawn too, from a fault now and then to several a second.
+
+What `nodes` and `args` mean for each kind is said in `KINDS`. A fault may be aimed at a role
+("the leader of this partition, whoever that is then"); the world resolves it when it happens
+and falls back to `nodes` when nobody has the role. `topic` is an index into the plan's topics.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+
+class Fault(NamedTuple):
+    """One disturbance. Plain values only: it travels in replay files."""
+
+    at_ms: int
+    kind: str
+    nodes: tuple[int, ...] = ()
+    duration_ms: int = 0
+    args: tuple[int, ...] = ()
+    aim: str = ""
+    """One of AIMS: who is hit, decided when it happens. Empty: `nodes` as they stand."""
+    topic: int = 0
+    partition: int = 0
+
+
+class Kind(NamedTuple):
+    weight: int
+    """How often, beside the others that are switched on."""
+    meaning: str
+
+
+AIMS: Final = ("leader", "follower", "controller")
+"""The leader, or an ISR follower, of (topic, partition); the active controller."""
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "crash": Kind(10, "process dies, page cache kept; starts after duration"),
+    "power_loss": Kind(6, "as crash, unsynced tail lost; args=(permille of it kept,)"),
+    "power_loss_all": Kind(2, "all nodes at once; args=(permille kept,); starts one by one"),
+    "pause": Kind(6, "no events for the node for duration, then all at once"),
+    "clean_stop": Kind(5, "controlled shutdown, then down for duration"),
+    "isolate": Kind(8, "node cut off from all nodes; args=(1 if from clients too,)"),
+    "split": Kind(4, "nodes = one side, cut off from the other nodes"),
+    "one_way": Kind(5, "messages from nodes[0] to nodes[1] vanish"),
+    "controller_cut": Kind(5, "node cut off from the voters, not from the other brokers"),
+    "client_cut": Kind(3, "no client reaches the node"),
+    "clog": Kind(4, "messages from nodes[0] to nodes[1] slower; args=(factor,)"),
+    "slow_disk": Kind(4, "a sync of the node takes args[0] ms"),
+    "wipe": Kind(2, "node comes back after duration with an empty disk and the same id"),
+    "clock_jump": Kind(2, "the wall clock of the node jumps by args[0] ms"),
+    "reassign": Kind(4, "partition moves to the replicas in nodes"),
+    "min_isr_change": Kind(3, "min.insync.replicas of the topic becomes args[0]"),
+    "preferred_election": Kind(3, "asked for the partition"),
+    "unclean_election": Kind(1, "asked for the partition by an operator"),
+    "create_topic": Kind(2, "args=(ordinal, partitions, replication factor, min ISR)"),
+    "delete_topic": Kind(1, "the topic is deleted and created again under its name"),
+    "roll_restart": Kind(2, "nodes stop cleanly in this order, each down for duration"),
+    "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
+}
+
+KINDS_FOR_ONE_BROKER: Final = (
+    "crash",
+    "power_loss",
+    "clean_stop",
+    "pause",
+    "preferred_election",
+    "min_isr_change",
+    "reassign",
+    "slow_disk",
+    "clock_jump",
+    "create_topic",
+    "bit_flip",
+)
+"""The others need somebody to be cut off from, or leave nothing to expect."""
+
+
+class Terrain(NamedTuple):
+    """What the faults of a run fall upon."""
+
+    brokers: int
+    voters: int
+    partitions: tuple[int, ...]
+    """Number of partitions of each topic."""
+    replication_factors: tuple[int, ...]
+    session_timeout_ms: int
+    byte_depth: bool
+
+
+def draw_schedule(
+    entropy: random.Random, terrain: Terrain, *, from_ms: int, until_ms: int
+) -> tuple[Fault, ...]:
+    """A swarm of faults between the two times, in order of time."""
+    kinds = draw_kinds(entropy, terrain)
+    weights = [KINDS[kind].weight for kind in kinds]
+    mean_gap_ms = _log_uniform(entropy, 150, 2_500)
+    faults: list[Fault] = []
+    at_ms = from_ms
+    while True:
+        at_ms += 1 + round(entropy.expovariate(1.0) * mean_gap_ms)
+        if at_ms >= until_ms:
+            return tuple(faults)
+        fault = draw_fault(entropy, terrain, entropy.choices(kinds, weights)[0], at_ms)
+        # Dropped only after it was drawn: both depths have the same schedule otherwise.
+        if terrain.byte_depth or fault.kind != "bit_flip":
+            faults.append(fault)
+        if fault.kind in _HEAVY:
+            # A cluster that is always on the floor shows nothing: let it try to get up.
+            at_ms += entropy.randrange(2 * terrain.session_timeout_ms)
+
+
+def draw_kinds(entropy: random.Random, terrain: Terrain) -> list[str]:
+    """The subset switched on for this seed, in the order of `KINDS`."""
+    possible = [kind for kind in KINDS if _makes_sense(kind, terrain)]
+    wanted = entropy.choice((1, 2, 3, 4, 6, 9, len(possible)))
+    chosen = entropy.sample(possible, min(wanted, len(possible)))
+    return [kind for kind in possible if kind in chosen]
+
+
+def draw_fault(entropy: random.Random, terrain: Terrain, kind: str, at_ms: int) -> Fault:
+    """One fault of this kind with everything about it drawn."""
+    topic = entropy.randrange(len(terrain.partitions))
+    partition = entropy.randrange(terrain.partitions[topic])
+    # A crash that outlives the session is fenced; one that does not is T15 of replication.md.
+    duration_ms = _log_uniform(entropy, 10, 4 * terrain.session_timeout_ms)
+    return Fault(
+        at_ms,
+        kind,
+        nodes=_draw_nodes(entropy, terrain, kind, topic),
+        duration_ms=duration_ms if kind not in _INSTANT else 0,
+        args=_draw_args(entropy, terrain, kind),
+        aim=entropy.choice(("", *AIMS)) if kind in _AIMED else "",
+        topic=topic,
+        partition=partition,
+    )
+
+
+_INSTANT: Final = (
+    "clock_jump",
+    "reassign",
+    "min_isr_change",
+    "preferred_election",
+    "unclean_election",
+    "create_topic",
+    "delete_topic",
+    "bit_flip",
+)
+_HEAVY: Final = ("power_loss_all", "wipe", "roll_restart", "delete_topic", "unclean_election")
+_OF_TOPICS: Final = (
+    "min_isr_change",
+    "preferred_election",
+    "unclean_election",
+    "create_topic",
+    "delete_topic",
+)
+_AIMED: Final = (
+    "crash",
+    "power_loss",
+    "pause",
+    "clean_stop",
+    "isolate",
+    "one_way",
+    "controller_cut",
+    "client_cut",
+    "slow_disk",
+    "wipe",
+    "bit_flip",
+)
+
+
+def concerns_topic(fault: Fault) -> bool:
+    """Does it matter which topic and partition it names?"""
+    about_data = fault.kind in _OF_TOPICS or fault.kind in ("reassign", "bit_flip")
+    return about_data or fault.aim in ("leader", "follower")
+
+
+def _makes_sense(kind: str, terrain: Terrain) -> bool:
+    return terrain.brokers > 1 or kind in KINDS_FOR_ONE_BROKER
+
+
+def _draw_nodes(entropy: random.Random, terrain: Terrain, kind: str, topic: int) -> tuple[int, ...]:
+    everyone = range(1, terrain.brokers + 1)
+    if kind == "power_loss_all":
+        return tuple(everyone)
+    if kind == "roll_restart":
+        return tuple(entropy.sample(everyone, terrain.brokers))
+    if kind == "split":
+        return tuple(sorted(entropy.sample(everyone, entropy.randint(1, terrain.brokers - 1))))
+    if kind in ("one_way", "clog"):
+        return tuple(entropy.sample(everyone, 2))
+    if kind == "reassign":
+        factor = min(terrain.replication_factors[topic], terrain.brokers)
+        # Mostly the same number of replicas; now and then one more or one less.
+        factor = min(terrain.brokers, max(1, factor + entropy.choice((0, 0, 0, 1, -1))))
+        return tuple(entropy.sample(everyone, factor))
+    if kind in _OF_TOPICS:
+        return ()
+    return (entropy.choice(everyone),)
+
+
+def _draw_args(entropy: random.Random, terrain: Terrain, kind: str) -> tuple[int, ...]:
+    if kind in ("power_loss", "power_loss_all"):
+        return (entropy.choice((0, 0, 0, 500, 900, entropy.randint(0, 1000))),)
+    if kind == "isolate":
+        return (entropy.randint(0, 1),)
+    if kind == "clog":
+        return (entropy.choice((5, 20, 100)),)
+    if kind == "slow_disk":
+        return (_log_uniform(entropy, 5, 3_000),)
+    if kind == "clock_jump":
+        return (entropy.choice((-3_600_000, -60_000, -1_000, 1_000, 60_000, 3_600_000)),)
+    if kind == "min_isr_change":
+        return (entropy.randint(1, min(3, terrain.brokers)),)
+    if kind == "create_topic":
+        factor = entropy.randint(1, terrain.brokers)
+        return (
+            entropy.randrange(1_000),
+            entropy.randint(1, 2),
+            factor,
+            entropy.randint(1, factor),
+        )
+    if kind == "bit_flip":
+        return (entropy.randint(0, 999), entropy.randrange(8))
+    return ()
+
+
+def _log_uniform(entropy: random.Random, low: int, high: int) -> int:
+    """Between the two, every order of magnitude equally likely."""
+    assert 0 < low <= high, f"range {low}..{high}"
+    ratio: float = (high / low) ** entropy.random()
+    return min(high, round(low * ratio))
+
+
+def count_kinds(faults: Sequence[Fault]) -> dict[str, int]:
+    """How many of each kind, in the order of `KINDS`."""
+    counts = dict.fromkeys(KINDS, 0)
+    for fault in faults:
+        counts[fault.kind] += 1
+    return {kind: count for kind, count in counts.items() if count}

@@ -1,0 +1,153 @@
+"""Follower side: one fetch loop per leader broker, one request in flight on each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.core.replication.follower import FollowerReplica
+from tidelog.core.replication.inputs import FollowerFetch
+from tidelog.core.replication.replica import Replica
+from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.sim import messages as m
+
+if TYPE_CHECKING:
+    from tidelog.sim.broker import SimBroker
+
+_IDLE = 0
+
+
+class Fetcher:
+    """Carries every partition that this broker follows on one leader."""
+
+    __slots__ = ("_broker", "_in_flight", "_timer_ms", "leader", "partitions")
+
+    def __init__(self, broker: SimBroker, leader: int) -> None:
+        self._broker = broker
+        self.leader = leader
+        self.partitions: dict[PartitionId, Replica] = {}
+        self._in_flight = _IDLE
+        self._timer_ms = 0
+
+    def wake(self) -> None:
+        """Send the next fetch, unless one is under way or nothing may be fetched yet."""
+        lifecycle = self._broker.node.link.lifecycle
+        assert lifecycle.registered, "a fetch names our incarnation (KIP-903)"
+        if self._in_flight != _IDLE:
+            return
+        now = self._broker.node.now_ms()
+        fetches: list[tuple[PartitionId, FollowerFetch]] = []
+        wake_at_ms = 0
+        for partition, replica in self.partitions.items():
+            log = replica.log
+            if log.durable_offset < log.log_end_offset:
+                # The next fetch acknowledges what we hold. It waits for the sync of all: sent
+                # without this partition it could be parked while the acknowledgement is due.
+                return
+            role = replica.role
+            assert isinstance(role, FollowerReplica), role
+            fetch = role.next_fetch(now)
+            if fetch is not None:
+                fetch = fetch._replace(replica_epoch=lifecycle.broker_epoch)
+                fetches.append((partition, fetch))
+            elif role.delay_until_ms > now and not role.failed:
+                wake_at_ms = min(wake_at_ms or role.delay_until_ms, role.delay_until_ms)
+        if fetches:
+            self._send(fetches)
+        elif wake_at_ms:
+            self._arm(wake_at_ms)
+
+    def _send(self, fetches: list[tuple[PartitionId, FollowerFetch]]) -> None:
+        node = self._broker.node
+        self._in_flight = request_id = node.next_request_id()
+        node.send(self.leader, m.ReplicaFetch(request_id, tuple(fetches)))
+        timings = node.plan.timings
+        wait_ms = timings.replica_fetch_wait_ms + timings.request_timeout_ms
+        node.after_ms(wait_ms, self._timed_out, request_id)
+
+    def _arm(self, at_ms: int) -> None:
+        if at_ms != self._timer_ms:
+            self._timer_ms = at_ms
+            self._broker.node.at_ms(at_ms, self._timer, at_ms)
+
+    def _timer(self, at_ms: int) -> None:
+        if self._timer_ms == at_ms:
+            self._timer_ms = 0
+        self.wake()
+
+    def _timed_out(self, request_id: int) -> None:
+        if self._in_flight != request_id:
+            return
+        self._in_flight = _IDLE
+        now = self._broker.node.now_ms()
+        for replica in self.partitions.values():
+            if isinstance(replica.role, FollowerReplica):
+                replica.role.on_fetch_failed(now)
+        self.wake()
+
+    def on_reply(self, reply: m.ReplicaFetchReply) -> None:
+        if reply.request_id != self._in_flight:
+            return
+        self._in_flight = _IDLE
+        now = self._broker.node.now_ms()
+        for partition, fetch, answer in reply.answers:
+            replica = self.partitions.get(partition)
+            if replica is not None and isinstance(replica.role, FollowerReplica):
+                effects = replica.role.on_fetch_answer(fetch, answer, now)
+                if effects:
+                    self._broker.perform(replica, effects)
+        self.wake()
+
+
+class Fetchers:
+    """Which partition is fetched from whom."""
+
+    __slots__ = ("_broker", "_by_leader", "_leader_of")
+
+    def __init__(self, broker: SimBroker) -> None:
+        self._broker = broker
+        self._by_leader: dict[int, Fetcher] = {}
+        self._leader_of: dict[PartitionId, int] = {}
+
+    def follow(self, partition: PartitionId, replica: Replica) -> None:
+        """Fetch from the replica's present leader; from nobody if there is none."""
+        self.drop(partition)
+        if replica.leader == NO_LEADER:
+            return
+        fetcher = self._by_leader.get(replica.leader)
+        if fetcher is None:
+            fetcher = self._by_leader[replica.leader] = Fetcher(self._broker, replica.leader)
+        fetcher.partitions[partition] = replica
+        self._leader_of[partition] = replica.leader
+
+    def drop(self, partition: PartitionId) -> None:
+        leader = self._leader_of.pop(partition, None)
+        if leader is not None:
+            del self._by_leader[leader].partitions[partition]
+
+    def wake(self, partition: PartitionId) -> None:
+        leader = self._leader_of.get(partition)
+        if leader is not None:
+            self._by_leader[leader].wake()
+
+    def wake_all(self) -> None:
+        for fetcher in list(self._by_leader.values()):
+            fetcher.wake()
+
+    def on_reply(self, source: int, reply: m.ReplicaFetchReply) -> None:
+        fetcher = self._by_leader.get(source)
+        if fetcher is not None:
+            fetcher.on_reply(reply)
+
+    def on_offsets(self, reply: m.OffsetsReply) -> None:
+        """Out of range: the leader's start and end decide where to go on."""
+        partition = reply.partition
+        replica = self._broker.replicas.get(partition)
+        if replica is None or not isinstance(replica.role, FollowerReplica):
+            return
+        if reply.error or reply.leader_epoch != replica.leader_epoch:
+            return
+        effects = replica.role.on_leader_offsets(
+            reply.log_start_offset, reply.log_end_offset, self._broker.node.now_ms()
+        )
+        self._broker.perform(replica, effects)
+        self.wake(partition)

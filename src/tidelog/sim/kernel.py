@@ -1,0 +1,166 @@
+"""The simulated timeline: one heap, one clock, one step at a time.
+
+A step is one callback that really ran. Events at the same microsecond run in the order in
+which they were scheduled, so a run depends on nothing but what its callbacks do.
+
+Every event belongs to an owner (a node, a client, or WORLD). A crash revokes all that was
+scheduled for its owner by raising the owner's incarnation: stale entries are skipped when
+they reach the top of the heap, never searched for. A pause holds the owner's events back;
+they run all at once and in order when it ends, which is what SIGSTOP looks like from inside.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any, TypeVar
+
+from tidelog.sim.digest import RunDigest
+
+WORLD = -1
+"""Owner of what happens to the cluster from outside: faults, phases, the judge."""
+
+Argument = TypeVar("Argument")
+Entry = tuple[int, int, int, int, Callable[[Any], None], Any]
+"""(at_us, sequence, owner, incarnation, callback, argument)"""
+
+FLUSH_EVERY_STEPS = 512
+
+
+class Kernel:
+    """Owner of virtual time. Nothing else in a run may move it."""
+
+    __slots__ = (
+        "_incarnations",
+        "_interval_callback",
+        "_interval_steps",
+        "_paused",
+        "_queue",
+        "_sequence",
+        "digest",
+        "now_ms",
+        "now_us",
+        "steps",
+        "stop_reason",
+    )
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self.now_ms = 0
+        self.steps = 0
+        self.stop_reason: str | None = None
+        self.digest = RunDigest()
+        self._queue: list[Entry] = []
+        self._sequence = 0
+        self._incarnations: defaultdict[int, int] = defaultdict(int)
+        self._paused: dict[int, list[Entry]] = {}
+        self._interval_steps = FLUSH_EVERY_STEPS
+        self._interval_callback: Callable[[], None] | None = None
+
+    def call_at(
+        self, at_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
+    ) -> None:
+        """Run `callback(argument)` at this time unless its owner crashes first."""
+        assert at_us >= self.now_us, f"scheduled at {at_us} µs, now is {self.now_us} µs"
+        self._sequence = sequence = self._sequence + 1
+        heappush(
+            self._queue,
+            (at_us, sequence, owner, self._incarnations[owner], callback, argument),
+        )
+
+    def call_in(
+        self, delay_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
+    ) -> None:
+        assert delay_us >= 0, f"delay of {delay_us} µs"
+        self._sequence = sequence = self._sequence + 1
+        heappush(
+            self._queue,
+            (
+                self.now_us + delay_us,
+                sequence,
+                owner,
+                self._incarnations[owner],
+                callback,
+                argument,
+            ),
+        )
+
+    def revoke(self, owner: int) -> None:
+        """A crash: nothing scheduled for this owner so far will happen. Also ends its pause."""
+        assert owner != WORLD, "the world cannot crash"
+        self._incarnations[owner] += 1
+        self._paused.pop(owner, None)
+
+    def pause(self, owner: int) -> None:
+        """Hold this owner's events back until `resume`. Pausing twice is pausing once."""
+        assert owner != WORLD, "the world cannot be paused"
+        self._paused.setdefault(owner, [])
+
+    def resume(self, owner: int) -> None:
+        """What was held back happens now, in its order; no effect if nothing is paused."""
+        incarnation = self._incarnations[owner]
+        for held in self._paused.pop(owner, ()):
+            if held[3] == incarnation:
+                self.call_at(self.now_us, owner, held[4], held[5])
+
+    def is_paused(self, owner: int) -> bool:
+        return owner in self._paused
+
+    def every_steps(self, steps: int, callback: Callable[[], None]) -> None:
+        """Call back after each so many steps, between two steps (not itself a step)."""
+        assert steps > 0, f"an interval of {steps} steps"
+        self._interval_steps = steps
+        self._interval_callback = callback
+
+    def stop(self, reason: str) -> None:
+        """End the run after the step in progress. The first reason stays."""
+        if self.stop_reason is None:
+            self.stop_reason = reason
+
+    def run(self, until_us: int, step_limit: int) -> bool:
+        """Run everything due up to and including `until_us`; True if that time was reached.
+
+        Returns early (False) when `stop` was called or when `steps`, counted since the
+        kernel was made, has reached `step_limit`.
+        """
+        assert until_us >= self.now_us, f"asked to run to {until_us}, now is {self.now_us}"
+        reached = False
+        while not reached and self.stop_reason is None and self.steps < step_limit:
+            interval = self._interval_steps
+            next_border = self.steps - self.steps % interval + interval
+            reached = self._run_some(until_us, min(step_limit, next_border))
+            if self.steps == next_border:
+                self.digest.flush()
+                if self._interval_callback is not None:
+                    self._interval_callback()
+        if reached:
+            self.now_us = until_us
+            self.now_ms = until_us // 1000
+        return reached
+
+    def _run_some(self, until_us: int, step_limit: int) -> bool:
+        """The hot loop. True if nothing due up to `until_us` is left."""
+        queue = self._queue
+        incarnations = self._incarnations
+        paused = self._paused
+        digest = self.digest.add
+        steps = self.steps
+        while queue:
+            entry = heappop(queue)
+            at_us, sequence, owner, incarnation, callback, argument = entry
+            if incarnation != incarnations[owner]:
+                continue
+            if at_us > until_us or steps >= step_limit:
+                heappush(queue, entry)
+                return at_us > until_us
+            if paused and owner in paused:
+                paused[owner].append(entry)
+                continue
+            self.now_us = at_us
+            self.now_ms = at_us // 1000
+            self.steps = steps = steps + 1
+            digest(at_us)
+            digest(sequence)
+            callback(argument)
+            if self.stop_reason is not None:
+                return False
+        return True

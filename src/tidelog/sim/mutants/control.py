@@ -1,0 +1,66 @@
+"""M14–M20, M22, M23: rules of the quorum and the controller."""
+
+from typing import Any
+
+from tidelog.core.metadata import alter_partition, elections, registration
+from tidelog.core.metadata.controller import Controller
+from tidelog.core.metadata.records import MetadataRecord
+from tidelog.core.metadata.replay import image_records
+from tidelog.core.quorum import rules
+from tidelog.core.quorum.node import QuorumNode
+from tidelog.core.quorum.state import NEVER_MS
+from tidelog.sim.mutants.patch import Mutant, Patch
+
+
+def _keep_vote_in_memory(node: QuorumNode, effects: list[Any]) -> None:
+    return
+
+
+def _yes(*_: Any) -> bool:
+    return True
+
+
+def _no(*_: Any) -> bool:
+    return False
+
+
+def _never(now_ms: int, fetch_timeout_ms: int, needed_voters: int) -> int:
+    return NEVER_MS
+
+
+def _anybody_acceptable(broker: int, isr: tuple[int, ...], elr: tuple[int, ...]) -> bool:
+    return True
+
+
+def _no_seats_lost(*_: Any) -> list[Any]:
+    return []
+
+
+def _snapshot_of_pending_state(controller: Controller) -> tuple[MetadataRecord, ...]:
+    return image_records(controller.current or controller.committed)
+
+
+def _one(name: str, title: str, owner: Any, attribute: str, replacement: Any) -> Mutant:
+    return Mutant(name, title, (Patch(owner, attribute, replacement),))
+
+
+MUTANTS = (
+    _one("M14", "a vote is granted without being stored",
+         QuorumNode, "_persist_vote", _keep_vote_in_memory),
+    _one("M15", "a vote is granted to a candidate that knows less",
+         rules, "up_to_date", _yes),
+    _one("M16", "a record of an older epoch is committed by counting copies",
+         rules, "own_epoch_covered", _yes),
+    _one("M17", "a leader is elected from outside ISR and ELR",
+         elections, "holds_all_committed", _anybody_acceptable),
+    _one("M18", "an ISR proposal made from an old partition epoch is accepted",
+         alter_partition, "partition_epoch_is_old", _no),
+    _one("M19", "an ISR proposal naming a former incarnation is accepted (KIP-903)",
+         alter_partition, "names_this_incarnation", _yes),
+    _one("M20", "a broker that crashed keeps its seat in the ISR (KIP-966)",
+         registration, "seats_lost_by_restart", _no_seats_lost),
+    _one("M22", "a leader that nobody fetches from goes on leading",
+         rules, "check_quorum_deadline_ms", _never),
+    _one("M23", "a snapshot contains records that are not committed",
+         Controller, "snapshot_records", _snapshot_of_pending_state),
+)  # fmt: skip

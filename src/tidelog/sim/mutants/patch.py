@@ -1,0 +1,19 @@
+"""What a mutant is made of."""
+
+from typing import Any, NamedTuple
+
+
+class Patch(NamedTuple):
+    """Replace one function or method of the production code."""
+
+    owner: Any
+    attribute: str
+    replacement: Any
+
+
+class Mutant(NamedTuple):
+    name: str
+    title: str
+    patches: tuple[Patch, ...]
+    depth: str = "object"
+    """Where it can be caught: "object" or "byte" seeds, or "crash" states of the storage."""

@@ -1,0 +1,239 @@
+"""One run: a plan, a world, a judge, and the phases of a life.
+
+Calm, then chaos with the faults of the plan, then liveness: a sufficient core is healed and
+must make progress in bounded virtual time while the rest stays broken; then everything is
+healed and all replicas must become equal. The first broken rule ends the run.
+
+A seed is the border where anything goes wrong inside is caught: a failed assertion of the
+code under test is a finding like a broken rule, and so is any other exception.
+"""
+
+import gc
+import importlib
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple, cast
+
+from tidelog.sim import mutation
+from tidelog.sim.faults import Fault
+from tidelog.sim.happenings import FaultDeclined, FaultInjected, PhaseBegan, RuleBroken
+from tidelog.sim.kernel import WORLD, Kernel
+from tidelog.sim.plan import Plan, draw_plan
+from tidelog.sim.trace import NOWHERE, RING_SIZE, Trace
+from tidelog.sim.world_port import Assemble, JudgePort, Violation, WorldPort
+
+SWEEP_EVERY_STEPS: Final = 500
+STEP_LIMIT: Final = 3_000_000
+"""Far above what any plan needs: a run that gets here goes round in circles."""
+SETTLE_MS: Final = 1_000
+"""Clients go on for so long after the core was healed: writes must resume by themselves."""
+LOOK_EVERY_MS: Final = 100
+
+ASSERTION: Final = "assertion"
+EXCEPTION: Final = "exception"
+LIVENESS_CORE: Final = "liveness of a healed core"
+LIVENESS_ALL: Final = "liveness when all is healed"
+STEPS: Final = "step limit"
+
+
+class SeedResult(NamedTuple):
+    """What one run came to. Plain values: it travels between processes."""
+
+    seed: int
+    steps: int
+    simulated_ms: int
+    acknowledged: int
+    refused: int
+    timed_out: int
+    lost: int
+    violations: tuple[Violation, ...]
+    marks: dict[str, int]
+    faults: dict[str, int]
+    declined: dict[str, int]
+    digest: str
+    traceback: str = ""
+    """Of an assertion or exception, for --debug."""
+
+    @property
+    def rule(self) -> str | None:
+        """The rule that was broken first, if any."""
+        return self.violations[0].rule if self.violations else None
+
+
+def run_plan(
+    plan: Plan, *, mutant: str | None = None, assemble: Assemble | None = None
+) -> SeedResult:
+    """Run a plan to its end or to its first violation."""
+    with quiet_collector():
+        return Run(plan, assemble=assemble).execute(mutant=mutant)
+
+
+def run_seed(
+    seed: int, *, depth: str = "object", mutant: str | None = None, assemble: Assemble | None = None
+) -> SeedResult:
+    return run_plan(draw_plan(seed, depth=depth), mutant=mutant, assemble=assemble)
+
+
+class Run:
+    """One run with everything that can be looked at afterwards: trace, world, violations."""
+
+    __slots__ = ("_assemble", "_traceback", "kernel", "plan", "trace", "violations", "world")
+
+    def __init__(
+        self, plan: Plan, *, assemble: Assemble | None = None, whole_story: bool = False
+    ) -> None:
+        """`whole_story` keeps every happening instead of the last few thousand."""
+        self.plan = plan
+        self.kernel = Kernel()
+        self.trace = Trace(self.kernel, plan.brokers, ring_size=None if whole_story else RING_SIZE)
+        self.violations: list[Violation] = []
+        self.world: WorldPort | None = None
+        self._assemble = assemble
+        self._traceback = ""
+
+    def execute(self, *, mutant: str | None = None) -> SeedResult:
+        assert self.world is None, f"the run of seed {self.plan.seed} was executed before"
+        assemble = self._assemble or the_real_world()
+        with mutation.applied(mutant):
+            try:
+                self._live(assemble)
+            except AssertionError as reason:
+                self._caught(ASSERTION, reason)
+            except Exception as reason:
+                self._caught(EXCEPTION, reason)
+        return self._result()
+
+    def _live(self, assemble: Assemble) -> None:
+        self.world, judge = assemble(self.plan, self.kernel, self.trace, self._report)
+        self.kernel.every_steps(SWEEP_EVERY_STEPS, judge.sweep)
+        self._begin("calm")
+        for fault in self.plan.faults:
+            self.kernel.call_at(fault.at_ms * 1000, WORLD, self._inject, fault)
+        self.world.start()
+        self._advance(self.plan.phases.calm_ms)
+        self._begin("chaos")
+        self._advance(self.plan.phases.chaos_ms)
+        if self._over(judge):
+            return
+        self._prove_liveness(self.world, judge)
+
+    def _prove_liveness(self, world: WorldPort, judge: JudgePort) -> None:
+        self._begin("liveness: a sufficient core is healed")
+        world.heal(everything=False)
+        self._advance(SETTLE_MS)
+        world.stop_producing()
+        if self._await(world, LIVENESS_CORE, self.plan.phases.core_limit_ms) or self._over(judge):
+            return
+        self._begin("liveness: everything is healed")
+        world.heal(everything=True)
+        if self._await(world, LIVENESS_ALL, self.plan.phases.drain_limit_ms) or self._over(judge):
+            return
+        judge.finish()
+
+    def _begin(self, phase: str) -> None:
+        self.trace.happened(NOWHERE, PhaseBegan(phase))
+
+    def _advance(self, duration_ms: int) -> None:
+        kernel = self.kernel
+        if kernel.stop_reason is not None:
+            return
+        kernel.run(kernel.now_us + duration_ms * 1000, STEP_LIMIT)
+        if kernel.steps >= STEP_LIMIT:
+            self._report(STEPS, f"{kernel.steps} steps by {kernel.now_ms} ms of simulated time")
+
+    def _await(self, world: WorldPort, rule: str, limit_ms: int) -> bool:
+        """Let time pass until nothing is unfinished; True if the run is over instead."""
+        begin_ms = self.kernel.now_ms
+        missing = world.unfinished()
+        while missing is not None and self.kernel.stop_reason is None:
+            if self.kernel.now_ms - begin_ms >= limit_ms:
+                self._report(rule, f"after {limit_ms} ms: {missing}")
+                break
+            self._advance(LOOK_EVERY_MS)
+            missing = world.unfinished()
+        return self.kernel.stop_reason is not None
+
+    def _over(self, judge: JudgePort) -> bool:
+        """A phase has ended: look at the whole cluster unless the run has already failed."""
+        if self.kernel.stop_reason is None:
+            judge.sweep()
+        return self.kernel.stop_reason is not None
+
+    def _inject(self, fault: Fault) -> None:
+        assert self.world is not None, f"fault {fault} before the world"
+        counters = self.world.counters
+        # Told before it happens, so that the story reads in order of cause and effect.
+        self.trace.happened(NOWHERE, FaultInjected(fault))
+        if self.world.apply(fault):
+            counters.faults[fault.kind] += 1
+        else:
+            counters.declined[fault.kind] += 1
+            self.trace.happened(NOWHERE, FaultDeclined(fault))
+
+    def _report(self, rule: str, text: str) -> None:
+        self.violations.append(Violation(rule, self.kernel.now_ms, text))
+        self.trace.happened(NOWHERE, RuleBroken(rule, text))
+        self.kernel.stop(rule)
+
+    def _caught(self, rule: str, reason: BaseException) -> None:
+        self._traceback = "".join(traceback.format_exception(reason))
+        text = str(reason).strip() or "no message"
+        if rule == EXCEPTION:
+            text = f"{type(reason).__name__}: {text}"
+        self._report(rule, f"{text} ({_place(reason)})")
+
+    def _result(self) -> SeedResult:
+        counters = self.world.counters if self.world is not None else None
+        return SeedResult(
+            seed=self.plan.seed,
+            steps=self.kernel.steps,
+            simulated_ms=self.kernel.now_ms,
+            acknowledged=counters.acknowledged if counters else 0,
+            refused=counters.refused if counters else 0,
+            timed_out=counters.timed_out if counters else 0,
+            lost=counters.lost if counters else 0,
+            violations=tuple(self.violations),
+            marks=dict(sorted(counters.marks.items())) if counters else {},
+            faults=dict(sorted(counters.faults.items())) if counters else {},
+            declined=dict(sorted(counters.declined.items())) if counters else {},
+            digest=self.trace.hexdigest(),
+            traceback=self._traceback,
+        )
+
+
+def the_real_world() -> Assemble:
+    """Nodes around the real state machines, judged by the real rules."""
+    module: Any = importlib.import_module("tidelog.sim.world")
+    return cast(Assemble, module.assemble)
+
+
+@contextmanager
+def quiet_collector() -> Iterator[None]:
+    """No garbage collection while a seed runs: it costs a tenth of the time and finds little.
+
+    What was there before is frozen, so that the collection at the end looks only at what
+    the seed has left behind, and memory stays that of one seed.
+    """
+    was_enabled = gc.isenabled()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+
+
+def _place(reason: BaseException) -> str:
+    """`core/replication/leader.py:120 in on_follower_fetch`: where it was raised."""
+    frames = traceback.extract_tb(reason.__traceback__)
+    if not frames:
+        return "nowhere"
+    last = frames[-1]
+    parts = PurePath(last.filename).parts
+    start = len(parts) - 1 - parts[::-1].index("tidelog") + 1 if "tidelog" in parts else -1
+    return f"{'/'.join(parts[start:])}:{last.lineno} in {last.name}"

@@ -1,0 +1,104 @@
+"""Many seeds: the same sum however many processes, and a clean end when interrupted."""
+
+import multiprocessing
+import os
+import signal
+import threading
+
+import pytest
+
+from tidelog.sim.fleet import FleetError, Orders, run_fleet
+from tidelog.sim.run import run_seed
+
+from .toy_world import assemble, assemble_strict
+
+
+def toy(seed):
+    return run_seed(seed, assemble=assemble)
+
+
+def strict_toy(seed):
+    return run_seed(seed, assemble=assemble_strict)
+
+
+def comparable(report):
+    report.busy_ns = 0
+    return report, report.digest()
+
+
+def test_the_report_does_not_depend_on_the_number_of_processes():
+    alone = run_fleet(Orders(first=5, seeds=24, jobs=1), strict_toy)
+    together = run_fleet(Orders(first=5, seeds=24, jobs=3), strict_toy)
+    assert alone.seeds == 24
+    assert alone.steps_per_second > 0
+    assert comparable(alone) == comparable(together)
+
+
+def test_the_sum_is_that_of_its_seeds():
+    report = run_fleet(Orders(seeds=6, jobs=2), toy)
+    results = [toy(seed) for seed in range(6)]
+    assert report.steps == sum(result.steps for result in results)
+    assert report.acknowledged == sum(result.acknowledged for result in results)
+    assert report.marks["heard"] == sum(result.marks["heard"] for result in results)
+    assert report.digests == {result.seed: result.digest for result in results}
+
+
+def test_another_first_seed_is_another_digest():
+    assert (
+        run_fleet(Orders(seeds=3), toy).digest()
+        != run_fleet(Orders(first=1, seeds=3), toy).digest()
+    )
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_stopping_at_the_first_violation_names_the_lowest_seed(jobs):
+    lowest = next(seed for seed in range(500) if strict_toy(seed).violations)
+    report = run_fleet(Orders(seeds=500, jobs=jobs, stop_at_first=True), strict_toy)
+    assert report.failures[0].seed == lowest
+    assert report.seeds < 500
+
+
+def test_progress_is_told_and_only_grows():
+    told = []
+    run_fleet(Orders(seeds=20, jobs=2), toy, lambda report: told.append(report.seeds))
+    assert told == sorted(told)
+    assert told[-1] == 20
+
+
+def test_no_new_seeds_are_begun_when_the_time_is_over():
+    report = run_fleet(Orders(seconds=0.0, jobs=2), toy)
+    assert report.seeds == 0
+    assert not report.interrupted
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupt_ends_the_fleet_with_what_was_finished(jobs):
+    done = threading.Event()
+
+    def interrupt(report):
+        if report.seeds >= 2 and not done.is_set():
+            done.set()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    report = run_fleet(Orders(seeds=100_000, jobs=jobs), toy, interrupt)
+    assert report.interrupted
+    assert 2 <= report.seeds < 100_000
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_cannot_run_its_seeds_says_which_and_why():
+    def broken(seed):
+        raise LookupError("no world")
+
+    with pytest.raises(FleetError, match=r"seeds \d to \d: LookupError: no world"):
+        run_fleet(Orders(seeds=4, jobs=2), broken)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_dies_is_noticed():
+    def dying(seed):
+        os._exit(9)
+
+    with pytest.raises(FleetError, match="ended with exit code 9"):
+        run_fleet(Orders(seeds=4, jobs=2), dying)
+    assert multiprocessing.active_children() == []
