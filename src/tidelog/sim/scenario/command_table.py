@@ -35,9 +35,7 @@ class CommandTable(Generic[StageT]):
     def __init__(self) -> None:
         self.commands: dict[str, Command[StageT]] = {}
 
-    def command(
-        self, name: str, usage: str = ""
-    ) -> Callable[[Handler[StageT]], Handler[StageT]]:
+    def command(self, name: str, usage: str = "") -> Callable[[Handler[StageT]], Handler[StageT]]:
         """The function below is what `name` does; it prints through the stage's narrator."""
 
         def register(handler: Handler[StageT]) -> Handler[StageT]:

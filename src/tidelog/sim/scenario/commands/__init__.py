@@ -1,5 +1,6 @@
 """Every command of a scenario file, by name. One function each; see `registry`."""
 
+from tidelog.sim.scenario.command_table import Command
 from tidelog.sim.scenario.commands import (
     clients,
     control,
@@ -9,7 +10,7 @@ from tidelog.sim.scenario.commands import (
     views,
     wires,
 )
-from tidelog.sim.scenario.commands.registry import COMMANDS, Command, perform
+from tidelog.sim.scenario.commands.registry import COMMANDS, perform
 
 __all__ = [
     "COMMANDS",

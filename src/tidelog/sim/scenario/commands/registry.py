@@ -1,7 +1,6 @@
 """How a command gets its name, its usage and its errors."""
 
-from tidelog.sim.scenario.command_table import Command as Command
-from tidelog.sim.scenario.command_table import CommandTable
+from tidelog.sim.scenario.command_table import Command, CommandTable
 from tidelog.sim.scenario.stage import Stage
 
 TABLE: CommandTable[Stage] = CommandTable()
