@@ -1,12 +1,14 @@
-"""Every scenario file beside this one has exactly the output it says."""
+"""Every scenario file, beside this one or in the lab, has exactly the output it says."""
 
 from pathlib import Path
 
 import pytest
 
+import tidelog
 from tidelog.sim.scenario import difference, rewritten
 
-SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
+LAB_STORIES = Path(tidelog.__file__).parent / "lab" / "stories"
+SCENARIOS = sorted(Path(__file__).parent.glob("*.txt")) + sorted(LAB_STORIES.glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

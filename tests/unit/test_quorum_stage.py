@@ -21,7 +21,7 @@ from tidelog.core.quorum.roles import Unattached
 from tidelog.core.quorum.state import NEVER_MS
 from tidelog.core.quorum.transitions import RoleKeeper
 from tidelog.core.quorum.voters import VoterHistory
-from tidelog.sim.scenario import Player, ScriptError, difference
+from tidelog.sim.scenario import ArgumentError, Player, ScriptError, difference
 from tidelog.sim.scenario.quorum import QuorumStage
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
@@ -130,7 +130,7 @@ def changed(tell: Callable[[], str]) -> bool:
 def test_a_wrong_command_says_what_is_wrong(command: str, problem: str) -> None:
     player = Player("quorum voters=3\n----\n")
     player.next()
-    with pytest.raises(ScriptError, match=problem):
+    with pytest.raises(ArgumentError, match=problem):
         player.perform(command)
 
 

@@ -5,15 +5,20 @@ what exactly comes out. The same files are tests, and what the lab shows.
 """
 
 from tidelog.sim.scenario.runner import Player, Step, difference, rewritten, run_script
-from tidelog.sim.scenario.script import Directive, Script, ScriptError, parse_script
+from tidelog.sim.scenario.script import ArgumentError, Directive, Script, ScriptError, parse_script
+from tidelog.sim.scenario.view import PartitionPicture, ReplicaPicture, look
 
 __all__ = [
+    "ArgumentError",
     "Directive",
+    "PartitionPicture",
     "Player",
+    "ReplicaPicture",
     "Script",
     "ScriptError",
     "Step",
     "difference",
+    "look",
     "parse_script",
     "rewritten",
     "run_script",

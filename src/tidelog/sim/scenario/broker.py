@@ -135,26 +135,13 @@ class StageBroker:
     # -- metadata
 
     def catch_up_metadata(self, limit: int | None = None) -> None:
-        """Apply what the controller has committed, as far as it reaches us."""
+        """Apply what the controller has committed; what has piled up is published as one."""
         entries = self.stage.control.entries
         end = len(entries) if limit is None else min(len(entries), self._applied_entries + limit)
-        while self._applied_entries < end:
-            entry = entries[self._applied_entries]
-            self._applied_entries += 1
-            self._apply_entry(entry)
-
-    def _apply_entry(self, entry: LogEntry) -> None:
         touched: dict[PartitionId, None] = {}
-        for record in cast("tuple[r.MetadataRecord, ...]", entry.records):
-            if isinstance(record, r.RemoveTopic):
-                topic = self.image.topics[record.topic_id]
-                touched.update(dict.fromkeys(state.id for state in topic.partitions.values()))
-            elif isinstance(record, (r.Partition, r.PartitionChange)):
-                touched[PartitionId(record.topic_id, record.partition)] = None
-            elif isinstance(record, r.Config):
-                touched.update(dict.fromkeys(self.replicas))
-            replay(self.image, record)
-        self.applied_offset = entry.next_offset
+        for entry in entries[self._applied_entries : end]:
+            self._replay(entry, touched)
+        self._applied_entries = end
         self.statuses = {
             broker.broker_id: BrokerStatus(broker.broker_epoch, broker.active, broker.rack)
             for broker in self.image.brokers.values()
@@ -166,6 +153,18 @@ class StageBroker:
                 self.perform(replica, replica.on_brokers_changed(self.statuses, self.stage.now_ms))
         elif own is not None and own.broker_epoch == self.link.lifecycle.broker_epoch:
             self.begin_serving()
+
+    def _replay(self, entry: LogEntry, touched: dict[PartitionId, None]) -> None:
+        for record in cast("tuple[r.MetadataRecord, ...]", entry.records):
+            if isinstance(record, r.RemoveTopic):
+                topic = self.image.topics[record.topic_id]
+                touched.update(dict.fromkeys(state.id for state in topic.partitions.values()))
+            elif isinstance(record, (r.Partition, r.PartitionChange)):
+                touched[PartitionId(record.topic_id, record.partition)] = None
+            elif isinstance(record, r.Config):
+                touched.update(dict.fromkeys(self.replicas))
+            replay(self.image, record)
+        self.applied_offset = entry.next_offset
 
     def _publish(self, touched: Sequence[PartitionId] | dict[PartitionId, None]) -> None:
         """Deletes first, then what this broker hosts (kraft.md §11.4)."""
@@ -290,9 +289,8 @@ class StageBroker:
         else:
             log.truncate_fully_and_start_at(effect.offset)
             self.note(f"start the log again at offset={effect.offset}")
-        forgotten = [epoch for epoch, start in epochs if start == end and epoch >= 0]
-        if log.log_end_offset == end and forgotten:
-            self.note(f"forget leader-epoch={forgotten[0]}, which wrote nothing")
+        if log.log_end_offset == end and log.epochs.entries != epochs:
+            self.note(f"forget leader-epoch={epochs[-1][0]}, which wrote nothing")
         assert isinstance(replica.role, FollowerReplica), replica.role
         self.perform(replica, replica.role.on_truncated(self.stage.now_ms))
 
@@ -333,6 +331,10 @@ class StageBroker:
         elif isinstance(event, events.LogTruncated):
             below = " below its high watermark" if event.below_high_watermark else ""
             self.note(f"truncate {event.previous_end} -> {event.log_end_offset}{below}")
+        elif isinstance(event, events.BecameFollower):
+            self.link.proposals.withdraw(replica.partition)
+            if self.tells_roles:
+                self.note(f"follows {name_of(event.leader)} in leader-epoch={event.leader_epoch}")
         elif isinstance(event, events.IsrProposed):
             self.note(f"proposes isr={names_of(event.proposed)}")
         elif self.tells_roles:
@@ -340,15 +342,18 @@ class StageBroker:
                 self.note(
                     f"leads in leader-epoch={event.leader_epoch} from offset={event.start_offset}"
                 )
-            elif isinstance(event, events.BecameFollower):
-                self.note(f"follows {name_of(event.leader)} in leader-epoch={event.leader_epoch}")
             elif isinstance(event, events.IsrChanged):
                 self.note(f"isr={names_of(event.isr)}")
 
     # -- reaching it
 
+    @property
+    def answers(self) -> bool:
+        """Before its registration a broker has no metadata to act on, and does not listen."""
+        return self.awake and self.serving
+
     def reaches(self, other: StageBroker) -> bool:
-        return other.awake and self.stage.wire.connects(self.id, other.id)
+        return other.answers and self.stage.wire.connects(self.id, other.id)
 
     @property
     def hears_controller(self) -> bool:

@@ -62,6 +62,13 @@ class Control:
         self.controller.on_control_appended(next_offset)
         self.next_offset = next_offset
 
+    def fail_over(self) -> None:
+        """The active controller is gone; the next one knows what is committed, no more."""
+        controller, now_ms = self.controller, self._stage.now_ms
+        self.perform(controller.renounce(now_ms))
+        self.perform(controller.claim(controller.epoch + 1, self.next_offset, now_ms))
+        self._stage.narrator.line(f"{SPEAKER}: claims controller-epoch={controller.epoch}")
+
     # -- requests
 
     def handle(self, call: Call) -> None:

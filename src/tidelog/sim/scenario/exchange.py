@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from tidelog.core.errors import Error
-from tidelog.core.replication.follower import FETCHING, FollowerReplica, batches_up_to
+from tidelog.core.replication import follower as follower_rules
+from tidelog.core.replication.follower import FETCHING, FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FetchDecision, FollowerFetch
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
@@ -70,7 +71,9 @@ class Exchange:
             self.answer = answer = answer._replace(batches=self._read())
             self.told.append(self._answer_text(answer))
         role, now_ms = self.role, self.stage.now_ms
-        if not self.follower.awake or self.replica.role is not role:
+        if not self.follower.awake:
+            self.follower.note("is paused" if self.follower.running else "is down")
+        elif self.replica.role is not role:
             self.follower.note("ignores the answer to an old fetch")
         elif role.ignores_answer_to(self.fetch, now_ms):
             self.follower.note("ignores the answer")
@@ -144,7 +147,8 @@ class Exchange:
 
     def _receive(self, role: FollowerReplica, answer: FetchAnswer, now_ms: int) -> None:
         batches = cast("tuple[SimBatch, ...]", answer.batches)
-        discarded = batches[len(batches_up_to(batches, role.leader_epoch)) :]
+        kept = follower_rules.batches_up_to(batches, role.leader_epoch)
+        discarded = batches[len(kept) :]
         if discarded:
             self.follower.note(
                 f"discards {self.stage.names.log(discarded)}: later than leader-epoch="
@@ -167,6 +171,8 @@ def begin_fetch(follower: StageBroker, *, max_records: int = EVERYTHING) -> Exch
     replica = follower.stage.replica_on(follower)
     if replica is None and len(follower.replicas) == 1:
         (replica,) = follower.replicas.values()  # its metadata knows only an older topic
+    if not follower.serving:
+        return "is not registered yet"
     if replica is None:
         return "hosts no replica"
     role = replica.role

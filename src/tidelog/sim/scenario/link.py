@@ -100,14 +100,15 @@ class ControllerLink:
         broker, stage = self._broker, self._stage
         if broker.link is not self or not broker.running:
             return  # the process that asked is gone
+        is_result = isinstance(call.request, AlterPartitionRequest)
         if not stage.wire.connects(broker.id, wire.CONTROLLER):
+            if is_result:
+                self._tell_result(call, " | no connection")
             self.on_lost(call)
-            return
-        kind = wire.RESULT if isinstance(call.request, AlterPartitionRequest) else None
-        if kind is not None and stage.wire.catches(kind, broker.id, call):
-            stage.narrator.line(f"controller -> {broker.name} {self._result_text(call)} | held")
-            return
-        self.receive(call)
+        elif is_result and stage.wire.catches(wire.RESULT, broker.id, call):
+            self._tell_result(call, " | held")
+        else:
+            self.receive(call)
 
     def receive(self, call: Call) -> None:
         """The answer has arrived."""
@@ -143,9 +144,11 @@ class ControllerLink:
         assert isinstance(response, AlterPartitionResponse), response
         errors = [result.error for result in response.results] or [response.error]
         if any(error is not Error.NONE for error in errors):
-            self._stage.narrator.line(
-                f"controller -> {self._broker.name} {self._result_text(call)}"
-            )
+            self._tell_result(call)
+
+    def _tell_result(self, call: Call, suffix: str = "") -> None:
+        told = f"controller -> {self._broker.name} {self._result_text(call)}{suffix}"
+        self._stage.narrator.line(told)
 
     def _text(self, request: ControllerRequest) -> str:
         if isinstance(request, AlterPartitionRequest):
@@ -166,6 +169,8 @@ class ControllerLink:
         result = response.results[0] if response.results else None
         error = response.error if result is None else result.error
         proposed = self._members_text(call.request)
+        if error is Error.NEW_LEADER_ELECTED:
+            return f"{proposed} answered {error.name}"  # carried out, and it cost the leadership
         if error is not Error.NONE:
             return f"{proposed} refused {error.name}"
         return f"{proposed} committed {_epoch_text(result)}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from tidelog.core.replication.leader import LeaderReplica
+from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.replication.replica import Replica
 from tidelog.sim.scenario.broker import ParkedProduce
 from tidelog.sim.scenario.words import offsets_text
@@ -31,7 +32,7 @@ class Produce(NamedTuple):
 
 def deliver(stage: Stage, produce: Produce) -> None:
     broker = produce.target
-    if not broker.awake:
+    if not broker.answers:
         stage.narrator.line(f"client: no connection to {broker.name}")
         return
     replica = stage.replica_on(broker)
@@ -46,7 +47,7 @@ def deliver(stage: Stage, produce: Produce) -> None:
     if check.duplicate is not None:
         first, last = check.duplicate.first_offset, check.duplicate.last_offset
         broker.note(f"duplicate of {offsets_text(first, last)}, nothing appended")
-        _answer(broker, replica, role, produce, last + 1)
+        _answer(broker, replica, produce, check.duplicate)
         return
     appended = _append(broker, replica, produce)
     first, last = appended[0].base_offset, appended[-1].last_offset
@@ -57,7 +58,7 @@ def deliver(stage: Stage, produce: Produce) -> None:
         for batch in appended:
             stage.ledger.on_acknowledged_by_leader(batch)
     broker.perform(replica, role.on_appended(stage.now_ms))
-    _answer(broker, replica, role, produce, last + 1)
+    _answer(broker, replica, produce, last + 1)
 
 
 def _append(broker: StageBroker, replica: Replica, produce: Produce) -> list[SimBatch]:
@@ -73,19 +74,21 @@ def _append(broker: StageBroker, replica: Replica, produce: Produce) -> list[Sim
 
 
 def _answer(
-    broker: StageBroker,
-    replica: Replica,
-    role: LeaderReplica,
-    produce: Produce,
-    required_offset: int,
+    broker: StageBroker, replica: Replica, produce: Produce, wanted: int | AppendedBatch
 ) -> None:
-    now_ms = broker.stage.now_ms
+    """Answer when everything below an offset is committed, or all of the first append."""
+    now_ms, role = broker.stage.now_ms, replica.role
+    assert isinstance(role, LeaderReplica), f"{broker.name} answers without leading"
     if produce.acks == ACKS_LEADER:
         broker.note(f"answered produce {produce.name}")
     if produce.acks != ACKS_ALL:
         return
     token = ParkedProduce(produce.name, now_ms + REQUEST_TIMEOUT_MS)
     broker.parked.append(token)
-    broker.perform(replica, role.await_commit(token, required_offset, now_ms))
+    if isinstance(wanted, AppendedBatch):
+        broker.perform(replica, role.await_duplicate(token, wanted, now_ms))
+        wanted = wanted.last_offset + 1
+    else:
+        broker.perform(replica, role.await_commit(token, wanted, now_ms))
     if token in broker.parked:
-        broker.note(f"parked until high-watermark={required_offset}")
+        broker.note(f"parked until high-watermark={wanted}")

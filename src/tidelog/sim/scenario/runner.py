@@ -52,27 +52,25 @@ class Player:
         if directive is None:
             return None
         self.position += 1
+        try:
+            output = self.perform(directive.command)
+        except ArgumentError as wrong:
+            raise ScriptError(directive.line, str(wrong)) from wrong
         return Step(
             directive.comment,
             directive.command,
-            self._perform(directive.command, directive.line),
+            output,
             directive.question,
             directive.expected,
             directive.line,
         )
 
     def perform(self, command: str) -> tuple[str, ...]:
-        """Free play: a command that is not in the script."""
-        return self._perform(command, 0)
-
-    def _perform(self, command: str, line: int) -> tuple[str, ...]:
+        """Free play: a command that is not in the script. ArgumentError if it makes no sense."""
         stage = self.stage
-        try:
-            if isinstance(stage, quorum.QuorumStage):
-                return tuple(quorum.TABLE.perform(stage, command))
-            return tuple(commands.perform(stage, command))
-        except ArgumentError as wrong:
-            raise ScriptError(line, str(wrong)) from wrong
+        if isinstance(stage, quorum.QuorumStage):
+            return tuple(quorum.TABLE.perform(stage, command))
+        return tuple(commands.perform(stage, command))
 
 
 def run_script(text: str) -> list[Step]:

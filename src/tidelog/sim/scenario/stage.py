@@ -69,11 +69,10 @@ class Stage:
     @property
     def partition(self) -> PartitionState:
         """The partition the story is about, as the controller has committed it."""
-        if self.partition_id is None:
-            raise ArgumentError("the partition does not exist")
-        state = self.control.controller.committed.partition(self.partition_id)
+        image, partition = self.control.controller.committed, self.partition_id
+        state = None if partition is None else image.partition(partition)
         if state is None:
-            raise ArgumentError("the partition does not exist any more")
+            raise ArgumentError("the topic is deleted")
         return state
 
     def leading_broker(self) -> StageBroker | None:

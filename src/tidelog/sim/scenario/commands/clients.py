@@ -166,7 +166,7 @@ def _reachable_replica(stage: Stage, broker: StageBroker | None) -> Replica | No
     if broker is None:
         stage.narrator.line("client: finds no leader")
         return None
-    if not broker.awake:
+    if not broker.answers:
         stage.narrator.line(f"client: no connection to {broker.name}")
         return None
     replica = stage.replica_on(broker)

@@ -14,6 +14,7 @@ from tidelog.core.requests import (
 )
 from tidelog.core.types import PartitionId
 from tidelog.sim.scenario.commands.registry import command
+from tidelog.sim.scenario.ledger import Ledger
 from tidelog.sim.scenario.script import ArgumentError, Arguments, list_of
 from tidelog.sim.scenario.stage import TOPIC, Stage
 
@@ -59,6 +60,7 @@ def topic(stage: Stage, arguments: Arguments) -> None:
     if arguments.choice("what to do", ("delete", "create")) == "delete":
         response = stage.control.ask(DeleteTopicRequest(TOPIC))
         assert isinstance(response, AdminResponse), response
+        stage.ledger = Ledger()  # the records of a deleted topic are meant to be gone
         return
     value = arguments.option("replicas") or "()"
     replicas = tuple(stage.cast.id_of(name) for name in list_of("replicas", value))

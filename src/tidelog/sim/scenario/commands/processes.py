@@ -7,9 +7,13 @@ from tidelog.sim.scenario.script import ArgumentError, Arguments, number
 from tidelog.sim.scenario.stage import Stage
 
 
-@command("crash", "BROKER [unnoticed]")
+@command("crash", "BROKER [unnoticed] | controller")
 def crash(stage: Stage, arguments: Arguments) -> None:
-    """The process dies, and its session with the controller runs out (unless unnoticed)."""
+    """The process dies, and its session with the controller runs out (unless unnoticed). If the
+    active controller dies, a standby with the same metadata log takes over."""
+    if arguments.flag("controller"):
+        stage.control.fail_over()
+        return
     broker = _running(stage, arguments)
     unnoticed = arguments.flag("unnoticed")
     broker.crash()

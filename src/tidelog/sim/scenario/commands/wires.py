@@ -80,21 +80,26 @@ def heal(stage: Stage, arguments: Arguments) -> None:
             broker.catch_up_metadata()
 
 
-@command("metadata", "hold|apply BROKER [entries=N] | fill to=OFFSET")
+@command("metadata", "BROKER hold|apply [entries=N]")
 def metadata(stage: Stage, arguments: Arguments) -> None:
-    """A broker lags behind in metadata, or catches up; or the metadata log grows by itself."""
-    what = arguments.choice("what to do", ("hold", "apply", "fill"))
-    if what == "fill":
-        stage.control.fill(arguments.number("to", stage.control.next_offset))
-        return
+    """From now on the broker lags behind in metadata; or it applies what it has missed."""
     broker = stage.broker(arguments.word("a broker"))
-    if what == "hold":
+    if arguments.choice("what to do", ("hold", "apply")) == "hold":
         broker.metadata_held = True
         return
     entries = arguments.number("entries", 0)
     with stage.telling_roles(broker):
         broker.catch_up_metadata(entries or None)
         broker.metadata_held = bool(entries)
+
+
+@command("fill-metadata", "to=OFFSET")
+def fill_metadata(stage: Stage, arguments: Arguments) -> None:
+    """Other things happen in the cluster: the metadata log grows, and with it broker epochs."""
+    offset = arguments.number("to", 0)
+    if offset < stage.control.next_offset:
+        raise ArgumentError(f"the metadata log ends at {stage.control.next_offset} already")
+    stage.control.fill(offset)
 
 
 def _end(stage: Stage, kind: str, arguments: Arguments) -> int:

@@ -1,0 +1,111 @@
+"""The stage as data: what `show` prints, and what a screen may draw."""
+
+from typing import NamedTuple
+
+from tidelog.core.replication.follower import FollowerReplica
+from tidelog.core.replication.leader import LeaderReplica
+from tidelog.core.types import NO_LEADER, NO_OFFSET
+from tidelog.sim.scenario.broker import StageBroker
+from tidelog.sim.scenario.stage import TOPIC, Stage
+from tidelog.sim.sim_log import SimBatch
+
+LEADER = "leader"
+FOLLOWER = "follower"
+DOWN = "down"
+IDLE = "none"
+
+
+class ReplicaPicture(NamedTuple):
+    broker: str
+    role: str
+    leader_epoch: int
+    """As this broker knows it."""
+    change_in_flight: bool
+    """It leads, and an ISR proposal of its own is undecided."""
+    log_end_offset: int
+    high_watermark: int
+    acknowledged: int | None
+    """Its log end as the leader knows it from fetches; NO_OFFSET unknown, None not asked for."""
+    epochs: tuple[tuple[int, int], ...]
+    batches: tuple[SimBatch, ...]
+
+
+class PartitionPicture(NamedTuple):
+    """The partition as the controller has committed it, and every replica of it."""
+
+    leader: str
+    leader_epoch: int
+    partition_epoch: int
+    assignment: tuple[str, ...]
+    isr: tuple[str, ...]
+    elr: tuple[str, ...]
+    state: str
+    """under-replicated, under-min-isr, offline, or empty."""
+    replicas: tuple[ReplicaPicture, ...]
+
+
+def look(stage: Stage) -> PartitionPicture:
+    partition, name_of = stage.partition, stage.cast.name_of
+    return PartitionPicture(
+        name_of(partition.leader),
+        partition.leader_epoch,
+        partition.partition_epoch,
+        tuple(map(name_of, partition.replicas)),
+        tuple(map(name_of, partition.isr)),
+        tuple(map(name_of, partition.elr)),
+        _state(stage),
+        tuple(
+            _look_at(stage, broker)
+            for broker in stage.brokers.values()
+            if stage.partition_id in broker.disk.logs
+        ),
+    )
+
+
+def _state(stage: Stage) -> str:
+    """The glossary's words for a partition that is not whole."""
+    partition = stage.partition
+    if partition.leader == NO_LEADER:
+        return "offline"
+    minimum = stage.control.controller.committed.topic_config(TOPIC, "min.insync.replicas")
+    if len(partition.isr) < min(int(minimum or "1"), len(partition.replicas)):
+        return "under-min-isr"
+    wanted = len(partition.replicas) - len(partition.adding_replicas)
+    return "under-replicated" if len(partition.isr) < wanted else ""
+
+
+def _look_at(stage: Stage, broker: StageBroker) -> ReplicaPicture:
+    assert stage.partition_id is not None, "there is nothing to look at"
+    log, replica = broker.disk.logs[stage.partition_id], stage.replica_on(broker)
+    role = replica.role if replica is not None else None
+    high_watermark = broker.disk.high_watermarks.get(stage.partition_id, 0)
+    return ReplicaPicture(
+        broker.name,
+        _role(broker, role),
+        stage.partition.leader_epoch if replica is None else replica.leader_epoch,
+        isinstance(role, LeaderReplica) and role.has_change_in_flight(),
+        log.log_end_offset,
+        high_watermark if replica is None else replica.high_watermark,
+        _acknowledged(stage, broker),
+        tuple(log.epochs.entries),
+        tuple(log.batches),
+    )
+
+
+def _role(broker: StageBroker, role: LeaderReplica | FollowerReplica | None) -> str:
+    if not broker.running:
+        return DOWN
+    if isinstance(role, LeaderReplica):
+        return LEADER
+    return FOLLOWER if isinstance(role, FollowerReplica) else IDLE
+
+
+def _acknowledged(stage: Stage, broker: StageBroker) -> int | None:
+    leader = stage.leading_broker()
+    replica = stage.replica_on(leader) if leader is not None else None
+    role = replica.role if replica is not None else None
+    if not isinstance(role, LeaderReplica) or broker.id not in role.progress:
+        return None
+    offset = role.progress[broker.id].log_end_offset
+    assert offset >= NO_OFFSET, f"{broker.name} acknowledged {offset}"
+    return offset
