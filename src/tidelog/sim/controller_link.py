@@ -24,6 +24,7 @@ from tidelog.core.requests import (
 )
 from tidelog.core.types import NO_LEADER
 from tidelog.sim import messages as m
+from tidelog.sim.kernel import WORLD
 
 if TYPE_CHECKING:
     from tidelog.sim.node import SimNode
@@ -99,8 +100,19 @@ class ControllerLink:
         node = self._node
         request_id = node.next_request_id()
         self._waiting[request_id] = request
-        node.send(self._controller(), m.ControllerCall(request_id, request))
+        call = (self._controller(), m.ControllerCall(request_id, request))
+        late = node.proposals_late_ms and isinstance(request, AlterPartitionRequest)
+        if late:
+            # The network's doing, not the node's: it arrives even if the node crashes first.
+            late_us = node.proposals_late_ms * 1000
+            node.kernel.call_in(late_us, WORLD, self._arrives_late, call)
+        if not late or node.proposals_copied:
+            node.send(*call)
         node.after_ms(node.plan.timings.request_timeout_ms, self._timed_out, request_id)
+
+    def _arrives_late(self, call: tuple[int, m.ControllerCall]) -> None:
+        self._node.marks.add("isr_proposal_late")
+        self._node.send(*call)
 
     def _controller(self) -> int:
         """The quorum's leader if we know it, else one voter after the other."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tidelog.sim.node import SimNode
     from tidelog.sim.world import World
 
+HEALED_FETCH_BATCHES = 1_000
+"""Catching up one batch at a time can take hours of simulated time that show nothing new."""
+
 
 class Disturbances:
     __slots__ = ("_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
@@ -218,6 +221,15 @@ class Disturbances:
         self._later(fault, network.unclog, handle)
         return True
 
+    def _late_proposals(self, fault: Fault) -> bool:
+        node = self._target(fault)
+        node.proposals_late_ms, node.proposals_copied = fault.args[0], bool(fault.args[1])
+        self._later(fault, self._proposals_in_time, node)
+        return True
+
+    def _proposals_in_time(self, node: SimNode) -> None:
+        node.proposals_late_ms = 0
+
     # -- disks and clocks
 
     def _slow_disk(self, fault: Fault) -> bool:
@@ -288,6 +300,8 @@ class Disturbances:
         for node in world.nodes.values():
             self._resume(node)
             node.sync_delay_extra_us = 0
+            node.proposals_late_ms = 0
+            node.fetch_max_batches = HEALED_FETCH_BATCHES
             if node.id in self.healed_nodes:
                 self._start(node)
             elif node.running:

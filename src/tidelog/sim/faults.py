@@ -59,6 +59,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "create_topic": Kind(2, "args=(ordinal, partitions, replication factor, min ISR)"),
     "delete_topic": Kind(1, "the topic is deleted and created again under its name"),
     "roll_restart": Kind(2, "nodes stop cleanly in this order, each down for duration"),
+    "late_proposals": Kind(
+        6,
+        "ISR proposals of the node arrive args[0] ms late; args[1]=1: only a copy of each is late",
+    ),
     "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
 }
 
@@ -91,10 +95,16 @@ class Terrain(NamedTuple):
 
 
 def draw_schedule(
-    entropy: random.Random, terrain: Terrain, *, from_ms: int, until_ms: int
+    entropy: random.Random,
+    terrain: Terrain,
+    *,
+    from_ms: int,
+    until_ms: int,
+    focus: Sequence[str] = (),
 ) -> tuple[Fault, ...]:
-    """A swarm of faults between the two times, in order of time."""
+    """A swarm of faults between the two times, in order of time; only kinds in `focus` if any."""
     kinds = draw_kinds(entropy, terrain)
+    kinds = [kind for kind in focus if _makes_sense(kind, terrain)] or kinds
     weights = [KINDS[kind].weight for kind in kinds]
     mean_gap_ms = _log_uniform(entropy, 150, 2_500)
     faults: list[Fault] = []
@@ -167,6 +177,7 @@ _AIMED: Final = (
     "client_cut",
     "slow_disk",
     "wipe",
+    "late_proposals",
     "bit_flip",
 )
 
@@ -222,6 +233,8 @@ def _draw_args(entropy: random.Random, terrain: Terrain, kind: str) -> tuple[int
             factor,
             entropy.randint(1, factor),
         )
+    if kind == "late_proposals":
+        return (_log_uniform(entropy, 20, 4 * terrain.session_timeout_ms), entropy.randint(0, 1))
     if kind == "bit_flip":
         return (entropy.randint(0, 999), entropy.randrange(8))
     return ()

@@ -61,6 +61,9 @@ class SimNode:
         self._offset_us = 1_000_000 * (100 + 37 * node_id)
         self.wall_offset_ms = clock.offset_ms
         self.sync_delay_extra_us = 0
+        self.proposals_late_ms = 0
+        self.proposals_copied = False
+        self.fetch_max_batches = plan.fetch_max_batches
         self.running = False
         self.stopping = False
         self._request_ids = node_id << 40

@@ -9,6 +9,7 @@ timeouts close to each other, one voter, replication factor 1 and 5.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
@@ -146,8 +147,11 @@ class Plan:
         return " · ".join(parts)
 
 
-def draw_plan(seed: int, *, depth: str = "object") -> Plan:
-    """The plan of this seed. The same at any depth, but for faults only bytes can have."""
+def draw_plan(seed: int, *, depth: str = "object", focus: Sequence[str] = ()) -> Plan:
+    """The plan of this seed. The same at any depth, but for faults only bytes can have.
+
+    `focus` names the only kinds of fault wanted, to look for something in particular.
+    """
     assert depth in DEPTHS, f"depth {depth!r} is none of {DEPTHS}"
     entropy = stream(seed, "plan")
     brokers = entropy.choice((1, 2, 3, 3, 3, 3, 4, 4, 5, 5))
@@ -184,7 +188,11 @@ def draw_plan(seed: int, *, depth: str = "object") -> Plan:
         consumers=_draw_consumers(entropy, topics, racks, until_ms),
         phases=phases,
         faults=draw_schedule(
-            stream(seed, "faults"), terrain, from_ms=phases.calm_ms, until_ms=until_ms
+            stream(seed, "faults"),
+            terrain,
+            from_ms=phases.calm_ms,
+            until_ms=until_ms,
+            focus=focus,
         ),
     )
 

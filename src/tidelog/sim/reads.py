@@ -86,7 +86,7 @@ class Reads:
         if decision.error == Error.NONE and decision.diverging is None:
             node = self._broker.node
             log = node.disk.logs[replica.partition]
-            batches = log.read(decision.read_from, decision.read_to, node.plan.fetch_max_batches)
+            batches = log.read(decision.read_from, decision.read_to, node.fetch_max_batches)
         return FetchAnswer(
             decision.error,
             decision.diverging,

@@ -216,4 +216,5 @@ class SimLog:
 def _chain(previous: int, batch: SimBatch) -> int:
     """Numbers only: `hash()` of anything else would differ between processes."""
     mixed = previous * 6364136223846793005 + batch.base_offset * 1442695040888963407
-    return (mixed + batch.leader_epoch * 1099511628211 + batch.values[0] * 2654435761) & _MASK
+    mixed += batch.leader_epoch * 1099511628211 + batch.values[-1] * 805306457
+    return (mixed + batch.values[0] * 2654435761) & _MASK

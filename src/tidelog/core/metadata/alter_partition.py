@@ -60,6 +60,9 @@ def decide_proposal(
 ) -> ProposalOutcome:
     image = view.image
     error = judge_proposal(image, broker, proposal)
+    if error is Error.INELIGIBLE_REPLICA:
+        change = outdate_copies(view, proposal, contexts)
+        return ProposalOutcome(IsrResult(proposal.partition, error), change)
     if error is not Error.NONE:
         return ProposalOutcome(IsrResult(proposal.partition, error))
     partition = image.partition(proposal.partition)
@@ -74,6 +77,20 @@ def decide_proposal(
         # and still the answer is an error, so that the proposer waits for its metadata.
         return ProposalOutcome(IsrResult(proposal.partition, Error.NEW_LEADER_ELECTED), change)
     return ProposalOutcome(result_after(partition, change), change)
+
+
+def outdate_copies(view: View, proposal: IsrProposal, contexts: Contexts) -> PartitionChange | None:
+    """The ISR as it is, under a new partition epoch.
+
+    The leader takes this refusal as proof that its proposal will never be applied, and stops
+    waiting for the replica. But a copy of the request may still be on its way, sent before a
+    reconnect, and the replica may be eligible again by the time it arrives: it would join the
+    ISR without what was committed in between. With a new partition epoch every copy is old.
+    """
+    partition = view.image.partition(proposal.partition)
+    assert partition is not None, proposal.partition
+    wanted = WantedChange(new_partition_epoch=True)
+    return partition_change.build_change(partition, wanted, contexts.of(partition))
 
 
 def judge_proposal(image: MetadataImage, broker: int, proposal: IsrProposal) -> Error:
