@@ -4,6 +4,7 @@ from tidelog.sim.scenario.command_table import Command
 from tidelog.sim.scenario.commands import (
     clients,
     control,
+    pictures,
     processes,
     replication,
     scene,
@@ -18,6 +19,7 @@ __all__ = [
     "clients",
     "control",
     "perform",
+    "pictures",
     "processes",
     "replication",
     "scene",
