@@ -417,6 +417,31 @@ def t22_the_same_leader_in_a_later_epoch_is_asked_anew() -> None:
     assert story[B].records == story[A].records == epoch_records((4, 0, 5), (5, 6, 8))
 
 
+def t22_a_leader_that_missed_an_epoch_knows_nothing_of_its_followers() -> None:
+    """As T22, but the leader was paused, and a metadata snapshot folds what it missed."""
+    story = Story(A, B, C)
+    story.given(A, (4, 0, 7), hw=6)
+    story.given(B, (4, 0, 7), hw=6)
+    story.given(C, (4, 0, 5), hw=6)
+    story.elect(A, A, B, C, epoch=4)
+    story.fetch(B)  # A knows that B holds offsets 6 and 7
+    parked = story.produce(A)
+    story.elect(C, A, B, C, epoch=5, tell=(B, C))
+    story.fetch(B)
+    assert story[B].end == 6, "B has cut them under C"
+    story.elect(A, A, B, C, epoch=6)  # the first thing A hears since epoch 4
+
+    assert story[A].answers[parked] is Error.NOT_LEADER_OR_FOLLOWER
+    story.fetch(C)  # forgets its own epoch
+    story.fetch(C)
+    story.fetch(C)
+    assert story[C].end == story[A].end
+    assert story[A].high_watermark == 6, "B has not shown what it holds"
+    story.fetch(B)
+    story.fetch(B)
+    assert story[A].high_watermark == story[A].end
+
+
 def t28_a_retry_over_a_failover_makes_no_second_copy() -> None:
     story = Story(A, B)
     story.elect(A, A, B, epoch=0)
@@ -540,6 +565,7 @@ SCHEDULES: list[Callable[[], None]] = [
     t20_an_empty_answer_keeps_the_last_fetched_epoch,
     t21_bytes_that_changed_under_an_answer_are_discarded,
     t22_the_same_leader_in_a_later_epoch_is_asked_anew,
+    t22_a_leader_that_missed_an_epoch_knows_nothing_of_its_followers,
     t28_a_retry_over_a_failover_makes_no_second_copy,
     t29_a_duplicate_waits_like_the_first_append,
     t30_too_few_replicas_commit_nothing,

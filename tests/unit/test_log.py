@@ -371,6 +371,39 @@ def test_a_full_disk_at_any_write_leaves_a_log_that_goes_on() -> None:
         assert len(again.aborted_transactions(0, acked)) == 12, after
 
 
+def test_on_a_full_disk_old_records_can_still_go() -> None:
+    """Retention is how a full disk gets space again, so it must not need any."""
+    disk = SimDisk()
+    log = filled(disk, 20, small_config(retention_ms=100))
+    log.append_as_leader(batch(b"new epoch", time_ms=1300), 3)
+    disk.inject("write", error=errno.ENOSPC, lasting=True)
+    disk.inject("create", error=errno.ENOSPC, lasting=True)
+    assert log.apply_retention(1350, 41) > 0
+    assert log.log_start_offset > 0
+    assert log.apply_retention(10**6, 41) == 0, "the last one only when a new one can be made"
+    log.remove_deleted_files(END)
+    disk.heal()
+    log.append_as_leader(batch(b"goes on"), 3)
+    assert log_faults(disk, log) == []
+    again = reopened(disk, log)
+    assert again.epochs.entries == log.epochs.entries
+
+
+def test_on_a_full_disk_a_truncation_still_leaves_a_sound_log() -> None:
+    disk = SimDisk()
+    log = filled(disk, 20)
+    log.append_as_leader(batch(b"p", producer=5, sequence=0), 1)
+    disk.inject("write", error=errno.ENOSPC, lasting=True)
+    log.truncate_to(40)
+    assert (log.log_end_offset, log.epochs.entries) == (40, [(0, 0)])
+    assert log.producers.entries() == []
+    disk.heal()
+    crashed = reopened(disk.copy(), log)
+    assert crashed.epochs.entries == [(0, 0)]
+    log.append_as_leader(batch(b"goes on"), 0)
+    assert log_faults(disk, log) == []
+
+
 def test_a_failed_sync_takes_the_log_offline_for_good() -> None:
     disk = SimDisk()
     log = filled(disk, 1)

@@ -131,6 +131,8 @@ def assemble_strict(
 class ToyMutant(NamedTuple):
     name: str
     title: str
+    depth: str = "object"
+    focus: tuple[str, ...] = ()
 
 
 class ToyStory(NamedTuple):

@@ -20,6 +20,16 @@ class Mutant(Protocol):
         """What is broken, in one line."""
         ...
 
+    @property
+    def depth(self) -> str:
+        """Where it can be caught: seeds at "object" or "byte" depth, or "crash" states."""
+        ...
+
+    @property
+    def focus(self) -> tuple[str, ...]:
+        """Kinds of fault to draw from; empty for any."""
+        ...
+
 
 class Mutants(Protocol):
     """What the package of mutants offers."""
@@ -51,10 +61,20 @@ def names() -> list[str]:
     return [mutant.name for mutant in load().catalogue()]
 
 
+def focus(name: str | None) -> tuple[str, ...]:
+    """The kinds of fault to draw when looking for this mutant; none in particular for None."""
+    return find(name).focus if name is not None else ()
+
+
+def find(name: str) -> Mutant:
+    for mutant in load().catalogue():
+        if mutant.name == name:
+            return mutant
+    raise UnknownMutantError(name)
+
+
 def applied(name: str | None) -> AbstractContextManager[None]:
     """The mutant of this name while the context lasts; nothing for None."""
     if name is None:
         return nullcontext()
-    if name not in names():
-        raise UnknownMutantError(name)
-    return load().apply(name)
+    return load().apply(find(name).name)

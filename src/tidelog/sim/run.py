@@ -73,7 +73,12 @@ def run_plan(
 def run_seed(
     seed: int, *, depth: str = "object", mutant: str | None = None, assemble: Assemble | None = None
 ) -> SeedResult:
-    return run_plan(draw_plan(seed, depth=depth), mutant=mutant, assemble=assemble)
+    return run_plan(plan_for(seed, depth=depth, mutant=mutant), mutant=mutant, assemble=assemble)
+
+
+def plan_for(seed: int, *, depth: str = "object", mutant: str | None = None) -> Plan:
+    """The plan of this seed, with the faults that suit the mutant."""
+    return draw_plan(seed, depth=depth, focus=mutation.focus(mutant))
 
 
 class Run:

@@ -28,13 +28,14 @@ from tidelog.wire.records import EndTxnMarker, Record, encode, encode_end_txn_ma
 CLUSTER = "crash-states"
 NODE = 1
 TOPIC_ID = b"topic of crashes"
+PRODUCER = 7
 PROPERTIES = MetaProperties(CLUSTER, NODE, b"disk that breaks")
 ORDERS: PartitionName = ("orders", 0)
 WIDE: PartitionName = ("wide", 3)
 
 LIMITS = CrashLimits(max_subset_effects=10)
 SECOND_CRASH = "crash while recovering"
-SECOND_CRASH_EVERY = 50
+SECOND_CRASH_EVERY = 100
 
 History = tuple[bytes, ...]
 """The batches of a log, from its first one ever; position n holds offset n."""
@@ -236,9 +237,12 @@ def next_append_faults(disk: SimDisk) -> list[str]:
 
 
 def one_record(offset: int, *, time_ms: int = 1000, padding: int = 20, tag: str = "r") -> bytearray:
-    value = f"{tag}{offset}".encode().ljust(padding, b".")
+    """Another tag is another producer: what it wrote must not be mistaken for the first one's."""
     return encode(
-        [Record(0, time_ms, None, value)], producer_id=7, producer_epoch=0, base_sequence=offset
+        [Record(0, time_ms, None, f"{tag}{offset}".encode().ljust(padding, b"."))],
+        producer_id=PRODUCER if tag == "r" else PRODUCER + 1,
+        producer_epoch=0,
+        base_sequence=offset,
     )
 
 
@@ -273,7 +277,7 @@ class Writer:
         self._append(data, epoch)
 
     def end_transaction(self, epoch: int, *, commit: bool) -> None:
-        marker = EndTxnMarker(commit, 7, 0, 0)
+        marker = EndTxnMarker(commit, PRODUCER, 0, 0)
         self._append(encode_end_txn_marker(marker, timestamp_ms=1000), epoch)
 
     def _append(self, data: bytearray, epoch: int) -> None:

@@ -6,6 +6,7 @@ Everything goes through a `host.ports.Disk`; nothing here opens a file or reads 
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import (
     BatchLargerThanSegment,
+    ContradictedSegment,
     CorruptFile,
     CorruptSegment,
     DirectoryLocked,
@@ -22,6 +23,7 @@ from tidelog.storage.log_directory import LogDirectory
 
 __all__ = [
     "BatchLargerThanSegment",
+    "ContradictedSegment",
     "CorruptFile",
     "CorruptSegment",
     "DirectoryLocked",

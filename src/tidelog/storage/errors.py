@@ -31,12 +31,15 @@ class CorruptSegment(CorruptFile):
     must not serve anything from there on and should let a clean replica lead.
     """
 
-    kafka_error: ClassVar[Error] = Error.KAFKA_STORAGE_ERROR
-
     def __init__(self, path: str, *, position: int, offset: int, reason: str) -> None:
         super().__init__(path, f"byte {position} (offset {offset})", reason)
         self.position = position
         self.offset = offset
+
+
+class ContradictedSegment(CorruptSegment):
+    """An intact batch and the epoch history disagree about its leader epoch. Both were durable
+    in the right order, so no crash can do that: a bit of one of them has changed at rest."""
 
 
 class NoSpace(StorageError):  # noqa: N818

@@ -145,6 +145,10 @@ class OffsetIndex:
     def last_position(self) -> int:
         return self._positions[-1] if self._positions else 0
 
+    def position_before_last(self) -> int:
+        """Of the last entry but one, or the segment's start."""
+        return self._positions[-2] if len(self._positions) > 1 else 0
+
     def cut_to(self, next_offset: int) -> None:
         """Forget entries for records that are gone."""
         kept = bisect_left(self._offsets, next_offset - self.base_offset)

@@ -15,6 +15,7 @@ finds it as if nothing had been asked. Any other failure takes the directory off
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tidelog.host.ports import Buffer, Disk
 from tidelog.storage import checkpoints, recovery, retention
@@ -23,6 +24,7 @@ from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import (
     BatchLargerThanSegment,
     CorruptSegment,
+    NoSpace,
     OffsetOutOfRange,
     StorageError,
     UnexpectedAppend,
@@ -273,6 +275,12 @@ class Log:
         checkpoints.write_epochs(self._disk, path, self.epochs.entries)
         self._epochs_are_stale = False
 
+    def _write_epochs_if_there_is_space(self) -> None:
+        """After epochs were forgotten. The file may know too many until the next append: a load
+        forgets those that start behind the log end, or end before the log start, again."""
+        with suppress(NoSpace):
+            self._write_epochs()
+
     # Durability
 
     def sync(self) -> None:
@@ -372,7 +380,7 @@ class Log:
         end = self.log_end_offset
         if offset >= end:
             if self.epochs.truncate_from_end(end):  # KAFKA-10706
-                self._write_epochs()
+                self._write_epochs_if_there_is_space()
             return
         if offset < self._bases[0]:
             self.truncate_fully_and_start_at(offset)
@@ -385,9 +393,9 @@ class Log:
         if names_changed:
             self._disk.sync_dir(self.directory)
         self._segments[number].cut_at(position, new_end)
-        if self.epochs.truncate_from_end(new_end):
-            self._write_epochs()
         self._rebuild_producers()
+        if self.epochs.truncate_from_end(new_end):
+            self._write_epochs_if_there_is_space()
 
     def _cut_position(self, number: int, offset: int) -> tuple[int, int]:
         """Where to cut, and the end offset then. At a batch that cannot be read: that is how a
@@ -409,9 +417,9 @@ class Log:
         self._disk.sync_dir(self.directory)
         first = self._segments[0]
         first.cut_at(0, first.base_offset)
+        self.producers.clear()
         self.epochs.clear()
         self._write_epochs()
-        self.producers.clear()
         if first.base_offset != offset:
             self._push(Segment.create(self._disk, self.directory, offset, self.config))
             self._remove_files(first.mark_deleted())
@@ -448,7 +456,6 @@ class Log:
             self.producers,
             self._snapshots,
             self._segments,
-            log_start=self.log_start_offset,
             replay_from=self.log_end_offset,
         )
 
@@ -471,13 +478,14 @@ class Log:
             # Before the epochs go: a crash must not bring records back without their epoch.
             self.on_log_start_raised(self)
         if self.epochs.truncate_from_start(offset):
-            self._write_epochs()
+            self._write_epochs_if_there_is_space()
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Remove the segments that may go. `now_ms` comes from a RetentionClock.
 
         The log start moves first; then one segment after the other goes, each for good before
-        the next, so that a crash leaves no hole."""
+        the next, so that a crash leaves no hole; then their epochs. None of it needs space: on
+        a full device this is how to get some."""
         assert high_watermark <= self.log_end_offset, (
             f"{self.directory}: high watermark {high_watermark}, log end {self.log_end_offset}"
         )
@@ -489,10 +497,13 @@ class Log:
             now_ms=now_ms,
         )
         if count == len(self._segments):
-            self.roll()
+            try:
+                self.roll()
+            except NoSpace:
+                count -= 1
         if count == 0:
             return 0
-        self.raise_log_start(self._bases[count])
+        self.log_start_offset = max(self.log_start_offset, self._bases[count])
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in self._segments[:count]:
             self._deleted.extend((due_ms, path) for path in segment.mark_deleted())
@@ -502,6 +513,8 @@ class Log:
         for taken in self._snapshots.offsets():
             if taken < self._bases[0]:
                 self._snapshots.remove(taken)
+        if self.epochs.truncate_from_start(self.log_start_offset):
+            self._write_epochs_if_there_is_space()
         return count
 
     def remove_deleted_files(self, now_ms: int) -> int:

@@ -236,6 +236,7 @@ class LogDirectory:
     def sync_dirty(self) -> int:
         """One pass of group commit: every log with unsynced appends is synced once. How many
         there were. DirectoryOffline when a sync failed: then none of them may be trusted."""
+        self._disk.refuse_if_offline()
         pending, self.dirty = self.dirty, {}
         for log in pending.values():
             log.sync()

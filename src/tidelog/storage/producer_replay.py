@@ -50,18 +50,18 @@ def rebuild(
     snapshots: "SnapshotFiles",
     segments: Sequence[Segment],
     *,
-    log_start: int,
     replay_from: int,
     aborted: Callable[[Segment, AbortedTransaction], None] | None = None,
 ) -> None:
     """The state at the end of the log: newest snapshot not after `replay_from`, then replay.
 
-    `aborted` hears of every aborted transaction replayed, for the index of its segment.
+    Records below the log start are replayed while they are there: a retry of one is still a
+    retry. `aborted` hears of every aborted transaction replayed, for the index of its segment.
     """
     producers.clear()
-    start = log_start
+    oldest = start = segments[0].base_offset
     for offset in snapshots.offsets(newest_first=True):
-        if log_start < offset <= replay_from:
+        if oldest <= offset <= replay_from:
             entries = snapshots.load(offset)
             if entries is not None:
                 producers.load(entries)

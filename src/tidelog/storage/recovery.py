@@ -14,7 +14,7 @@ from tidelog.host.ports import Disk
 from tidelog.storage import checkpoints
 from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
 from tidelog.storage.config import LogConfig
-from tidelog.storage.errors import CorruptFile, CorruptSegment
+from tidelog.storage.errors import ContradictedSegment, CorruptFile, CorruptSegment
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.producer_replay import SnapshotFiles, rebuild
 from tidelog.storage.scan import ScanRange, scan
@@ -57,9 +57,9 @@ def load(request: LoadRequest) -> LoadedLog:
     epochs = load_epochs(request, segments, problems)
     recovered = recover_segments(request, segments, epochs, problems)
     refuse_lost_records(request, segments)
-    log_start = settle_start(request, segments, epochs)
+    log_start = settle_start(request, segments, epochs, problems)
     settle_epochs(request, epochs, log_start, segments[-1].next_offset)
-    producers, snapshots = load_producers(request, segments, recovered, log_start)
+    producers, snapshots = load_producers(request, segments, recovered)
     end = segments[-1].next_offset
     assert log_start <= end, f"{directory}: log start {log_start} behind log end {end}"
     recovery_point = end if request.clean_shutdown else min(request.recovery_point, end)
@@ -192,7 +192,7 @@ def recover_segment(segment: Segment, epochs: EpochHistory) -> CorruptSegment | 
         for batch in segment.batches(intact=is_intact):
             reason = contradicts_history(batch.header, epochs)
             if reason is not None:
-                return CorruptSegment(
+                return ContradictedSegment(
                     segment.path,
                     position=batch.position,
                     offset=batch.header.base_offset,
@@ -232,7 +232,9 @@ def gap_behind(segment: Segment, following: Segment | None) -> CorruptSegment | 
 
 def is_corruption(fault: CorruptSegment, request: LoadRequest) -> bool:
     """Bytes that were synced cannot be torn by a crash, and an orderly stop syncs all."""
-    return request.clean_shutdown or fault.offset < request.recovery_point
+    if request.clean_shutdown or isinstance(fault, ContradictedSegment):
+        return True
+    return fault.offset < request.recovery_point
 
 
 def cut_torn_tail(segment: Segment, fault: CorruptSegment) -> None:
@@ -265,9 +267,20 @@ def refuse_lost_records(request: LoadRequest, segments: list[Segment]) -> None:
         )
 
 
-def settle_start(request: LoadRequest, segments: list[Segment], epochs: EpochHistory) -> int:
-    """The log start offset. A log that ends before it holds nothing that may be shown."""
+def settle_start(
+    request: LoadRequest,
+    segments: list[Segment],
+    epochs: EpochHistory,
+    problems: list[CorruptFile],
+) -> int:
+    """The log start offset. A log that a crash left ending before it holds nothing that may be
+    shown. After an orderly stop it cannot end before it: then the checkpoint is wrong."""
     if segments and segments[-1].next_offset < request.log_start:
+        if request.clean_shutdown:
+            where = f"{request.directory} {request.log_start}"
+            reason = f"the log ends at {segments[-1].next_offset}"
+            problems.append(CorruptFile(checkpoints.LOG_STARTS, where, reason))
+            return segments[0].base_offset
         drop_segments(request, segments)
         segments.clear()
     if not segments:
@@ -333,7 +346,7 @@ def epochs_path(directory: str) -> str:
 
 
 def load_producers(
-    request: LoadRequest, segments: list[Segment], recovered: list[Segment], log_start: int
+    request: LoadRequest, segments: list[Segment], recovered: list[Segment]
 ) -> tuple[ProducerStates, SnapshotFiles]:
     """Newest good snapshot and replay; the aborted transactions of segments whose indexes were
     made anew are found on the way."""
@@ -353,11 +366,10 @@ def load_producers(
         producers,
         snapshots,
         segments,
-        log_start=log_start,
         replay_from=replay_from,
         aborted=note,
     )
-    if not request.clean_shutdown and end > log_start:
+    if not request.clean_shutdown and end > segments[0].base_offset:
         snapshots.take(end, producers)
         snapshots.prune([segment.base_offset for segment in segments])
     return producers, snapshots

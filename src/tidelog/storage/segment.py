@@ -264,12 +264,29 @@ class Segment:
         except CorruptSegment:
             pass
         else:
-            if found is None or found.header.base_offset <= offset or start == 0:
+            if found is None and offset >= self.next_offset:
+                return None
+            if found is not None and (found.header.base_offset <= offset or start == 0):
                 return found
         # The index led astray, or the segment is bad: the segment itself decides. From a fresh
         # index the walk begins at a batch that was just checked, so what it reports is exact.
         self.rebuild_indexes()
-        return self._walk_to(offset, self.offsets.position_for(offset))
+        found = self._walk_to(offset, self.offsets.position_for(offset))
+        if found is None:
+            raise self._ends_early()
+        return found
+
+    def _ends_early(self) -> CorruptSegment:
+        """Whole batches up to the end of the file, and yet fewer than there were."""
+        end = self.base_offset
+        for batch in self.batches(self.offsets.last_position()):
+            end = batch.header.next_offset
+        return CorruptSegment(
+            self.path,
+            position=self.size,
+            offset=end,
+            reason=f"the file ends before offset {self.next_offset}",
+        )
 
     def batches_from(
         self, offset: int, *, intact: IntactCheck | None = None
@@ -372,14 +389,14 @@ class Segment:
         )
 
     def find_end(self) -> None:
-        """After an orderly stop: the end offset, from the last index entry on."""
+        """After an orderly stop: the end offset, from the last index entry but one. Each batch
+        on the way is checked, and has one in front of it to be checked against."""
         self.load_indexes()
-        start = self.offsets.last_position()
         next_offset = self.base_offset
-        for batch in self.batches(start):
+        for batch in self.batches(self.offsets.position_before_last(), intact=check_crc):
             next_offset = batch.header.next_offset
         self.next_offset = next_offset
-        self._bytes_since_entry = self.size - start
+        self._bytes_since_entry = self.size - self.offsets.last_position()
         self.load_times()
 
     def forget_indexes(self) -> None:

@@ -1,5 +1,7 @@
 """`tidelog sim mutants`: does some rule notice when a rule of the protocol is broken?"""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import click
@@ -11,7 +13,8 @@ from tidelog.cli.sim.options import jobs_option, load_mutants
 from tidelog.cli.sim.run import run_with_progress
 from tidelog.sim.fleet import Orders
 from tidelog.sim.mutation import Mutant
-from tidelog.sim.run import run_seed
+from tidelog.sim.plan import draw_plan
+from tidelog.sim.run import SeedResult, run_plan
 
 SEEDS_DEFAULT = 2_000
 
@@ -82,13 +85,32 @@ def chosen(names: tuple[str, ...]) -> list[Mutant]:
 def judge(mutant: Mutant, orders: Orders) -> Verdict | None:
     """None if it was interrupted."""
     name = mutant.name
-    total = run_with_progress(orders, lambda seed: run_seed(seed, mutant=name), f"seeds, {name}")
+    total = run_with_progress(orders, _runner(mutant, name), f"seeds, {name}")
     if total.interrupted:
         return None
     if not total.failures:
         return Verdict(name, False, None, total.seeds, mutant.title)
     killer = total.failures[0]
-    return Verdict(name, True, killer.rule, killer.seed - orders.first + 1, mutant.title)
+    needed = killer.seed - orders.first + 1
+    # A rule that also fires on sound code has shown nothing about the mutant.
+    clean = run_with_progress(
+        replace(orders, seeds=needed), _runner(mutant, None), f"seeds without {name}"
+    )
+    if clean.interrupted:
+        return None
+    if clean.failures:
+        rule = f"{clean.failures[0].rule}, also without the mutant"
+        return Verdict(name, False, rule, needed, mutant.title)
+    return Verdict(name, True, killer.rule, needed, mutant.title)
+
+
+def _runner(mutant: Mutant, name: str | None) -> Callable[[int], SeedResult]:
+    """Runs a seed with the faults that suit this mutant, with it or without."""
+
+    def run_one(seed: int) -> SeedResult:
+        return run_plan(draw_plan(seed, depth=mutant.depth, focus=mutant.focus), mutant=name)
+
+    return run_one
 
 
 def _line(verdict: Verdict) -> str:

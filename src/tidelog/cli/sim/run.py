@@ -12,8 +12,7 @@ from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant, depth_option, jobs_option, mutant_option
 from tidelog.sim.fleet import FleetError, FleetReport, Orders, RunOne, run_fleet
-from tidelog.sim.plan import draw_plan
-from tidelog.sim.run import Run, run_seed, the_real_world
+from tidelog.sim.run import Run, plan_for, run_seed, the_real_world
 
 SEEDS_DEFAULT = 100
 
@@ -85,7 +84,8 @@ def _orders(options: RunOptions) -> Orders:
 
 
 def tell_one(seed: int, options: RunOptions) -> int:
-    run = Run(draw_plan(seed, depth=options.depth), whole_story=True)
+    plan = plan_for(seed, depth=options.depth, mutant=options.mutant)
+    run = Run(plan, whole_story=True)
     result = run.execute(mutant=options.mutant)
     if options.output == "json":
         print_json(report.story_json(run, result, everything=options.everything))

@@ -12,8 +12,8 @@ from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant, depth_option, mutant_option
 from tidelog.sim import replay_file
-from tidelog.sim.plan import Plan, draw_plan
-from tidelog.sim.run import SeedResult, run_plan
+from tidelog.sim.plan import Plan
+from tidelog.sim.run import SeedResult, plan_for, run_plan
 from tidelog.sim.shrink import TRIES_MAX, Shrunk, shrink
 from tidelog.sim.story import describe_fault
 
@@ -42,7 +42,7 @@ def command(
       tidelog sim shrink 4711 --out bug.json
     """
     check_mutant(mutant)
-    plan = draw_plan(seed, depth=depth)
+    plan = plan_for(seed, depth=depth, mutant=mutant)
     found = run_plan(plan, mutant=mutant)
     if found.rule is None:
         again = report.replay_command(seed, depth=depth, mutant=mutant)

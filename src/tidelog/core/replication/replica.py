@@ -70,6 +70,7 @@ class Replica(ReplicaState):
             or metadata.leader != self.leader
             or self.role is None
         )
+        missed_epochs = metadata.leader_epoch > self.leader_epoch + 1
         self.brokers = brokers
         self.partition_epoch = metadata.partition_epoch
         self.leader = metadata.leader
@@ -80,13 +81,24 @@ class Replica(ReplicaState):
         if metadata.leader != self.broker_id:
             return self._follow(is_newer=is_newer, is_new_epoch=is_new_epoch)
         role = self.role
-        if isinstance(role, LeaderReplica):
+        if isinstance(role, LeaderReplica) and not missed_epochs:
             return role.on_metadata(
                 metadata.isr, is_newer=is_newer, is_new_epoch=is_new_epoch, now_ms=now_ms
             )
         assert is_new_epoch, f"a follower leads in its own leader epoch {self.leader_epoch}"
-        self.role = role = LeaderReplica(self, metadata.isr)
-        return role.begin(now_ms)
+        return self._lead(metadata.isr, now_ms)
+
+    def _lead(self, isr: tuple[int, ...], now_ms: int) -> list[Effect]:
+        """Begin a new tenure. Also for a leader whose next known epoch is not its next one: a
+        snapshot can fold away that others led in between, and what followers held under us
+        they may have truncated under them."""
+        previous = self.role
+        effects: list[Effect] = []
+        if isinstance(previous, LeaderReplica):
+            self.tenure += 1
+            effects.extend(previous.retire())
+        self.role = role = LeaderReplica(self, isr)
+        return [*effects, *role.begin(now_ms)]
 
     def _follow(self, *, is_newer: bool, is_new_epoch: bool) -> list[Effect]:
         previous = self.role

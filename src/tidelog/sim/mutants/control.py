@@ -40,8 +40,14 @@ def _snapshot_of_pending_state(controller: Controller) -> tuple[MetadataRecord, 
     return image_records(controller.current or controller.committed)
 
 
-def _one(name: str, title: str, owner: Any, attribute: str, replacement: Any) -> Mutant:
-    return Mutant(name, title, (Patch(owner, attribute, replacement),))
+def _leave_copies_valid(*_: Any) -> None:
+    return None
+
+
+def _one(
+    name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
+) -> Mutant:
+    return Mutant(name, title, (Patch(owner, attribute, replacement),), focus=focus)
 
 
 MUTANTS = (
@@ -54,13 +60,18 @@ MUTANTS = (
     _one("M17", "a leader is elected from outside ISR and ELR",
          elections, "holds_all_committed", _anybody_acceptable),
     _one("M18", "an ISR proposal made from an old partition epoch is accepted",
-         alter_partition, "partition_epoch_is_old", _no),
+         alter_partition, "partition_epoch_is_old", _no,
+         "late_proposals", "pause", "slow_disk"),
     _one("M19", "an ISR proposal naming a former incarnation is accepted (KIP-903)",
-         alter_partition, "names_this_incarnation", _yes),
+         alter_partition, "names_this_incarnation", _yes,
+         "late_proposals", "wipe"),
     _one("M20", "a broker that crashed keeps its seat in the ISR (KIP-966)",
          registration, "seats_lost_by_restart", _no_seats_lost),
     _one("M22", "a leader that nobody fetches from goes on leading",
          rules, "check_quorum_deadline_ms", _never),
     _one("M23", "a snapshot contains records that are not committed",
          Controller, "snapshot_records", _snapshot_of_pending_state),
+    _one("M41", "a copy of a refused ISR proposal may still be accepted",
+         alter_partition, "outdate_copies", _leave_copies_valid,
+         "late_proposals", "controller_cut", "pause"),
 )  # fmt: skip

@@ -17,3 +17,5 @@ class Mutant(NamedTuple):
     patches: tuple[Patch, ...]
     depth: str = "object"
     """Where it can be caught: "object" or "byte" seeds, or "crash" states of the storage."""
+    focus: tuple[str, ...] = ()
+    """The kinds of fault that can bring it to light, when any mixture would take too long."""

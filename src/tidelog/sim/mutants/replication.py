@@ -44,9 +44,6 @@ def _every_epoch_is_fine(request_epoch: int, local_epoch: int) -> Error:
     return Error.NONE
 
 
-_serve_parked = LeaderReplica.serve_parked
-
-
 def _diverging_counts(
     leader: LeaderReplica, fetch: FollowerFetch, now_ms: int
 ) -> tuple[FetchDecision, list[Effect]]:
@@ -98,8 +95,10 @@ def _answer_duplicate_at_once(
     return [AnswerProduce(leader.state.partition, token, Error.NONE)]
 
 
-def _one(name: str, title: str, owner: Any, attribute: str, replacement: Any) -> Mutant:
-    return Mutant(name, title, (Patch(owner, attribute, replacement),))
+def _one(
+    name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
+) -> Mutant:
+    return Mutant(name, title, (Patch(owner, attribute, replacement),), focus=focus)
 
 
 MUTANTS = (
@@ -118,7 +117,8 @@ MUTANTS = (
     _one("M7", "the high watermark of a diverging answer is believed (KAFKA-14704)",
          FollowerReplica, "on_diverging", _believe_diverging_high_watermark),
     _one("M8", "a replica may join the ISR below the epoch start (KAFKA-7128)",
-         LeaderReplica, "has_reached_epoch_start", _yes),
+         LeaderReplica, "has_reached_epoch_start", _yes,
+         "crash", "slow_disk", "one_way"),
     _one("M9", "the high watermark follows the proposed ISR, not the maximal one",
          LeaderReplica, "maximal_isr", _proposed_isr),
     _one("M10", "an ISR change of unknown outcome is taken back",

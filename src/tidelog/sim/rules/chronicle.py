@@ -148,11 +148,9 @@ class Chronicle:
         "quorum",
         "record_committed",
         "replayer",
-        "world",
     )
 
     def __init__(self, world: WorldView) -> None:
-        self.world = world
         self.partitions: dict[PartitionId, PartitionFacts] = {}
         self._last = PartitionFacts(PartitionId(b"", -1))
         self.image = PlainImage()

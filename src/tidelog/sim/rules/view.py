@@ -121,11 +121,5 @@ def known_end(replica: ReplicaFace, broker: int) -> int:
     return -1 if progress is None else int(progress.log_end_offset)
 
 
-def known_broker_epoch(replica: ReplicaFace, broker: int) -> int:
-    """Broker epoch of the fetches the leader's knowledge stems from, -1 when unknown."""
-    progress = replica.role.progress.get(broker)
-    return -1 if progress is None else int(progress.broker_epoch)
-
-
 def label(partition: PartitionId) -> str:
     return f"{partition.topic_id.hex()[:8] or 'topic'}-{partition.partition}"
