@@ -1,8 +1,8 @@
 """The follower: what it asks, what it believes, and what it cuts."""
 
 import pytest
-from partition_story import PARTITION, Story, epoch_records
 
+from support.partition_story import PARTITION, Story, epoch_records
 from tidelog.core.errors import Error
 from tidelog.core.events import BecameFollower, HighWatermarkLowered
 from tidelog.core.replication.effects import (

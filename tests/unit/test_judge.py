@@ -3,8 +3,8 @@
 import inspect
 
 import pytest
-from rule_bench import PARTITION, Bench
 
+from support.rule_bench import PARTITION, Bench
 from tidelog.sim.judge import DERIVED_HOOKS, HOOKS, KEPT_PER_RULE, Judge, fan_out
 from tidelog.sim.rules import ALL_RULES, ELSEWHERE, explain
 from tidelog.sim.rules.chronicle import Chronicle, ignore

@@ -1,7 +1,6 @@
 """Rules about what producers are promised and consumers see."""
 
-from rule_bench import Bench
-
+from support.rule_bench import Bench
 from tidelog.core.errors import Error
 from tidelog.core.replication.producers import LARGEST_SEQUENCE, AppendedBatch
 from tidelog.sim.sim_log import SimBatch, client_batch

@@ -256,6 +256,7 @@ class SimNode:
     # -- the quorum's effects
 
     def perform_quorum(self, effects: Sequence[Any]) -> None:
+        claim: q.LeadershipClaimable | None = None
         for effect in effects:
             kind = type(effect)
             if kind is q.Send:
@@ -274,13 +275,15 @@ class SimNode:
             elif kind is q.InstallSnapshot:
                 self._install_snapshot(effect)
             elif kind is q.LeadershipClaimable:
-                self._claim(effect)
+                claim = effect  # it appends, so it waits until this list is performed
             elif kind is q.LeadershipLost:
                 self._renounce()
             else:
                 if kind is QuorumLeaderElected:
                     self.judge.quorum_leader(self.id, effect.leader_epoch, effect.start_offset)
                 self.emit(effect)
+        if claim is not None:
+            self._claim(claim)
         self._arm_quorum()
 
     def _send_quorum(self, effect: q.Send) -> None:
