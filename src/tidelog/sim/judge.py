@@ -148,8 +148,14 @@ class Judge:
 
     @property
     def lost(self) -> int:
-        """Records acknowledged with acks=all that are gone, expected or not; after `finish`."""
+        """Records acknowledged with acks=all that are gone although the promise held."""
         return sum(rule.lost for rule in self.rules if isinstance(rule, AcknowledgedIsKept))
+
+    @property
+    def forfeited(self) -> int:
+        """Those that are gone because the promise had been given up: an unclean election, or
+        the last intact copy destroyed. Both are known after `finish`."""
+        return sum(rule.forfeited for rule in self.rules if isinstance(rule, AcknowledgedIsKept))
 
     @property
     def unclean_elections(self) -> int:

@@ -434,6 +434,7 @@ class Bench:
         world = self._world
         world.judge.finish()
         world.counters.lost = world.judge.lost
+        world.counters.forfeited = world.judge.forfeited
         for partition in world.consumed_partitions():
             for anomaly in history.check(world.recorder.of(partition)):
                 world.report(f"history: {anomaly.kind}", anomaly.text)
