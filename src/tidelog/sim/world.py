@@ -236,6 +236,14 @@ class World:
                 f"{self.name(partition)}: consumer at {position} sent back to {target}: {reason}",
             )
 
+    def latest_went_back(self, partition: PartitionId, before: int, offset: int) -> None:
+        self.marks.add("latest_went_back")
+        if self.expected_durable(partition):
+            self.report(
+                "P3 what was read stays",
+                f"{self.name(partition)}: latest was {before}, now it is {offset}",
+            )
+
     def name(self, partition: PartitionId) -> str:
         topic = self.image.topics.get(partition.topic_id)
         return f"{topic.name if topic else partition.topic_id.hex()[:8]}-{partition.partition}"
