@@ -59,7 +59,6 @@ class ProducerClient:
     """Sends batches of fresh numbers to one partition, in order, with retries."""
 
     __slots__ = (
-        "_asked",
         "_known",
         "_leadership",
         "_pending",
@@ -81,7 +80,6 @@ class ProducerClient:
         self.partition = partition
         self._leadership = Leadership()
         self._pending: deque[Attempt] = deque()
-        self._asked = 0
         self._sequence = 0
         self._producer_id = world.new_producer_id() if plan.idempotent else NO_PRODUCER
         self._known = False
@@ -172,14 +170,13 @@ class ProducerClient:
                 return
 
     def _ask(self) -> None:
-        self._asked = self._world.new_request_id()
-        target = self._world.draw_broker()
-        self._world.network.send(self.address, target, m.WhoLeads(self._asked, self.partition))
+        ask = m.WhoLeads(self._world.new_request_id(), self.partition)
+        self._world.network.send(self.address, self._world.draw_broker(), ask)
 
     def receive(self, source: int, message: object) -> None:
         if type(message) is m.WhoLeadsReply:
-            if message.request_id == self._asked:
-                self._leadership.learn(message)
+            # To whichever question: what is older than what we know is ignored anyway.
+            self._leadership.learn(message)
         elif type(message) is m.ProduceReply:
             for attempt in self._pending:
                 if attempt.request_id == message.request_id:
