@@ -1,4 +1,4 @@
-"""The form of a broker key: its type, its limits and whether Tidelog obeys it."""
+"""The form of a broker key: its type, its limits and whether anything obeys it."""
 
 from enum import StrEnum
 from typing import NamedTuple, TypedDict, Unpack
@@ -28,7 +28,7 @@ class Status(StrEnum):
 
 
 STATUS_MEANINGS = {
-    Status.IMPLEMENTED: "Tidelog obeys it",
+    Status.IMPLEMENTED: "the part of Tidelog it is for obeys it",
     Status.NO_EFFECT: "understood and checked, but nothing depends on it yet",
     Status.UNSUPPORTED: "Tidelog cannot do what it asks for",
 }
