@@ -206,6 +206,8 @@ async def connect(
             await _connect_any(context.loop, host, port, connection)
     except OSError as error:
         raise connect_error(error, name) from None
+    except UnicodeError:  # before anybody is asked, names are encoded for the resolver
+        raise PeerUnreachable(f"{name}: not a host name") from None
     return connection
 
 

@@ -48,6 +48,8 @@ class FrameLimits(NamedTuple):
     """0: not counted, for connections on which we are the one who asks. A single frame may be
     larger, if nothing else of the connection is in flight."""
     write_high_bytes: int = 1024 * 1024
+    """Unsent bytes above which a connection is not read. It keeps less than twice as many, and the
+    answer that was too much."""
     idle_timeout_ms: int = 600_000
     """0: never."""
     untrusted_half_frame_timeout_ms: int = 10_000
