@@ -18,6 +18,10 @@ class Callbacks:
     def call_soon(self, callback):
         self._ready.append(callback)
 
+    @property
+    def idle(self):
+        return not self._ready
+
     def run(self):
         while self._ready:
             self._ready.pop(0)()

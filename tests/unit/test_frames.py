@@ -199,6 +199,37 @@ def test_a_large_frame_is_charged_when_it_begins_and_others_wait():
     assert first.in_flight_bytes == 0
 
 
+def test_connections_that_wait_for_the_budget_go_on_one_after_the_other():
+    context = make_context(in_flight_bytes=1_000)
+    _, holder, holding = make_stream(context)
+    waiters = [make_stream(context) for _ in range(3)]
+    holding.push(encoded([bytes(600)]))
+    for _, _, transport in waiters:
+        transport.push(encoded([bytes(100)]))
+    assert context.flight.waiting == 3
+    holder.release(charge_of(600))
+    assert context.flight.waiting == 2, "the first has not taken its share yet"
+    context.loop.run()
+    assert [len(owner.frames) for owner, _, _ in waiters] == [1, 1, 0], "the third does not fit"
+    waiters[0][1].release(charge_of(100))
+    context.loop.run()
+    assert [len(owner.frames) for owner, _, _ in waiters] == [1, 1, 1]
+
+
+def test_a_frame_in_many_pieces_gets_a_buffer_of_its_own_instead_of_being_copied_each_time():
+    context = make_context()
+    owner, stream, transport = make_stream(context)
+    data = encoded([b"x" * 1_000])
+    transport.push(data[:10])
+    assert context.flight.used_bytes == 0
+    transport.push(data[10:20])
+    assert context.flight.used_bytes == charge_of(1_000)
+    assert len(stream.get_buffer(-1)) == len(data) - 20
+    for byte in data[20:]:
+        transport.push(bytes([byte]))
+    assert owner.frames == [b"x" * 1_000]
+
+
 def test_half_a_frame_has_a_deadline_and_every_frame_its_own():
     context = make_context()
     owner, _, transport = make_stream(context, trusted=False)
@@ -264,6 +295,7 @@ def test_what_is_written_in_one_callback_leaves_in_one_write_and_unjoined():
     assert transport.written == [
         [struct.pack(">i", 4), b"re:", b"a", struct.pack(">i", 5), b"re:", b"bc"]
     ]
+    assert stream._context.loop.idle, "nothing was left for later"
     stream.write([b"later"], 5)
     stream.write([b"still"], 5)
     assert len(transport.written) == 1

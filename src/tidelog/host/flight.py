@@ -26,8 +26,8 @@ class NodeFlight:
     """The request bytes in flight of a whole node.
 
     A frame is granted while anything is left, so the limit is passed by one frame at most, and
-    a frame as large as the whole budget is not stuck forever. A granted frame is read to its end
-    whatever happens: stopping in the middle of frames that hold the budget would be a deadlock.
+    a frame as large as the whole budget is not stuck forever. No budget stops a frame that was
+    granted: connections stopped in the middle of frames that hold it would be a deadlock.
     """
 
     __slots__ = ("_waiting", "limit_bytes", "peak_bytes", "used_bytes")
