@@ -102,15 +102,19 @@ class ByteNodeDisk(NodeDisk):
         neither be served nor be continued (rule 20)."""
         if name in self._directory.topic_ids:
             old = PartitionId(self._directory.topic_ids[name], name[1])
+            self._forget(old)
             self._directory.set_aside_stray(name)
-            super().remove_log(old)
-            del self._names[old]
 
     def remove_log(self, partition: PartitionId) -> None:
-        super().remove_log(partition)
-        name = self._names.pop(partition, None)
+        name = self._forget(partition)
         if name is not None:
             self._directory.delete_log(name)
+
+    def _forget(self, partition: PartitionId) -> PartitionName | None:
+        """Nothing of it is owed any more, whatever a crash leaves of it."""
+        super().remove_log(partition)
+        self._condemned.pop(partition, None)
+        return self._names.pop(partition, None)
 
     def bytes_of(self, partition: PartitionId) -> Log:
         return self._directory.logs[self._names[partition]]
@@ -173,7 +177,9 @@ class ByteNodeDisk(NodeDisk):
         self._lose_metadata_tail(kept_permille)
         if self.full:
             self.fill(0)
-        return sum(max(0, end - self.logs[p].log_end_offset) for p, end in ends.items())
+        return sum(
+            max(0, ends[p] - log.log_end_offset) for p, log in self.logs.items() if p in ends
+        )
 
     def _open(self, cause: str, written: dict[PartitionId, Written]) -> None:
         self._directory = directory = self._open_directory()
@@ -197,7 +203,8 @@ class ByteNodeDisk(NodeDisk):
             partition = PartitionId(directory.topic_ids[name], name[1])
             directory.repair(name)
             self._condemned.setdefault(partition, error.offset)
-            if self.logs[partition].rotten_from is None:
+            known = self.logs.get(partition)
+            if known is None or known.rotten_from is None:
                 refused[partition] = (f"refused: {error}",)
         for partition, offset in self._condemned.items():
             directory.logs[self._names[partition]].truncate_to(offset)
