@@ -64,7 +64,15 @@ KINDS: Final[Mapping[str, Kind]] = {
         "ISR proposals of the node arrive args[0] ms late; args[1]=1: only a copy of each is late",
     ),
     "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
+    "disk_full": Kind(3, "byte depth; args=(bytes of the first write that still fit,)"),
+    "sync_error": Kind(2, "byte depth; one sync fails after args[0] good ones"),
 }
+
+KINDS_OF_BYTES: Final = ("bit_flip", "disk_full", "sync_error")
+"""They happen to disks with bytes on them, and only there."""
+
+_DRAWN_APART: Final = ("disk_full", "sync_error")
+"""From a stream of their own, so that both depths have the same schedule otherwise."""
 
 KINDS_FOR_ONE_BROKER: Final = (
     "crash",
@@ -78,6 +86,8 @@ KINDS_FOR_ONE_BROKER: Final = (
     "clock_jump",
     "create_topic",
     "bit_flip",
+    "disk_full",
+    "sync_error",
 )
 """The others need somebody to be cut off from, or leave nothing to expect."""
 
@@ -115,16 +125,33 @@ def draw_schedule(
             return tuple(faults)
         fault = draw_fault(entropy, terrain, entropy.choices(kinds, weights)[0], at_ms)
         # Dropped only after it was drawn: both depths have the same schedule otherwise.
-        if terrain.byte_depth or fault.kind != "bit_flip":
+        if terrain.byte_depth or fault.kind not in KINDS_OF_BYTES:
             faults.append(fault)
         if fault.kind in _HEAVY:
             # A cluster that is always on the floor shows nothing: let it try to get up.
             at_ms += entropy.randrange(2 * terrain.session_timeout_ms)
 
 
+def draw_disk_faults(
+    entropy: random.Random, terrain: Terrain, *, from_ms: int, until_ms: int
+) -> tuple[Fault, ...]:
+    """What happens to the disks of a run at byte depth, besides its schedule."""
+    chosen = entropy.sample(KINDS_OF_BYTES, entropy.choice((0, 1, 1, 2, 3)))
+    kinds = [kind for kind in KINDS_OF_BYTES if kind in chosen]
+    mean_gap_ms = _log_uniform(entropy, 500, 5_000)
+    faults: list[Fault] = []
+    at_ms = from_ms
+    while kinds and terrain.byte_depth:
+        at_ms += 1 + round(entropy.expovariate(1.0) * mean_gap_ms)
+        if at_ms >= until_ms:
+            break
+        faults.append(draw_fault(entropy, terrain, entropy.choice(kinds), at_ms))
+    return tuple(faults)
+
+
 def draw_kinds(entropy: random.Random, terrain: Terrain) -> list[str]:
     """The subset switched on for this seed, in the order of `KINDS`."""
-    possible = [kind for kind in KINDS if _makes_sense(kind, terrain)]
+    possible = [kind for kind in KINDS if _makes_sense(kind, terrain) and kind not in _DRAWN_APART]
     wanted = entropy.choice((1, 2, 3, 4, 6, 9, len(possible)))
     chosen = entropy.sample(possible, min(wanted, len(possible)))
     return [kind for kind in possible if kind in chosen]
@@ -157,6 +184,7 @@ _INSTANT: Final = (
     "create_topic",
     "delete_topic",
     "bit_flip",
+    "sync_error",
 )
 _HEAVY: Final = ("power_loss_all", "wipe", "roll_restart", "delete_topic", "unclean_election")
 _OF_TOPICS: Final = (
@@ -179,6 +207,8 @@ _AIMED: Final = (
     "wipe",
     "late_proposals",
     "bit_flip",
+    "disk_full",
+    "sync_error",
 )
 
 
@@ -237,6 +267,10 @@ def _draw_args(entropy: random.Random, terrain: Terrain, kind: str) -> tuple[int
         return (_log_uniform(entropy, 20, 4 * terrain.session_timeout_ms), entropy.randint(0, 1))
     if kind == "bit_flip":
         return (entropy.randint(0, 999), entropy.randrange(8))
+    if kind == "disk_full":
+        return (entropy.choice((0, 0, 1, 40, 200)),)
+    if kind == "sync_error":
+        return (entropy.choice((0, 1, 3, 10)),)
     return ()
 
 

@@ -55,6 +55,7 @@ HOOKS: dict[str, int] = {
     # nodes and phases
     "node_stopped": 2,
     "node_started": 1,
+    "log_recovered": 1,
     "sweep": 0,
     "finish": 0,
 }
@@ -110,6 +111,7 @@ class Judge:
     snapshot_installed: Hook
     node_stopped: Hook
     node_started: Hook
+    log_recovered: Hook
     sweep: Hook
     finish: Hook
 

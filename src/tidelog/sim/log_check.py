@@ -157,8 +157,8 @@ def epoch_faults(disk: Disk, log: Log, batches: list[StoredBatch]) -> list[str]:
 
 
 def producer_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
-    """Each producer's last batch and open transaction are the ones in the log. Producers whose
-    records are gone may still be known."""
+    """Each producer's remembered batches and open transaction are the ones in the log. Producers
+    and batches whose records are gone may still be known."""
     replayed = ProducerStates()
     for batch in batches:
         follow_batch(replayed, batch.header, batch.data, 0)
@@ -174,10 +174,9 @@ def producer_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
 def _same(replayed: ProducerEntry, known: ProducerEntry, first_offset: int) -> bool:
     if replayed.producer_epoch != known.producer_epoch:
         return False
-    # A snapshot has one timestamp per producer, which a marker may have moved since.
-    if replayed.batches and (
-        not known.batches or replayed.batches[-1][:4] != known.batches[-1][:4]
-    ):
+    # The timestamp of the last row of a snapshot is the producer's, which a marker may have moved.
+    expected = [batch[:4] for batch in replayed.batches]
+    if expected and [batch[:4] for batch in known.batches][-len(expected) :] != expected:
         return False
     since = known.current_txn_first_offset
     # A transaction may have begun in a segment that retention has taken since.

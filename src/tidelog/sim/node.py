@@ -71,7 +71,8 @@ class SimNode:
 
     # -- life
 
-    def start(self) -> None:
+    def start(self) -> bool:
+        """False if its disk does not let it."""
         assert not self.running, f"node {self.id} runs already"
         self.disk.reload()
         self._finish_snapshot_install()
@@ -96,6 +97,7 @@ class SimNode:
         self.link.poke()
         self.after_ms(self._isr_interval_ms(), self._check_isr, None)
         self.after_ms(self.plan.timings.session_timeout_ms, self._checkpoint, None)
+        return True
 
     def _finish_snapshot_install(self) -> None:
         """A power loss may leave a snapshot that reaches further than the log (k07)."""
@@ -114,6 +116,10 @@ class SimNode:
         self.network.close(self.id)
         self.judge.node_stopped(self.id, kind)
 
+    def complaints(self) -> list[str]:
+        """What is wrong on its disk at the end of a run: nothing, where there are only objects."""
+        return []
+
     def begin_clean_stop(self) -> None:
         if self.running and not self.stopping:
             self.stopping = True
@@ -126,8 +132,6 @@ class SimNode:
             return
         self.perform_quorum(self.quorum.shutdown(self.now_ms()))
         self.broker.checkpoint_high_watermarks()
-        for log in self.disk.logs.values():
-            log.sync()
         self.disk.on_clean_stop(self.link.broker_epoch)
         self.crash("clean stop")
         self.world.stopped_cleanly(self.id)

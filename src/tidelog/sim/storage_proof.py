@@ -75,28 +75,39 @@ class CrashReport:
     by_workload: dict[str, int] = field(default_factory=dict)
 
 
+Tell = Callable[[CrashReport], None]
+"""Hears after every state how far it is."""
+
+
 def run_crash_states(
-    limit: int = 0, *, workloads: Iterable[str] = (), stop_at_first: bool = False
+    limit: int = 0,
+    *,
+    workloads: Iterable[str] = (),
+    stop_at_first: bool = False,
+    tell: Tell | None = None,
 ) -> CrashReport:
     """Try the crash states of the named workloads, or of all; at most `limit` of each (0: no
     limit). The order is always the same, and so is the report."""
     report = CrashReport()
-    for name in workloads or (*WORKLOADS, SECOND_CRASH):
-        states = 0
+    for name in workloads or all_workloads():
+        report.by_workload[name] = 0
         for state in second_crashes() if name == SECOND_CRASH else crashes(WORKLOADS[name]):
-            states += 1
+            report.by_workload[name] += 1
+            report.states += 1
             faults = faults_after(state)
             if faults:
                 report.bad.append(BadState(name, state.story, tuple(faults)))
-                if stop_at_first:
-                    break
-            if states == limit:
+            if tell is not None:
+                tell(report)
+            if report.by_workload[name] == limit or (faults and stop_at_first):
                 break
-        report.by_workload[name] = states
-        report.states += states
         if report.bad and stop_at_first:
             break
     return report
+
+
+def all_workloads() -> tuple[str, ...]:
+    return (*WORKLOADS, SECOND_CRASH)
 
 
 def crashes(workload: Callable[[SimDisk], None]) -> Iterator[SimDisk]:

@@ -21,6 +21,9 @@ from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, LogEntry, PartitionId
 from tidelog.sim import history
 from tidelog.sim.admin import AdminClient
+from tidelog.sim.batch_bytes import LARGEST_BATCH_BYTES
+from tidelog.sim.byte_disk import ByteNodeDisk
+from tidelog.sim.byte_node import ByteNode
 from tidelog.sim.clients import Client, ConsumerClient, ProducerClient
 from tidelog.sim.disturbances import Disturbances
 from tidelog.sim.entropy import stream
@@ -32,12 +35,15 @@ from tidelog.sim.marks import Marks
 from tidelog.sim.network import Network
 from tidelog.sim.node import SimNode
 from tidelog.sim.node_disk import NodeDisk
+from tidelog.sim.node_log import NodeLog
 from tidelog.sim.plan import Plan, TopicPlan
 from tidelog.sim.recorder import Recorder
+from tidelog.sim.recovery_facts import Recovery
 from tidelog.sim.rules.view import WorldView
-from tidelog.sim.sim_log import SimBatch, SimLog
+from tidelog.sim.sim_log import SimBatch
 from tidelog.sim.trace import UP, Trace
 from tidelog.sim.world_port import Counters, JudgePort, Report
+from tidelog.storage.config import LogConfig
 
 FIRST_CLIENT = 1001
 
@@ -74,10 +80,14 @@ class World:
         self.judge.attend(cast(WorldView, self))
 
     def _make_node(self, node_id: int) -> SimNode:
+        nothing = QuorumState(0, NO_LEADER, None)
+        if self.plan.depth == "byte":
+            disk = ByteNodeDisk(
+                node_id, draw_log_config(self.plan), self._log_recovered, quorum_state=nothing
+            )
+            return ByteNode(self, node_id, disk)
         fsync = self.plan.durability == "fsync"
-        return SimNode(
-            self, node_id, NodeDisk(fsync=fsync, quorum_state=QuorumState(0, NO_LEADER, None))
-        )
+        return SimNode(self, node_id, NodeDisk(fsync=fsync, quorum_state=nothing))
 
     def key_of(self, node_id: int) -> VoterKey:
         return VoterKey(node_id, b"disk-%d" % node_id)
@@ -96,8 +106,7 @@ class World:
 
     def _start_node(self, node: SimNode) -> None:
         if not node.running:
-            node.start()
-            self.trace.set_state(node.id, UP)
+            self.start_node(node)
 
     def _topic_created(self, record: r.Topic) -> None:
         """Those who produce to it and read it may begin."""
@@ -152,8 +161,11 @@ class World:
     def heal(self, *, everything: bool) -> None:
         self.disturbances.heal(everything=everything)
 
-    def start_node(self, node: SimNode) -> None:
-        self._start_node(node)
+    def start_node(self, node: SimNode) -> bool:
+        started = node.start()
+        if started:
+            self.trace.set_state(node.id, UP)
+        return started
 
     def stopped_cleanly(self, node_id: int) -> None:
         self.disturbances.stopped_cleanly(node_id)
@@ -192,6 +204,14 @@ class World:
                 self._topic_created(record)
             elif type(record) is r.RemoveTopic:
                 self._topic_removed(record, removed)
+
+    def _log_recovered(self, recovery: Recovery) -> None:
+        self.judge.log_recovered(recovery)
+        if recovery.torn:
+            self.marks.add("recovery_cut_mid_batch")
+        if recovery.repaired:
+            self.marks.add("log_repaired")
+            self.ledger.mended(self.image, recovery.partition, recovery.node)
 
     # -- what clients tell
 
@@ -270,7 +290,7 @@ class World:
                 found.append(node.broker.replicas[partition])
         return found
 
-    def all_logs(self, partition: PartitionId) -> list[tuple[int, SimLog]]:
+    def all_logs(self, partition: PartitionId) -> list[tuple[int, NodeLog]]:
         return [
             (node.id, node.disk.logs[partition])
             for node in self.nodes.values()
@@ -404,6 +424,17 @@ class World:
         return lines
 
 
+def draw_log_config(plan: Plan) -> LogConfig:
+    """Segments of a batch or two, or of thousands; index entries for all batches or for few."""
+    entropy = stream(plan.seed, "segments")
+    smallest = LARGEST_BATCH_BYTES
+    return LogConfig(
+        segment_bytes=entropy.choice((smallest, 4 * smallest, 1 << 16, 1 << 20)),
+        index_interval_bytes=entropy.choice((0, 512, 4096)),
+        durability="fsync" if plan.durability == "fsync" else "page-cache",
+    )
+
+
 def _start_client(client: Client) -> None:
     client.start()
 
@@ -443,6 +474,9 @@ class Bench:
         world.judge.finish()
         world.counters.lost = world.judge.lost
         world.counters.forfeited = world.judge.forfeited
+        for node in world.nodes.values():
+            for complaint in node.complaints():
+                world.report("R19 recovery", f"node {node.id}: {complaint}")
         for partition in world.consumed_partitions():
             for anomaly in history.check(world.recorder.of(partition)):
                 world.report(f"history: {anomaly.kind}", anomaly.text)

@@ -125,8 +125,9 @@ class SnapshotFiles:
 
     def prune(self, segment_bases: Sequence[int]) -> None:
         """One per segment and the newest one are worth their place."""
+        kept = frozenset(segment_bases)  # a log may have thousands
         for taken in self._offsets[:-1]:
-            if taken not in segment_bases:
+            if taken not in kept:
                 self.remove(taken)
 
     def _path(self, offset: int) -> str:

@@ -224,10 +224,14 @@ class Chronicle:
         end = facts.committed_end
         if not facts.holds(log, end):
             return
-        for batch in log.read(end, replica.high_watermark, replica.high_watermark - end):
-            if batch.base_offset != end:
+        high_watermark = replica.high_watermark
+        while end < high_watermark:
+            batch = log.batch_at(end)
+            if batch is None or batch.base_offset != end:
                 return
             end = batch.last_offset + 1
+            if end > high_watermark:
+                break
             facts.ends[end] = batch
             facts.digests[end] = log.chain_at(end)
             facts.committed_end = end
