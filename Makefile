@@ -29,7 +29,7 @@ demo: setup ## The main job, end to end
 	$(BIN)/tidelog demo
 
 sim: setup ## The long proof: 2,000 seeds, then every mutant
-	$(BIN)/tidelog sim run --seeds 2000
+	$(BIN)/tidelog sim run --seeds 2000 --require-marks
 	$(BIN)/tidelog sim mutants
 
 bench: setup ## Simulated steps per second

@@ -15,6 +15,7 @@ from support.toy_world import RULE
 from tidelog import __version__
 from tidelog.cli.main import cli
 from tidelog.cli.output import duration, plural, tally
+from tidelog.sim.marks import MARKS
 from tidelog.sim.run import run_seed
 
 HERE = Path(__file__).parent
@@ -125,7 +126,8 @@ def test_no_command_at_all_shows_the_list_and_is_wrong_usage(tidelog):
         ),
         (
             ["sim", "run", "--seed", "7", "--seeds", "3"],
-            "error: sim run: --seed together with --seeds, --first or --minutes\n"
+            "error: sim run: --seed together with --seeds, --first, --minutes or"
+            " --require-marks\n"
             "  why: --seed tells one run as a story, the others are for many runs\n"
             "  try: tidelog sim run --seed 7\n",
         ),
@@ -207,7 +209,22 @@ def test_many_seeds_in_json_are_one_object_with_every_key(tidelog):
     assert document["failures"] == []
     assert document["steps"] > 0
     assert document["steps_per_second"] > 0
-    assert document["marks"] == {"heard": document["acknowledged"]}
+    assert document["marks"]["heard"] == document["acknowledged"]
+    assert set(MARKS) <= set(document["marks"]), "also those that were never reached"
+
+
+def test_a_proof_that_requires_marks_fails_and_names_the_states_it_never_saw(tidelog):
+    relaxed = tidelog("sim", "run", "--seeds", "3", "--jobs", "1")
+    assert relaxed.exit_code == 0
+    assert f"marks     0 of {len(MARKS)} reached" in relaxed.stdout
+    strict = tidelog("sim", "run", "--seeds", "3", "--jobs", "1", "--require-marks")
+    assert strict.exit_code == 1
+    assert f"{len(MARKS)} marks not reached in 3 seeds" in strict.stderr
+    assert f"elr_elected: {MARKS['elr_elected']}" in strict.stderr
+
+
+def test_requiring_marks_of_a_single_story_is_wrong_usage(tidelog):
+    assert tidelog("sim", "run", "--seed", "3", "--require-marks").exit_code == 2
 
 
 def test_the_digest_is_the_same_for_any_number_of_jobs(tidelog):
@@ -259,7 +276,8 @@ def test_one_seed_is_a_story_between_its_options_and_its_verdict(tidelog):
     result = tidelog("sim", "run", "--seed", "6")
     lines = result.stdout.splitlines()
     assert lines[0].startswith("seed 6 · ")
-    assert lines[1].endswith("── calm")
+    assert lines[1].startswith("columns: nodes 1, 2, …")
+    assert lines[2].endswith("── calm")
     assert any("fault: " in line for line in lines)
     assert lines[-1].startswith("ok · ")
     assert lines[-1].endswith("replay: tidelog sim run --seed 6")

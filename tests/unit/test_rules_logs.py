@@ -289,3 +289,26 @@ def test_a_log_restarted_after_retention_is_compared_by_its_last_batch():
     bench.judge.finish()
     assert bench.judge.chronicle.facts(PARTITION).chained is False
     assert bench.broken == []
+
+
+def test_a_log_begun_again_at_the_leaders_batch_border_has_lost_nothing():
+    bench = Bench(A, B)
+    bench.led_by(A, A)
+    bench.append(A, 3)
+    bench.append(A)
+    bench.move(A, 4)
+    bench[A].log.raise_log_start(2)  # inside the first batch
+    bench.judge.became_follower(bench[B])
+    bench[B].log.truncate_fully_and_start_at(2)
+    bench.judge.truncated(bench[B], 0)
+    bench[B].high_watermark = 2
+    bench.judge.high_watermark_moved(bench[B], 0)
+    bench[B].log.truncate_fully_and_start_at(0)  # whole batches only
+    bench.judge.truncated(bench[B], 2)
+    assert bench.broken == []
+    bench.copy(A, B)
+    bench[B].high_watermark = 4
+    bench.judge.high_watermark_moved(bench[B], 2)
+    bench[B].log.truncate_fully_and_start_at(0)
+    bench.judge.truncated(bench[B], 4)
+    assert bench.broken == ["R11"]

@@ -474,6 +474,31 @@ def test_a_proposal_on_an_older_partition_epoch_must_be_refused():
     assert bench.broken == ["R15"]
 
 
+def refuse(bench: Bench, asked: IsrProposal, error: Error) -> None:
+    bench.judge.controller_claimed(1, 1)
+    bench.judge.controller_answered(
+        1,
+        AlterPartitionRequest(A, 0, (asked,)),
+        AlterPartitionResponse(Error.NONE, (IsrResult(PARTITION, error),)),
+    )
+
+
+def test_a_proposal_that_was_certainly_refused_must_stay_refused():
+    bench = three(A, B)
+    asked = proposal(bench, A, B, C)
+    refuse(bench, asked, Error.INELIGIBLE_REPLICA)
+    accept(bench, asked)
+    assert bench.broken == ["R15"]
+
+
+def test_a_proposal_whose_refusal_proves_nothing_may_be_accepted_later():
+    bench = three(A, B)
+    asked = proposal(bench, A, B, C)
+    refuse(bench, asked, Error.NOT_CONTROLLER)
+    accept(bench, asked)
+    assert bench.broken == []
+
+
 def test_a_proposal_that_saw_an_earlier_incarnation_catch_up_must_be_refused():
     bench = three(A, B)
     old = proposal(bench, A, B, C)

@@ -2,11 +2,15 @@
 
 from typing import NamedTuple
 
+import pytest
+
 from tidelog.core import events
 from tidelog.core.types import PartitionId
 from tidelog.sim import happenings, story
-from tidelog.sim.faults import KINDS, Fault
+from tidelog.sim.fault_words import describe_fault
+from tidelog.sim.faults import AIMS, KINDS, Fault
 from tidelog.sim.kernel import Kernel
+from tidelog.sim.marks import MARKS
 from tidelog.sim.trace import DOWN, NOWHERE, UP, Trace
 
 ORDERS = PartitionId(b"\x01" * 16, 0)
@@ -29,7 +33,7 @@ def test_a_story_has_one_line_per_event_and_a_fixed_column_per_node():
     trace.happened(1, events.BecameLeader(ORDERS, 1, 2, 7, 5))
     at(kernel, 3_377)
     trace.set_state(1, DOWN)
-    trace.happened(1, happenings.NodeStopped(1, "power_loss", 3))
+    trace.happened(1, happenings.NodeStopped(1, "power loss", 3))
     at(kernel, 3_790)
     trace.happened(NOWHERE, events.LeaderElected(ORDERS, 1, 3, 3, 9, (3, 2), False))
     trace.happened(3, events.BecameLeader(ORDERS, 3, 3, 7, 5))
@@ -38,13 +42,15 @@ def test_a_story_has_one_line_per_event_and_a_fixed_column_per_node():
     trace.happened(1, happenings.NodeStarted(1))
     trace.happened(1, events.LogTruncated(ORDERS, 1, 9, 7, False))
     assert list(trace.story()) == [
-        "   3.120s  ♛ . . . .   orders-0 leads, leader epoch 2 from 7, high watermark 5",
-        "   3.377s  ✗ . . . .   node 1 power loss, 3 records lost",
-        "   3.790s  ✗ . . . .   orders-0 leader 3 (was 1), leader epoch 3, ISR 3,2,"
+        "   3.120s  ♛ . . . .   orders-0 broker 1 leads, leader epoch 2 from offset 7,"
+        " high watermark 5",
+        "   3.377s  ✗ . . . .   node 1 loses its power, 3 records lost",
+        "   3.790s  ✗ . . . .   orders-0 leader 3 (was 1) elected, leader epoch 3, ISR 3,2,"
         " partition epoch 9",
-        "   3.790s  ✗ . ♛ . .   orders-0 leads, leader epoch 3 from 7, high watermark 5",
+        "   3.790s  ✗ . ♛ . .   orders-0 broker 3 leads, leader epoch 3 from offset 7,"
+        " high watermark 5",
         "   5.000s  ↑ . . . .   node 1 starts",
-        "   5.000s  ↓ . . . .   orders-0 truncated 9 → 7",
+        "   5.000s  ↓ . . . .   orders-0 follower 1 truncates its log, end 9 → 7",
     ]
 
 
@@ -90,7 +96,8 @@ def test_a_number_given_as_a_fact_changes_the_digest_and_not_the_story():
     assert list(trace.story()) == []
 
 
-def test_every_happening_of_the_simulator_has_its_own_sentence():
+def test_every_event_and_happening_has_its_own_sentence():
+    assert set(events.Event.__args__) <= set(story._TELLERS)
     assert set(happenings.Happening.__args__) <= set(story._TELLERS)
     assert set(story.SILENT) <= set(story._TELLERS)
 
@@ -108,7 +115,48 @@ def test_a_fact_without_a_sentence_is_told_by_its_name_and_fields():
 
 
 def test_faults_read_as_orders():
-    assert story.describe_fault(Fault(0, "crash", (3,), 1_200)) == "crash 3 for 1.2 s"
+    assert describe_fault(Fault(0, "crash", (3,), 1_200)) == "crash node 3 for 1.2 s"
     aimed = Fault(0, "isolate", (2,), 300, (1,), "leader", 0, 1)
-    assert story.describe_fault(aimed) == "isolate leader of topic 0 p1 (or 2) for 0.3 s [1]"
-    assert all(story.describe_fault(Fault(0, kind)).startswith(kind) for kind in KINDS)
+    assert describe_fault(aimed, ["orders"]) == (
+        "cut the leader of orders-1 (else node 2) off from all nodes and clients for 300 ms"
+    )
+    assert describe_fault(Fault(0, "trim", (), 0, (500,), "", 1, 2), ["orders", "payments"]) == (
+        "delete 50 % of the committed records of payments-2"
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("aim", ["", *AIMS])
+def test_every_fault_can_be_said_whatever_was_drawn(kind, aim):
+    text = describe_fault(Fault(0, kind, (1, 2), 70, (3, 1, 1, 1), aim), ["orders"])
+    assert "_" not in text
+    assert "{" not in text
+    assert text.endswith("for 70 ms")
+
+
+def test_a_story_leaves_out_the_roles_in_which_a_node_only_waits():
+    _, trace = traced()
+    for role in ("unattached", "prospective", "candidate", "leader", "follower", "resigned"):
+        trace.happened(2, events.QuorumRoleChanged(2, "unattached", role, 4))
+    assert [line.split("   ")[-1] for line in trace.story()] == [
+        "node 2 campaigns for the metadata quorum, epoch 4",
+        "node 2 resigns as leader of the metadata quorum, epoch 4",
+    ]
+
+
+def test_a_mark_is_told_with_its_sentence_on_request():
+    _, trace = traced()
+    trace.happened(NOWHERE, happenings.MarkReached("elr_elected"))
+    assert list(trace.story()) == []
+    told = next(iter(trace.story(everything=True)))
+    assert told.endswith(f"mark elr_elected: {MARKS['elr_elected']}")
+
+
+def test_a_committed_isr_is_told_with_who_may_still_lead():
+    _, trace = traced()
+    trace.happened(1, events.IsrCommitted(ORDERS, (1, 2), (2,), (1,), 7))
+    trace.happened(1, events.IsrCommitted(ORDERS, (2,), (2,), (), 8))
+    assert [line.split("   ")[-1] for line in trace.story()] == [
+        "orders-0 ISR 1,2 → 2, eligible leader replicas 1, partition epoch 7",
+        "orders-0 eligible leader replicas nobody from now on, ISR stays 2, partition epoch 8",
+    ]

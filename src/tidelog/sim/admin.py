@@ -86,6 +86,8 @@ class AdminClient:
 
     def _ask_again(self, wish: Wish, error: Error) -> bool:
         if isinstance(wish.request, rq.CreateTopicRequest):
-            # Brokers may still be missing, or an earlier try worked and its answer was lost.
-            return error not in (Error.NONE, Error.TOPIC_ALREADY_EXISTS)
+            # Brokers may still be missing, or an earlier try worked and its answer was lost; or
+            # a controller that has been replaced does not know yet that the topic was deleted.
+            exists = wish.request.name in self._world.image.topic_ids
+            return error != Error.NONE and not (error == Error.TOPIC_ALREADY_EXISTS and exists)
         return error == Error.NOT_CONTROLLER

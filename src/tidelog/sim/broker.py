@@ -15,7 +15,7 @@ from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.replay import replay
 from tidelog.core.replication import effects as e
-from tidelog.core.replication.follower import FollowerReplica
+from tidelog.core.replication.follower import ASKING, FollowerReplica
 from tidelog.core.replication.inputs import (
     ACKS_ALL,
     ACKS_NONE,
@@ -195,6 +195,8 @@ class SimBroker:
                 self.node.judge.became_leader(replica, bool(state.leader_recovery_state))
             elif role.isr != isr_before:
                 self.node.judge.isr_adopted(replica, isr_before)
+            if was_leading and replica.leader_epoch > epoch_before + 1:
+                self.node.marks.add("leader_missed_an_epoch")
         elif replica.leader_epoch != epoch_before or replica.leader != leader_before:
             self.fetchers.follow(state.id, replica)
             self.node.judge.became_follower(replica)
@@ -253,7 +255,8 @@ class SimBroker:
         now = self.node.now_ms()
         if check.duplicate is not None:
             token = ProduceToken(client, request, appended=request.batch, original=check.duplicate)
-            self.node.marks.add("duplicate_found")
+            if check.duplicate.first_offset < role.leader_epoch_start_offset:
+                self.node.marks.add("duplicate_found_by_next_leader")
             self._acknowledge_duplicate(replica, role, token, check.duplicate)
             return
         log = self.node.disk.logs[request.partition]
@@ -281,6 +284,8 @@ class SimBroker:
         self, replica: Replica, role: LeaderReplica, token: ProduceToken, original: AppendedBatch
     ) -> None:
         if self._waits_for_commit(replica, token):
+            if original.last_offset >= replica.high_watermark:
+                self.node.marks.add("duplicate_waited_for_commit")
             self.perform(replica, role.await_duplicate(token, original, self.node.now_ms()))
 
     def _waits_for_commit(self, replica: Replica, token: ProduceToken) -> bool:
@@ -308,7 +313,22 @@ class SimBroker:
             judge.produce_acked(replica, token.appended, token.acks)
         elif error == Error.NONE:
             judge.duplicate_answered(replica, token.original, token.appended, token.acks)
+        else:
+            self.node.data_marks.failed_parked(error)
         self.node.send(token.client, m.ProduceReply(token.request_id, error, token.base_offset))
+
+    # -- deleting records
+
+    def trim(self, partition: PartitionId, permille: int) -> bool:
+        """Delete records up to this share of what is committed; False if we do not lead."""
+        replica = self.replicas.get(partition)
+        if replica is None or not isinstance(replica.role, LeaderReplica):
+            return False
+        answer = replica.role.check_delete_records(replica.high_watermark * permille // 1000)
+        if answer.error != Error.NONE:
+            return False
+        self.node.disk.logs[partition].raise_log_start(answer.offset)
+        return True
 
     # -- durability
 
@@ -369,6 +389,7 @@ class SimBroker:
     def _truncate(self, replica: Replica, effect: e.TruncateLog) -> None:
         log = self.node.disk.logs[replica.partition]
         previous_end = log.log_end_offset
+        self.node.data_marks.before_cut(replica, log, effect.offset)
         log.truncate_to(effect.offset)
         self.node.judge.truncated(replica, previous_end)
         self._after_cut(replica)
@@ -376,6 +397,7 @@ class SimBroker:
     def _restart_log(self, replica: Replica, effect: e.RestartLog) -> None:
         log = self.node.disk.logs[replica.partition]
         previous_end = log.log_end_offset
+        self.node.marks.add("log_restarted")
         log.truncate_fully_and_start_at(effect.offset)
         self.node.judge.truncated(replica, previous_end)
         self._after_cut(replica)
@@ -408,10 +430,20 @@ class SimBroker:
         replica.role.on_append_failed(self.node.now_ms())
 
     def _raise_log_start(self, replica: Replica, effect: e.RaiseLogStart) -> None:
+        self.node.marks.add("log_start_followed")
         self.node.disk.logs[replica.partition].raise_log_start(effect.offset)
 
     def _ask_leader_offsets(self, replica: Replica, effect: e.AskLeaderOffsets) -> None:
         self.node.send(effect.leader, m.OffsetsAsk(effect.partition, effect.leader_epoch))
+        # The partition is out of the fetch loop while it asks: nothing else would wake it.
+        timeout_ms = self.node.plan.timings.request_timeout_ms
+        self.node.after_ms(timeout_ms, self._ask_timed_out, (replica, replica.role))
+
+    def _ask_timed_out(self, asked: tuple[Replica, object]) -> None:
+        replica, role = asked
+        if replica.role is role and isinstance(role, FollowerReplica) and role.phase == ASKING:
+            role.on_fetch_failed(self.node.now_ms())
+            self.fetchers.wake(replica.partition)
 
     def _high_watermark_moved(
         self,

@@ -175,7 +175,7 @@ class ProducerClient:
 
     def receive(self, source: int, message: object) -> None:
         if type(message) is m.WhoLeadsReply:
-            # To whichever question: what is older than what we know is ignored anyway.
+            # Whichever question it answers: several attempts ask faster than answers come.
             self._leadership.learn(message)
         elif type(message) is m.ProduceReply:
             for attempt in self._pending:
@@ -317,6 +317,11 @@ class ConsumerClient:
             if self._target == NO_LEADER:
                 self._later()
             else:
+                # Whoever has just learned of a leader is the one to tempt it into a wrong answer.
+                ask = m.LatestAsk(
+                    self._world.new_request_id(), self.partition, self._leadership.epoch
+                )
+                self._world.network.send(self.address, self._target, ask)
                 self._read()
 
     def _ask_latest(self) -> None:
@@ -337,7 +342,7 @@ class ConsumerClient:
     def _on_read(self, reply: m.ConsumerReadReply) -> None:
         if reply.diverging is not None or reply.error == Error.OFFSET_OUT_OF_RANGE:
             # Only the leader's word counts: a follower may itself be about to truncate.
-            if self._target == self._leadership.leader:
+            if self._target == self._leadership.leader and not self._trimmed(reply):
                 end = reply.diverging.end_offset if reply.diverging is not None else 0
                 self._reset(end, f"the leader answers {reply.error.name} {reply.diverging}")
             self._later()
@@ -356,6 +361,15 @@ class ConsumerClient:
             if self._reads_since_leader > 20:
                 self._target = self._leadership.leader
         self._read()
+
+    def _trimmed(self, reply: m.ConsumerReadReply) -> bool:
+        """What we were about to read was deleted: go on where the log begins."""
+        if reply.error != Error.OFFSET_OUT_OF_RANGE or self.position >= reply.log_start_offset:
+            return False
+        self._world.recorder.assigned(self.address, self.partition)
+        self.position = reply.log_start_offset
+        self._last_epoch = NO_EPOCH
+        return True
 
     def _take(self, batches: tuple[SimBatch, ...]) -> None:
         reads = [

@@ -101,7 +101,7 @@ class ControllerLink:
         request_id = node.next_request_id()
         self._waiting[request_id] = request
         call = (self._controller(), m.ControllerCall(request_id, request))
-        late = node.proposals_late_ms and isinstance(request, AlterPartitionRequest)
+        late = node.proposals_late_ms and self._may_be_late(request)
         if late:
             # The network's doing, not the node's: it arrives even if the node crashes first.
             late_us = node.proposals_late_ms * 1000
@@ -110,8 +110,13 @@ class ControllerLink:
             node.send(*call)
         node.after_ms(node.plan.timings.request_timeout_ms, self._timed_out, request_id)
 
+    def _may_be_late(self, request: ControllerRequest) -> bool:
+        copied_too = self._node.proposals_copied and isinstance(request, HeartbeatRequest)
+        return copied_too or isinstance(request, AlterPartitionRequest)
+
     def _arrives_late(self, call: tuple[int, m.ControllerCall]) -> None:
-        self._node.marks.add("isr_proposal_late")
+        if isinstance(call[1].request, AlterPartitionRequest):
+            self._node.marks.add("isr_proposal_late")
         self._node.send(*call)
 
     def _controller(self) -> int:
@@ -127,6 +132,7 @@ class ControllerLink:
         if request is None:
             return
         if isinstance(request, AlterPartitionRequest):
+            self._node.marks.add("isr_proposal_repeated")
             self.proposals.on_failure(request, self._node.now_ms())
             self._retry_proposals()
         self.poke()
@@ -172,8 +178,12 @@ class ControllerLink:
         for result in self.proposals.on_response(request, response, now):
             replica = broker.replicas.get(result.partition)
             if replica is not None and isinstance(replica.role, LeaderReplica):
-                isr_before = replica.role.isr
-                broker.perform(replica, replica.role.on_isr_result(result, now))
-                if replica.role.isr != isr_before:
+                role, isr_before = replica.role, replica.role.isr
+                if not role.has_change_in_flight():
+                    self._node.marks.add("isr_answer_overtaken")
+                broker.perform(replica, role.on_isr_result(result, now))
+                if role.isr != isr_before:
                     self._node.judge.isr_adopted(replica, isr_before)
+                elif result.error and not role.has_change_in_flight():
+                    self._node.marks.add("isr_change_taken_back")
         self._retry_proposals()

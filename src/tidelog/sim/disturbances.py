@@ -14,7 +14,7 @@ from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import trace as t
 from tidelog.sim.disk_faults import DiskFaults
 from tidelog.sim.faults import KINDS, Fault
-from tidelog.sim.happenings import FaultEnded, NodeStarted, NodeStopped, Note
+from tidelog.sim.happenings import FaultEnded, NodeStopped, Note
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.ledger import holders
 from tidelog.sim.plan import TopicPlan
@@ -28,6 +28,9 @@ HEALED_FETCH_BATCHES = 1_000
 """Catching up one batch at a time can take hours of simulated time that show nothing new."""
 RESTART_MS = 200
 """Until somebody starts a process again that ended itself."""
+
+
+OPERATOR_LOOKS_EVERY_MS = 100
 
 
 class Disturbances:
@@ -72,8 +75,13 @@ class Disturbances:
             return fallback
         if fault.aim == "leader":
             return world.nodes[state.leader]
-        followers = [node for node in state.isr if node != state.leader]
-        return world.nodes[followers[0]] if followers else fallback
+        if fault.aim == "outsider":
+            hit = [node for node in state.replicas if node not in state.isr]
+        else:
+            hit = [node for node in state.isr if node != state.leader]
+        # Rather one that nothing has happened to yet.
+        hit.sort(key=lambda node: not world.nodes[node].running or world.kernel.is_paused(node))
+        return world.nodes[hit[0]] if hit else fallback
 
     # -- processes
 
@@ -87,8 +95,8 @@ class Disturbances:
 
     def _start(self, node: SimNode) -> None:
         left_broken = self.healed_nodes and node.id not in self.healed_nodes
-        if not node.running and not left_broken and self._world.start_node(node):
-            self._world.trace.happened(node.id, NodeStarted(node.id))
+        if not node.running and not left_broken:
+            self._world.start_node(node)
 
     def _crash(self, fault: Fault) -> bool:
         node = self._target(fault)
@@ -114,11 +122,16 @@ class Disturbances:
         return True
 
     def _cut_power(self, node: SimNode, kept_permille: int, kind: str = "power loss") -> None:
+        raft_log = node.disk.raft_log
+        if raft_log.durable_offset < raft_log.log_end_offset:
+            self._world.marks.add("power_loss_lost_metadata")
         lost = node.disk.cut_power(kept_permille, node.draw)
         self._stop(node, kind, lost)
         self._count_lost(node, lost)
 
     def _count_lost(self, node: SimNode, lost: int) -> None:
+        if lost:
+            self._world.marks.add("power_loss_lost_records")
         if lost and not node.disk.fsync:
             self._world.marks.add("page_cache_lost")
             self._world.ledger.damage(self._world.image, node.id)
@@ -171,6 +184,7 @@ class Disturbances:
         self._stop(node, "data disk lost", records)
         self._world.ledger.damage(self._world.image, node.id)
         node.disk.replace_data()
+        self._world.control_marks.wiped(node.id)
         self._start_later(node, fault.duration_ms)
         return True
 
@@ -181,6 +195,8 @@ class Disturbances:
         others = [other for other in self._world.nodes if other != node]
         if fault.args and fault.args[0]:
             others += self._clients()
+        if self._world.nodes[node].running and not self._world.kernel.is_paused(node):
+            self._world.trace.set_state(node, t.CUT_OFF)
         return self._cut(fault, [node], others)
 
     def _split(self, fault: Fault) -> bool:
@@ -207,13 +223,16 @@ class Disturbances:
         if not sources or not targets:
             return False
         handle = self._world.network.cut(sources, targets, both_ways=both_ways)
-        self._later(fault, self._restore, (fault, handle))
+        self._later(fault, self._restore, (fault.kind, handle, tuple(sources)))
         return True
 
-    def _restore(self, cut: tuple[Fault, int]) -> None:
-        fault, handle = cut
+    def _restore(self, cut: tuple[str, int, tuple[int, ...]]) -> None:
+        kind, handle, nodes = cut
         self._world.network.restore(handle)
-        self._world.trace.happened(t.NOWHERE, FaultEnded(fault.kind, fault.nodes))
+        if kind == "isolate" and self._world.nodes[nodes[0]].running:
+            paused = self._world.kernel.is_paused(nodes[0])
+            self._world.trace.set_state(nodes[0], t.PAUSED if paused else t.UP)
+        self._world.trace.happened(t.NOWHERE, FaultEnded(kind, nodes))
 
     def _clog(self, fault: Fault) -> bool:
         network = self._world.network
@@ -229,6 +248,15 @@ class Disturbances:
 
     def _proposals_in_time(self, node: SimNode) -> None:
         node.proposals_late_ms = 0
+
+    def _late_fetches(self, fault: Fault) -> bool:
+        node = self._target(fault)
+        node.fetches_late_ms = fault.args[0]
+        self._later(fault, self._fetches_in_time, node)
+        return True
+
+    def _fetches_in_time(self, node: SimNode) -> None:
+        node.fetches_late_ms = 0
 
     # -- disks and clocks
 
@@ -297,13 +325,43 @@ class Disturbances:
         return self._elect(fault, rq.ELECT_PREFERRED)
 
     def _unclean_election(self, fault: Fault) -> bool:
-        return self._elect(fault, rq.ELECT_UNCLEAN)
+        """The operator looks on for a while and acts when nobody leads."""
+        partition = self._partition(fault)
+        if partition is None:
+            return False
+        state = self._world.image.partition(partition)
+        if state is not None and state.leader == NO_LEADER:
+            return self._elect(fault, rq.ELECT_UNCLEAN)
+        if fault.duration_ms > 0:
+            later = fault._replace(duration_ms=fault.duration_ms - OPERATOR_LOOKS_EVERY_MS)
+            self._world.kernel.call_in(
+                OPERATOR_LOOKS_EVERY_MS * 1000, WORLD, self._look_again, later
+            )
+        return True
+
+    def _look_again(self, fault: Fault) -> None:
+        if not self.healed_nodes:
+            self._unclean_election(fault)
 
     def _elect(self, fault: Fault, election_type: int) -> bool:
         partition = self._partition(fault)
         if partition is None:
             return False
         self._world.admin.ask(rq.ElectLeadersRequest(election_type, (partition,)))
+        return True
+
+    def _trim(self, fault: Fault) -> bool:
+        """Not under an idempotent producer: who has no record left is forgotten (KIP-360)."""
+        partition = self._partition(fault)
+        state = self._world.image.partition(partition) if partition is not None else None
+        if partition is None or state is None or state.leader == NO_LEADER:
+            return False
+        if any(p.topic == fault.topic and p.idempotent for p in self._world.plan.producers):
+            return False
+        node = self._world.nodes[state.leader]
+        if not node.running or not node.broker.trim(partition, fault.args[0]):
+            return False
+        self._world.trimmed[partition] = None
         return True
 
     def _create_topic(self, fault: Fault) -> bool:
@@ -333,6 +391,7 @@ class Disturbances:
             node.sync_delay_extra_us = 0
             node.proposals_late_ms = 0
             self._disks.heal(node)
+            node.fetches_late_ms = 0
             node.fetch_max_batches = HEALED_FETCH_BATCHES
             if node.id in self.healed_nodes:
                 self._start(node)

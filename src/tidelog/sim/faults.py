@@ -1,8 +1,4 @@
-"""Faults and how a schedule of them is drawn.
-
-Swarm testing: each seed switches on a random subset of the kinds, because a run with all of
-them at once never lives long enough to reach the states that only two or three produce. The
-pace is drawn too, from a fault now and then to several a second.
+"""Faults: the kinds there are, and how one of them is drawn.
 
 What `nodes` and `args` mean for each kind is said in `KINDS`. A fault may be aimed at a role
 ("the leader of this partition, whoever that is then"); the world resolves it when it happens
@@ -34,8 +30,9 @@ class Kind(NamedTuple):
     meaning: str
 
 
-AIMS: Final = ("leader", "follower", "controller")
-"""The leader, or an ISR follower, of (topic, partition); the active controller."""
+AIMS: Final = ("leader", "follower", "outsider", "controller")
+"""The leader, an ISR follower, or a replica outside the ISR of (topic, partition); the active
+controller."""
 
 KINDS: Final[Mapping[str, Kind]] = {
     "crash": Kind(10, "process dies, page cache kept; starts after duration"),
@@ -55,14 +52,17 @@ KINDS: Final[Mapping[str, Kind]] = {
     "reassign": Kind(4, "partition moves to the replicas in nodes"),
     "min_isr_change": Kind(3, "min.insync.replicas of the topic becomes args[0]"),
     "preferred_election": Kind(3, "asked for the partition"),
-    "unclean_election": Kind(1, "asked for the partition by an operator"),
+    "unclean_election": Kind(1, "asked for as soon as the partition is offline within duration"),
+    "trim": Kind(2, "records of the partition are deleted; args=(permille of the committed,)"),
     "create_topic": Kind(2, "args=(ordinal, partitions, replication factor, min ISR)"),
     "delete_topic": Kind(1, "the topic is deleted and created again under its name"),
     "roll_restart": Kind(2, "nodes stop cleanly in this order, each down for duration"),
     "late_proposals": Kind(
         6,
-        "ISR proposals of the node arrive args[0] ms late; args[1]=1: only a copy of each is late",
+        "ISR proposals of the node arrive args[0] ms late; args[1]=1: in time, but copies of them"
+        " and of heartbeats come late",
     ),
+    "late_fetches": Kind(3, "copies of the fetches of the node arrive args[0] ms late, too"),
     "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
     "disk_full": Kind(3, "byte depth; args=(bytes of the first write that still fit,)"),
     "sync_error": Kind(2, "byte depth; one sync fails after args[0] good ones"),
@@ -71,7 +71,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 KINDS_OF_BYTES: Final = ("bit_flip", "disk_full", "sync_error")
 """They happen to disks with bytes on them, and only there."""
 
-_DRAWN_APART: Final = ("disk_full", "sync_error")
+DRAWN_APART: Final = ("disk_full", "sync_error")
 """From a stream of their own, so that both depths have the same schedule otherwise."""
 
 KINDS_FOR_ONE_BROKER: Final = (
@@ -84,6 +84,7 @@ KINDS_FOR_ONE_BROKER: Final = (
     "reassign",
     "slow_disk",
     "clock_jump",
+    "trim",
     "create_topic",
     "bit_flip",
     "disk_full",
@@ -101,60 +102,8 @@ class Terrain(NamedTuple):
     """Number of partitions of each topic."""
     replication_factors: tuple[int, ...]
     session_timeout_ms: int
+    replica_lag_time_max_ms: int
     byte_depth: bool
-
-
-def draw_schedule(
-    entropy: random.Random,
-    terrain: Terrain,
-    *,
-    from_ms: int,
-    until_ms: int,
-    focus: Sequence[str] = (),
-) -> tuple[Fault, ...]:
-    """A swarm of faults between the two times, in order of time; only kinds in `focus` if any."""
-    kinds = draw_kinds(entropy, terrain)
-    kinds = [kind for kind in focus if _makes_sense(kind, terrain)] or kinds
-    weights = [KINDS[kind].weight for kind in kinds]
-    mean_gap_ms = _log_uniform(entropy, 150, 2_500)
-    faults: list[Fault] = []
-    at_ms = from_ms
-    while True:
-        at_ms += 1 + round(entropy.expovariate(1.0) * mean_gap_ms)
-        if at_ms >= until_ms:
-            return tuple(faults)
-        fault = draw_fault(entropy, terrain, entropy.choices(kinds, weights)[0], at_ms)
-        # Dropped only after it was drawn: both depths have the same schedule otherwise.
-        if terrain.byte_depth or fault.kind not in KINDS_OF_BYTES:
-            faults.append(fault)
-        if fault.kind in _HEAVY:
-            # A cluster that is always on the floor shows nothing: let it try to get up.
-            at_ms += entropy.randrange(2 * terrain.session_timeout_ms)
-
-
-def draw_disk_faults(
-    entropy: random.Random, terrain: Terrain, *, from_ms: int, until_ms: int
-) -> tuple[Fault, ...]:
-    """What happens to the disks of a run at byte depth, besides its schedule."""
-    chosen = entropy.sample(KINDS_OF_BYTES, entropy.choice((0, 1, 1, 2, 3)))
-    kinds = [kind for kind in KINDS_OF_BYTES if kind in chosen]
-    mean_gap_ms = _log_uniform(entropy, 500, 5_000)
-    faults: list[Fault] = []
-    at_ms = from_ms
-    while kinds and terrain.byte_depth:
-        at_ms += 1 + round(entropy.expovariate(1.0) * mean_gap_ms)
-        if at_ms >= until_ms:
-            break
-        faults.append(draw_fault(entropy, terrain, entropy.choice(kinds), at_ms))
-    return tuple(faults)
-
-
-def draw_kinds(entropy: random.Random, terrain: Terrain) -> list[str]:
-    """The subset switched on for this seed, in the order of `KINDS`."""
-    possible = [kind for kind in KINDS if _makes_sense(kind, terrain) and kind not in _DRAWN_APART]
-    wanted = entropy.choice((1, 2, 3, 4, 6, 9, len(possible)))
-    chosen = entropy.sample(possible, min(wanted, len(possible)))
-    return [kind for kind in possible if kind in chosen]
 
 
 def draw_fault(entropy: random.Random, terrain: Terrain, kind: str, at_ms: int) -> Fault:
@@ -162,7 +111,7 @@ def draw_fault(entropy: random.Random, terrain: Terrain, kind: str, at_ms: int) 
     topic = entropy.randrange(len(terrain.partitions))
     partition = entropy.randrange(terrain.partitions[topic])
     # A crash that outlives the session is fenced; one that does not is T15 of replication.md.
-    duration_ms = _log_uniform(entropy, 10, 4 * terrain.session_timeout_ms)
+    duration_ms = log_uniform(entropy, 10, 4 * terrain.session_timeout_ms)
     return Fault(
         at_ms,
         kind,
@@ -180,17 +129,18 @@ _INSTANT: Final = (
     "reassign",
     "min_isr_change",
     "preferred_election",
-    "unclean_election",
+    "trim",
     "create_topic",
     "delete_topic",
     "bit_flip",
     "sync_error",
 )
-_HEAVY: Final = ("power_loss_all", "wipe", "roll_restart", "delete_topic", "unclean_election")
+HEAVY: Final = ("power_loss_all", "wipe", "roll_restart", "delete_topic", "unclean_election")
 _OF_TOPICS: Final = (
     "min_isr_change",
     "preferred_election",
     "unclean_election",
+    "trim",
     "create_topic",
     "delete_topic",
 )
@@ -200,12 +150,12 @@ _AIMED: Final = (
     "pause",
     "clean_stop",
     "isolate",
-    "one_way",
     "controller_cut",
     "client_cut",
     "slow_disk",
     "wipe",
     "late_proposals",
+    "late_fetches",
     "bit_flip",
     "disk_full",
     "sync_error",
@@ -215,10 +165,10 @@ _AIMED: Final = (
 def concerns_topic(fault: Fault) -> bool:
     """Does it matter which topic and partition it names?"""
     about_data = fault.kind in _OF_TOPICS or fault.kind in ("reassign", "bit_flip")
-    return about_data or fault.aim in ("leader", "follower")
+    return about_data or fault.aim in ("leader", "follower", "outsider")
 
 
-def _makes_sense(kind: str, terrain: Terrain) -> bool:
+def makes_sense(kind: str, terrain: Terrain) -> bool:
     return terrain.brokers > 1 or kind in KINDS_FOR_ONE_BROKER
 
 
@@ -250,7 +200,7 @@ def _draw_args(entropy: random.Random, terrain: Terrain, kind: str) -> tuple[int
     if kind == "clog":
         return (entropy.choice((5, 20, 100)),)
     if kind == "slow_disk":
-        return (_log_uniform(entropy, 5, 3_000),)
+        return (log_uniform(entropy, 5, 3_000),)
     if kind == "clock_jump":
         return (entropy.choice((-3_600_000, -60_000, -1_000, 1_000, 60_000, 3_600_000)),)
     if kind == "min_isr_change":
@@ -263,8 +213,12 @@ def _draw_args(entropy: random.Random, terrain: Terrain, kind: str) -> tuple[int
             factor,
             entropy.randint(1, factor),
         )
+    if kind == "trim":
+        return (entropy.choice((100, 500, 1000)),)
     if kind == "late_proposals":
-        return (_log_uniform(entropy, 20, 4 * terrain.session_timeout_ms), entropy.randint(0, 1))
+        return (log_uniform(entropy, 20, 4 * terrain.session_timeout_ms), entropy.randint(0, 1))
+    if kind == "late_fetches":
+        return (log_uniform(entropy, 20, 4 * terrain.session_timeout_ms),)
     if kind == "bit_flip":
         return (entropy.randint(0, 999), entropy.randrange(8))
     if kind == "disk_full":
@@ -274,7 +228,7 @@ def _draw_args(entropy: random.Random, terrain: Terrain, kind: str) -> tuple[int
     return ()
 
 
-def _log_uniform(entropy: random.Random, low: int, high: int) -> int:
+def log_uniform(entropy: random.Random, low: int, high: int) -> int:
     """Between the two, every order of magnitude equally likely."""
     assert 0 < low <= high, f"range {low}..{high}"
     ratio: float = (high / low) ** entropy.random()

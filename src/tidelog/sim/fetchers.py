@@ -9,6 +9,7 @@ from tidelog.core.replication.inputs import FollowerFetch
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import messages as m
+from tidelog.sim.kernel import WORLD
 
 if TYPE_CHECKING:
     from tidelog.sim.broker import SimBroker
@@ -59,10 +60,18 @@ class Fetcher:
     def _send(self, fetches: list[tuple[PartitionId, FollowerFetch]]) -> None:
         node = self._broker.node
         self._in_flight = request_id = node.next_request_id()
-        node.send(self.leader, m.ReplicaFetch(request_id, tuple(fetches)))
+        request = m.ReplicaFetch(request_id, tuple(fetches))
+        node.send(self.leader, request)
+        if node.fetches_late_ms:
+            # Out of a connection that broke, read by the leader when it gets round to it.
+            late_us = node.fetches_late_ms * 1000
+            node.kernel.call_in(late_us, WORLD, self._arrives_late, request)
         timings = node.plan.timings
         wait_ms = timings.replica_fetch_wait_ms + timings.request_timeout_ms
         node.after_ms(wait_ms, self._timed_out, request_id)
+
+    def _arrives_late(self, request: m.ReplicaFetch) -> None:
+        self._broker.node.send(self.leader, request)
 
     def _arm(self, at_ms: int) -> None:
         if at_ms != self._timer_ms:
@@ -86,6 +95,7 @@ class Fetcher:
 
     def on_reply(self, reply: m.ReplicaFetchReply) -> None:
         if reply.request_id != self._in_flight:
+            self._broker.node.marks.add("fetch_answer_late")
             return
         self._in_flight = _IDLE
         now = self._broker.node.now_ms()
@@ -95,6 +105,8 @@ class Fetcher:
                 effects = replica.role.on_fetch_answer(fetch, answer, now)
                 if effects:
                     self._broker.perform(replica, effects)
+                elif answer.batches:
+                    self._broker.node.marks.add("fetch_answer_ignored")
         self.wake()
 
 

@@ -127,17 +127,24 @@ class Judge:
         for hook in HOOKS:
             setattr(self, hook, ignore)
 
-    def attend(self, world: WorldView, rules: Iterable[type[Rule]] = ALL_RULES) -> None:
-        """Judge this world from now on, by these rules."""
+    def attend(
+        self,
+        world: WorldView,
+        rules: Iterable[type[Rule]] = ALL_RULES,
+        *,
+        witnesses: Sequence[object] = (),
+    ) -> None:
+        """Judge this world from now on, by these rules. Witnesses hear the same hooks, after
+        the rules, and judge nothing: the marks are recognised that way."""
         assert self._world is None, f"{type(self._world).__name__} is judged already"
         self._world = world
         self.chronicle = chronicle = Chronicle(world)
         self.rules = tuple(rule(world, chronicle, self.report) for rule in rules)
-        listeners: tuple[object, ...] = (chronicle, chronicle.quorum, *self.rules)
+        listeners: tuple[object, ...] = (chronicle, chronicle.quorum, *self.rules, *witnesses)
         for hook, arity in HOOKS.items():
             setattr(self, hook, fan_out(methods(listeners, hook), arity))
         for hook, arity in DERIVED_HOOKS.items():
-            setattr(chronicle, hook, fan_out(methods(self.rules, hook), arity))
+            setattr(chronicle, hook, fan_out(methods((*self.rules, *witnesses), hook), arity))
 
     def report(self, rule: str, text: str) -> None:
         """A rule is broken."""

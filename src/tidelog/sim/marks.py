@@ -1,89 +1,149 @@
-"""The rare states a run has reached, recognised in the stream of events.
+"""Marks: rare states by name, and how often a run has reached each.
 
-A mark is a named rare state. A simulator that never reaches a state proves nothing about it,
-so marks are part of every report.
+A simulator that never reaches a state proves nothing about it. So every state worth reaching
+has a name and a sentence here, every report says which ones were reached, and the long proof
+fails when one of them was not (`tidelog sim run --require-marks`).
 """
 
-from tidelog.core import events
-from tidelog.sim.world_port import Counters
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tidelog.sim.world_port import Counters
+
+MARKS: Final[Mapping[str, str]] = {
+    # Reconciling
+    "log_truncated": "a follower cut off records that its leader does not have",
+    "former_leader_truncated": "a former leader cut off records it had appended itself",
+    "truncated_two_epochs": "one cut took records of two leader epochs or more",
+    "truncated_below_high_watermark": "a follower cut below its own high watermark",
+    "diverging_two_rounds": "two diverging answers of one leader, until the logs agreed",
+    "diverging_epoch_only": "two logs differed by a leader epoch without records only",
+    "fetch_answer_late": "an answer came after its fetch had been given up",
+    "fetch_answer_ignored": "an answer with records no longer fitted the log it came to",
+    "fetch_fenced": "a fetch of an older leader epoch was refused (74)",
+    "fetch_of_unknown_epoch": "a fetch knew a later leader epoch than its leader (75)",
+    "fetch_of_former_incarnation": "a fetch sent before a restart arrived after it (KIP-903)",
+    "fetch_out_of_range": "a follower lay outside of its leader's log and asked for its ends",
+    "log_restarted": "a follower dropped its whole log to start where the leader's begins",
+    "log_start_followed": "a follower raised its log start because its leader had",
+    # Leading
+    "leader_reelected": "a broker led two leader epochs in a row",
+    "leader_missed_an_epoch": "a leader heard of its next epoch but one, not of the next",
+    "epoch_without_records": "a leader epoch ended as it began, without a record",
+    "new_leader_below_epoch_start": "a new leader did not know yet what was committed",
+    "hw_lower_than_predecessor": "a new leader began below the high watermark before it",
+    "follower_high_watermark_lowered": "a follower learned of a lower high watermark",
+    "hw_frozen_by_min_isr": "records waited above the high watermark for a larger ISR",
+    "hw_waits_for_pending_expand": "records were appended while a replica was about to join",
+    "zombie_leader_appended": "a leader that had been replaced without knowing it appended",
+    "zombie_leader_read": "a consumer read from a leader that had been replaced",
+    # Producing
+    "produce_parked_at_demotion": "a parked produce failed because its leader was replaced",
+    "produce_parked_too_long": "a parked produce timed out; its records stayed in the log",
+    "produce_below_min_isr": "a produce was refused for want of in-sync replicas (19)",
+    "produce_out_of_order": "a produce was refused because of a gap in its sequence (45)",
+    "duplicate_waited_for_commit": "a repeated produce waited for the first one's records",
+    "duplicate_found_by_next_leader": "a later leader recognised what an earlier one appended",
+    "producer_started_over": "a leader had forgotten a producer, who began again",
+    # In-sync replicas
+    "isr_of_one": "the leader was left alone in the ISR",
+    "expand_in_flight_when_fenced": "a replica was fenced while it was about to join the ISR",
+    "change_in_flight_when_leader_fenced": "a leader was fenced before its proposal was decided",
+    "isr_proposal_late": "an ISR proposal was delivered long after it had been sent",
+    "isr_proposal_repeated": "an ISR proposal was sent again because no answer came",
+    "isr_proposal_no_controller": "an ISR proposal reached a node that did not control (41)",
+    "isr_proposal_former_incarnation": "an ISR proposal came from before a restart (77)",
+    "isr_proposal_old_leader_epoch": "an ISR proposal of a former leader was refused (74)",
+    "isr_proposal_old_partition_epoch": "an ISR proposal was overtaken by a change (95)",
+    "isr_proposal_ineligible": "an ISR proposal named a replica that may not join (107)",
+    "isr_proposal_hands_over": "an ISR proposal ended the leadership of who sent it (108)",
+    "isr_proposal_deleted_topic": "an ISR proposal came after its topic was deleted (100)",
+    "isr_answer_overtaken": "metadata told a leader of its ISR before the answer did",
+    "isr_change_taken_back": "a leader gave up an ISR change that was certainly refused",
+    # Elections
+    "elr_elected": "with an empty ISR, an eligible leader replica was elected",
+    "last_known_leader_elected": "with nobody eligible left, the last leader was elected",
+    "elected_below_min_isr": "a leader was elected with fewer in-sync replicas than min ISR",
+    "unclean_election": "a leader was elected that may lack committed records",
+    "unclean_election_by_operator": "an operator asked for an unclean election and got it",
+    "partition_offline": "nobody was left who could lead a partition",
+    "preferred_leader_by_balance": "the balance gave leadership back to a preferred leader",
+    "preferred_leader_by_operator": "an operator's wish gave leadership to a preferred leader",
+    # Assignments, topics, settings
+    "reassignment_completed": "a partition moved to another set of replicas",
+    "reassignment_dropped_leader": "a completed reassignment had no place for the leader",
+    "reassignment_replaced": "a reassignment was given another goal on its way",
+    "reassignment_adds_crashed_broker": "a replica was added on a broker that was down",
+    "topic_recreated": "a topic was deleted and created again under its name",
+    "topic_deleted_while_replica_down": "a topic was deleted while a broker with its log was down",
+    "min_isr_raised_above_isr": "min ISR was raised above the ISR of the moment",
+    # Brokers
+    "restart_refused_within_session": "a restarted broker had to wait for its old session (101)",
+    "restart_lost_seats": "a registration took the broker's seats in ISR or ELR away",
+    "restart_kept_elr": "a broker came back with its log intact and stayed eligible",
+    "heartbeat_of_former_incarnation": "a heartbeat came from before a restart (77)",
+    "fenced_while_paused": "a broker was fenced while its process stood still",
+    "fenced_though_alive": "a broker was fenced that was only cut off or slow",
+    "wiped_replica_rejoined": "a replica with an empty disk earned its seat in the ISR again",
+    "power_loss_lost_records": "a power loss took records that were not synced",
+    "power_loss_lost_metadata": "a power loss took metadata entries that were not synced",
+    "page_cache_lost": "a power loss took records that were acknowledged from the page cache",
+    # The quorum and the controller
+    "vote_replayed_after_crash": "a voter started again bound by the vote it had given",
+    "candidate_after_restart": "a node started again as a candidate, as it had been",
+    "quorum_leader_after_restart": "the quorum's leader restarted and had to resign",
+    "vote_granted_twice": "a voter gave its vote to the same candidate a second time",
+    "vote_refused": "a voter refused a candidate",
+    "pre_vote_refused": "a node asked whether it would be elected, and was told no",
+    "split_vote": "two candidates campaigned in one quorum epoch",
+    "check_quorum_resigned": "the quorum's leader resigned because too few fetched from it",
+    "quorum_handed_over": "the quorum's leader resigned to stop, and named its heirs",
+    "quorum_leader_with_open_entries": "a new quorum leader held entries of unknown fate",
+    "observer_lost_leader": "a broker outside the quorum had to look for the leader",
+    "metadata_truncated": "a node cut off metadata entries that were never committed",
+    "metadata_snapshot_installed": "a node took a snapshot instead of the log",
+    "snapshot_installed_while_serving": "a serving broker was moved forward by a snapshot",
+    "snapshot_replaced_log_at_start": "a node found a snapshot that reached beyond its log",
+    "two_active_controllers": "a controller was active before the one before it knew",
+    "renounced_with_pending_answers": "a controller lost its claim with answers still open",
+    # Consumers
+    "consumer_served_by_follower": "a consumer read from a follower in its rack",
+    "consumer_told_offset_not_available": "a read had to wait for a new leader's knowledge (78)",
+    "latest_told_offset_not_available": "so had the question where the log ends (78)",
+    "consumer_fenced": "a consumer's leader epoch was older than the broker's (74)",
+    "consumer_ahead_of_broker": "a consumer's leader epoch was newer than the broker's (75)",
+    "consumer_out_of_range": "a consumer's position was not in the log any more",
+    "consumer_told_diverging": "a consumer had read what the leader does not have",
+    "consumer_reset": "a consumer had to go back",
+}
+"""Name → the state in one sentence. Only these can be marked."""
 
 
 class Marks:
-    """Recognises rare states in the stream of events."""
+    """Counts the marks of one run."""
 
-    __slots__ = ("_counters", "_diverged", "_leaders")
+    __slots__ = ("_counts", "_first")
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
-        self._diverged: dict[tuple[object, int], int] = {}
-        self._leaders: dict[object, events.BecameLeader] = {}
+    def __init__(self, counters: Counters, first: Callable[[str], None]) -> None:
+        """`first` is told of every mark once, when it is reached for the first time."""
+        self._counts = counters.marks
+        self._first = first
 
     def add(self, name: str) -> None:
-        self._counters.marks[name] += 1
+        assert name in MARKS, f"mark {name!r} has no sentence in MARKS"
+        self._counts[name] += 1
+        if self._counts[name] == 1:
+            self._first(name)
 
-    def observe(self, event: object) -> None:
-        kind = type(event)
-        if kind is events.FetchDiverged:
-            self._on_diverged(event)  # type: ignore[arg-type]
-        elif kind is events.BecameLeader:
-            self._on_leader(event)  # type: ignore[arg-type]
-        elif kind is events.LogTruncated:
-            self._on_truncated(event)  # type: ignore[arg-type]
-        elif kind is events.LeaderElected:
-            self._on_elected(event)  # type: ignore[arg-type]
-        elif kind is events.IsrChanged:
-            self._on_isr(event)  # type: ignore[arg-type]
-        elif kind is events.HighWatermarkLowered:
-            self.add("follower_high_watermark_lowered")
-        elif kind is events.QuorumRoleChanged:
-            self.add(f"quorum_{event.role}")  # type: ignore[attr-defined]
-        elif kind is events.ControllerRenounced:
-            self.add("controller_renounced")
-        elif kind is events.BrokerFenced:
-            self.add("broker_fenced")
 
-    def _on_diverged(self, event: events.FetchDiverged) -> None:
-        self.add("fetch_diverged")
-        key = (event.partition, event.replica)
-        rounds = self._diverged.get(key, 0) + 1
-        self._diverged[key] = rounds
-        if rounds == 2:
-            self.add("diverging_two_rounds")
-        if event.fetch_offset == event.end_offset:
-            self.add("diverging_epoch_only")
+def all_counts(reached: Mapping[str, int]) -> dict[str, int]:
+    """Every mark with its count, those never reached with 0, by name."""
+    return dict(sorted({**dict.fromkeys(MARKS, 0), **reached}.items()))
 
-    def _on_leader(self, event: events.BecameLeader) -> None:
-        previous = self._leaders.get(event.partition)
-        self._leaders[event.partition] = event
-        for key in [key for key in self._diverged if key[0] == event.partition]:
-            del self._diverged[key]
-        if event.high_watermark < event.start_offset:
-            self.add("new_leader_below_epoch_start")
-        if previous is not None:
-            if event.high_watermark < previous.high_watermark:
-                self.add("hw_lower_than_predecessor")
-            if event.broker == previous.broker:
-                self.add("leader_reelected")
-            if event.start_offset == previous.start_offset:
-                self.add("epoch_without_records")
 
-    def _on_truncated(self, event: events.LogTruncated) -> None:
-        if event.log_end_offset < event.previous_end:
-            self.add("log_truncated")
-        if event.below_high_watermark:
-            self.add("truncated_below_high_watermark")
-
-    def _on_elected(self, event: events.LeaderElected) -> None:
-        if event.unclean:
-            self.add("unclean_election")
-        elif event.leader < 0:
-            self.add("partition_offline")
-        else:
-            self.add("leader_elected")
-            if len(event.isr) == 1:
-                self.add("elected_alone_in_isr")
-
-    def _on_isr(self, event: events.IsrChanged) -> None:
-        self.add("isr_expanded" if len(event.isr) > len(event.previous) else "isr_shrunk")
-        if len(event.isr) == 1:
-            self.add("isr_of_one")
+def unreached(reached: Mapping[str, int]) -> list[str]:
+    """In the order of the table."""
+    return [name for name in MARKS if not reached.get(name)]

@@ -75,7 +75,7 @@ class ConsumerReadReply(NamedTuple):
     request_id: int
     error: Error
     batches: tuple[SimBatch, ...]
-    high_watermark: int
+    log_start_offset: int
     diverging: EpochEnd | None
     preferred_replica: int
 

@@ -48,6 +48,8 @@ class SimNode:
         self.network = world.network
         self.judge = world.judge
         self.marks = world.marks
+        self.data_marks = world.data_marks
+        self.control_marks = world.control_marks
         self.cluster_id = world.cluster_id
         self.voters = world.voters
         self.key = world.key_of(node_id)
@@ -63,6 +65,7 @@ class SimNode:
         self.sync_delay_extra_us = 0
         self.proposals_late_ms = 0
         self.proposals_copied = False
+        self.fetches_late_ms = 0
         self.fetch_max_batches = plan.fetch_max_batches
         self.running = False
         self.stopping = False
@@ -86,6 +89,7 @@ class SimNode:
         self._snapshot_offset = 0
         self.controller = self._make_controller() if self.key in self.voters else None
         self.quorum = self._make_quorum()
+        self.control_marks.started_quorum(self.disk.quorum_state, self.quorum.role)
         self.broker = SimBroker(self)
         self.link = ControllerLink(self, previous_broker_epoch)
         self._receive = self._routes()
@@ -274,6 +278,7 @@ class SimNode:
             elif kind is q.AppendEntries:
                 self._append_metadata(effect)
             elif kind is q.TruncateTo:
+                self.marks.add("metadata_truncated")
                 self.disk.raft_log.truncate_to(effect.offset)
                 self.judge.metadata_truncated(self.id, effect.offset, self.quorum.high_watermark)
             elif kind is q.InstallSnapshot:
@@ -295,8 +300,10 @@ class SimNode:
         if type(message) is FetchRequest:
             durable_offset = self.disk.raft_log.durable_offset
             self.judge.quorum_fetch_sent(self.id, message.fetch_offset, durable_offset)
-        elif type(message) is VoteResponse and message.granted and not message.pre_vote:
-            self.judge.vote_sent(self.id, message.epoch, effect.target)
+        elif type(message) is VoteResponse:
+            self.control_marks.voted(message)
+            if message.granted and not message.pre_vote:
+                self.judge.vote_sent(self.id, message.epoch, effect.target)
         self.network.send(self.id, effect.target, message)
 
     def _append_metadata(self, effect: q.AppendEntries) -> None:
@@ -371,7 +378,6 @@ class SimNode:
         )
         self.disk.raft_log.take_snapshot(snapshot)
         self._snapshot_offset = self.applied_offset
-        self.marks.add("metadata_snapshot_taken")
 
     def _install_snapshot(self, effect: q.InstallSnapshot) -> None:
         assert isinstance(effect.content, tuple), "records, at this depth"
@@ -380,6 +386,8 @@ class SimNode:
         self._load_snapshot(snapshot)
         self.judge.snapshot_installed(self.id, snapshot.id.end_offset, self.broker.image)
         self.marks.add("metadata_snapshot_installed")
+        if self.broker.serving and self.broker.replicas:
+            self.marks.add("snapshot_installed_while_serving")
         self._schedule_raft_sync()
 
     def _load_snapshot(self, snapshot: Snapshot) -> None:
@@ -423,6 +431,8 @@ class SimNode:
         if self.controller is None or not self.controller.active:
             return
         epoch = self.controller.epoch
+        if self.controller.pending_answers:
+            self.marks.add("renounced_with_pending_answers")
         self.perform_controller(self.controller.renounce(self.now_ms()))
         self.judge.controller_renounced(self.id, epoch, self.controller)
 
@@ -442,7 +452,9 @@ class SimNode:
         if self.controller is not None and self.controller.active:
             now = self.now_ms()
             if now >= self.controller.next_deadline_ms:
-                self.perform_controller(self.controller.tick(now))
+                effects = self.controller.tick(now)
+                self.control_marks.controller_ticked(effects)
+                self.perform_controller(effects)
             self._arm_controller()
 
     # -- periodic duties of the broker

@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from tidelog.sim.entropy import stream
-from tidelog.sim.faults import Fault, Terrain, draw_disk_faults, draw_schedule
+from tidelog.sim.faults import Fault, Terrain
 from tidelog.sim.network import CHANCE_SIZE, NetworkPlan
+from tidelog.sim.schedule import draw_disk_faults, draw_schedule
 
 DEPTHS: Final = ("object", "byte")
 FORMAT: Final = 1
@@ -167,6 +168,7 @@ def draw_plan(seed: int, *, depth: str = "object", focus: Sequence[str] = ()) ->
         partitions=tuple(topic.partitions for topic in topics),
         replication_factors=tuple(topic.replication_factor for topic in topics),
         session_timeout_ms=timings.session_timeout_ms,
+        replica_lag_time_max_ms=timings.replica_lag_time_max_ms,
         byte_depth=depth == "byte",
     )
     until_ms = phases.calm_ms + phases.chaos_ms

@@ -87,6 +87,8 @@ class Reads:
             node = self._broker.node
             log = node.disk.logs[replica.partition]
             batches = log.read(decision.read_from, decision.read_to, node.fetch_max_batches)
+        elif decision.diverging is None:
+            self._broker.node.data_marks.refused_fetch(decision.error)
         return FetchAnswer(
             decision.error,
             decision.diverging,
@@ -153,15 +155,17 @@ class Reads:
                 return False
             if batches:
                 node.judge.consumer_read(client, replica, batches, request.fetch.fetch_offset)
-        if decision.error == Error.OFFSET_NOT_AVAILABLE:
-            node.marks.add("consumer_told_offset_not_available")
+        elif decision.diverging is not None:
+            node.marks.add("consumer_told_diverging")
+        elif decision.error != Error.NONE:
+            node.data_marks.refused_read(decision.error)
         node.send(
             client,
             m.ConsumerReadReply(
                 request.request_id,
                 decision.error,
                 batches,
-                decision.high_watermark,
+                decision.log_start_offset,
                 decision.diverging,
                 decision.preferred_replica,
             ),

@@ -93,7 +93,12 @@ class Run:
         """`whole_story` keeps every happening instead of the last few thousand."""
         self.plan = plan
         self.kernel = Kernel()
-        self.trace = Trace(self.kernel, plan.brokers, ring_size=None if whole_story else RING_SIZE)
+        self.trace = Trace(
+            self.kernel,
+            plan.brokers,
+            ring_size=None if whole_story else RING_SIZE,
+            topics=tuple(topic.name for topic in plan.topics),
+        )
         self.violations: list[Violation] = []
         self.world: WorldPort | None = None
         self._assemble = assemble

@@ -30,6 +30,12 @@ class SimBatch(NamedTuple):
     is_transactional: bool = False
     is_control: bool = False
 
+    def __str__(self) -> str:
+        return (
+            f"offsets {self.base_offset} to {self.last_offset} of leader epoch"
+            f" {self.leader_epoch} (records {self.values[0]} to {self.values[-1]})"
+        )
+
 
 def client_batch(
     values: tuple[int, ...],

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidelog.sim.kernel import Kernel
-from tidelog.sim.story import SILENT, Narrator
+from tidelog.sim.story import Narrator, is_silent
 
 UP = "."
 DOWN = "✗"
@@ -36,13 +36,20 @@ class Trace:
 
     __slots__ = ("_columns", "_kernel", "_ring", "_states", "narrator")
 
-    def __init__(self, kernel: Kernel, nodes: int, *, ring_size: int | None = RING_SIZE) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        nodes: int,
+        *,
+        ring_size: int | None = RING_SIZE,
+        topics: tuple[str, ...] = (),
+    ) -> None:
         """`ring_size` None keeps everything: for one seed told as a story."""
         self._kernel = kernel
         self._ring: deque[Moment] = deque(maxlen=ring_size)
         self._states = [UP] * nodes
         self._columns = "".join(self._states)
-        self.narrator = Narrator()
+        self.narrator = Narrator(topics)
 
     def happened(self, node: int, happening: tuple[object, ...]) -> None:
         """Remember a fact. Plain values only: its text goes into the digest."""
@@ -73,9 +80,7 @@ class Trace:
 
     def story(self, *, last: int | None = None, everything: bool = False) -> Iterator[str]:
         """One line per happening; without the silent ones (appends, watermarks) by default."""
-        moments = [
-            moment for moment in self._ring if everything or type(moment.happening) not in SILENT
-        ]
+        moments = [moment for moment in self._ring if everything or not is_silent(moment.happening)]
         for moment in moments if last is None else moments[-last:]:
             yield self._line(moment)
 

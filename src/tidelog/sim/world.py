@@ -25,10 +25,13 @@ from tidelog.sim.batch_bytes import LARGEST_BATCH_BYTES
 from tidelog.sim.byte_disk import ByteNodeDisk
 from tidelog.sim.byte_node import ByteNode
 from tidelog.sim.clients import Client, ConsumerClient, ProducerClient
+from tidelog.sim.control_marks import ControlMarks
+from tidelog.sim.data_marks import DataMarks
 from tidelog.sim.disturbances import Disturbances
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault
-from tidelog.sim.judge import Judge
+from tidelog.sim.happenings import MarkReached, NodeStarted
+from tidelog.sim.judge import Judge, fan_out
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.ledger import Ledger
 from tidelog.sim.marks import Marks
@@ -41,7 +44,7 @@ from tidelog.sim.recorder import Recorder
 from tidelog.sim.recovery_facts import Recovery
 from tidelog.sim.rules.view import WorldView
 from tidelog.sim.sim_log import SimBatch
-from tidelog.sim.trace import UP, Trace
+from tidelog.sim.trace import DOWN, NOWHERE, UP, Trace
 from tidelog.sim.world_port import Counters, JudgePort, Report
 from tidelog.storage.config import LogConfig
 
@@ -55,11 +58,20 @@ class World:
         self.plan = plan
         self.kernel = kernel
         self.trace = trace
-        self.report = report
-        self.judge = Judge(report)
+        self._report = report
+        self.judge = Judge(self.report)
         self.counters = Counters()
-        self.marks = Marks(self.counters)
+        self.marks = Marks(self.counters, self._mark_reached)
+        self.data_marks = DataMarks(self)
+        self.control_marks = ControlMarks(self)
+        witnesses = (self.data_marks, self.control_marks)
+        self._watched = {
+            kind: fan_out(tuple(w.events[kind] for w in witnesses if kind in w.events), 1)
+            for witness in witnesses
+            for kind in witness.events
+        }
         self.ledger = Ledger()
+        self.trimmed: dict[PartitionId, None] = {}
         self.recorder = Recorder()
         self.cluster_id = "sim"
         self.image = MetadataImage()
@@ -77,7 +89,7 @@ class World:
         self.admin = AdminClient(self, FIRST_CLIENT - 1)
         self.disturbances = Disturbances(self)
         # Replicas see their log through a narrower face than the rules do; it is one object.
-        self.judge.attend(cast(WorldView, self))
+        self.judge.attend(cast(WorldView, self), witnesses=witnesses)
 
     def _make_node(self, node_id: int) -> SimNode:
         nothing = QuorumState(0, NO_LEADER, None)
@@ -117,6 +129,9 @@ class World:
 
     def _topic_removed(self, record: r.RemoveTopic, name: str) -> None:
         """Its clients give up; a topic of the plan is created again under its old name."""
+        for node in self.nodes.values():
+            if not node.running and any(p.topic_id == record.topic_id for p in node.disk.logs):
+                self.marks.add("topic_deleted_while_replica_down")
         for client in self.clients.values():
             if client.partition.topic_id == record.topic_id:
                 client.detach()
@@ -161,11 +176,12 @@ class World:
     def heal(self, *, everything: bool) -> None:
         self.disturbances.heal(everything=everything)
 
-    def start_node(self, node: SimNode) -> bool:
-        started = node.start()
-        if started:
-            self.trace.set_state(node.id, UP)
-        return started
+    def start_node(self, node: SimNode) -> None:
+        """Told before it happens: starting has consequences that come after it in the story."""
+        self.trace.set_state(node.id, UP)
+        self.trace.happened(node.id, NodeStarted(node.id))
+        if not node.start():
+            self.trace.set_state(node.id, DOWN)
 
     def stopped_cleanly(self, node_id: int) -> None:
         self.disturbances.stopped_cleanly(node_id)
@@ -184,7 +200,12 @@ class World:
 
     def happened(self, node_id: int, event: tuple[object, ...]) -> None:
         self.trace.happened(node_id, event)
-        self.marks.observe(event)
+        watch = self._watched.get(type(event))
+        if watch is not None:
+            watch(event)
+
+    def _mark_reached(self, name: str) -> None:
+        self.trace.happened(NOWHERE, MarkReached(name))
 
     def metadata_committed(self, entry: LogEntry) -> None:
         """Called for every node that applies an entry; only the first time counts."""
@@ -212,6 +233,12 @@ class World:
         if recovery.repaired:
             self.marks.add("log_repaired")
             self.ledger.mended(self.image, recovery.partition, recovery.node)
+
+    def report(self, rule: str, text: str) -> None:
+        """Rules know a topic by its id; who reads the report knows it by its name."""
+        for topic_id, name in self.trace.narrator.topics.items():
+            text = text.replace(topic_id.hex()[:8], name)
+        self._report(rule, text)
 
     # -- what clients tell
 
@@ -401,13 +428,14 @@ class World:
         return self.nodes[state.leader].broker.replicas[partition].high_watermark
 
     def consumed_partitions(self) -> list[PartitionId]:
-        """Those whose whole history some consumer has read, and whose loss is not declared."""
+        """Those whose whole history some consumer has read: nothing was deleted before it came,
+        and no loss is declared."""
         read = dict.fromkeys(
             client.partition
             for client in self.clients.values()
             if isinstance(client, ConsumerClient) and not client.stopped
         )
-        return [partition for partition in read if self.expected_durable(partition)]
+        return [p for p in read if self.expected_durable(p) and p not in self.trimmed]
 
     def describe(self) -> list[str]:
         """The state of everything, for the report of a failure."""

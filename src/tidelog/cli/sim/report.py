@@ -7,8 +7,9 @@ import click
 from tidelog.cli import session
 from tidelog.cli.output import count, duration, plural, tally
 from tidelog.sim.fleet import FleetReport
+from tidelog.sim.marks import MARKS, all_counts, unreached
 from tidelog.sim.run import Run, SeedResult
-from tidelog.sim.story import SILENT
+from tidelog.sim.story import LEGEND, is_silent
 
 FAILURES_SHOWN = 10
 
@@ -47,7 +48,7 @@ def fleet_json(report: FleetReport, *, depth: str, mutant: str | None) -> dict[s
         "forfeited": report.forfeited,
         "faults": dict(sorted(report.faults.items())),
         "declined": dict(sorted(report.declined.items())),
-        "marks": dict(sorted(report.marks.items())),
+        "marks": all_counts(report.marks),
         "interrupted": report.interrupted,
         "digest": report.digest(),
     }
@@ -69,12 +70,20 @@ def print_fleet(
     click.echo(f"faults    {tally(report.faults)}")
     if report.declined:
         click.echo(f"declined  {tally(report.declined)}")
-    click.echo(f"marks     {tally(report.marks)}")
+    print_marks(report)
     click.echo(f"digest    {report.digest()}")
     for failure in report.failures[:FAILURES_SHOWN]:
         print_failure(failure, depth=depth, mutant=mutant)
     if len(report.failures) > FAILURES_SHOWN:
         click.echo(f"and {len(report.failures) - FAILURES_SHOWN} more")
+
+
+def print_marks(report: FleetReport) -> None:
+    """How many rare states were reached, and which were not."""
+    missing = unreached(report.marks)
+    click.echo(f"marks     {len(MARKS) - len(missing)} of {len(MARKS)} reached")
+    if missing:
+        click.echo(f"unreached {' · '.join(missing)}")
 
 
 def _verdict(report: FleetReport, elapsed_seconds: float) -> str:
@@ -130,13 +139,14 @@ def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, A
                 "text": run.trace.narrator.tell(moment.happening)[1],
             }
             for moment in run.trace.moments()
-            if everything or type(moment.happening) not in SILENT
+            if everything or not is_silent(moment.happening)
         ],
     }
 
 
 def print_story(run: Run, result: SeedResult, *, mutant: str | None, everything: bool) -> None:
     click.echo(run.plan.headline())
+    click.echo(LEGEND)
     for line in run.trace.story(everything=everything):
         click.echo(line)
     if result.violations and run.world is not None:

@@ -12,6 +12,7 @@ from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant, depth_option, jobs_option, mutant_option
 from tidelog.sim.fleet import FleetError, FleetReport, Orders, RunOne, run_fleet
+from tidelog.sim.marks import MARKS, unreached
 from tidelog.sim.run import Run, plan_for, run_seed, the_real_world
 
 SEEDS_DEFAULT = 100
@@ -28,6 +29,7 @@ class RunOptions(NamedTuple):
     jobs: int
     mutant: str | None
     everything: bool
+    require_marks: bool
     output: str
 
 
@@ -42,6 +44,7 @@ class RunOptions(NamedTuple):
 @jobs_option
 @mutant_option
 @click.option("--everything", is_flag=True, help="Also appends and high watermarks in the story.")
+@click.option("--require-marks", is_flag=True, help="Fail if a rare state was never reached.")
 @output_option
 @shared_options
 @click.pass_context
@@ -55,15 +58,18 @@ def command(context: click.Context, /, **given: Any) -> None:
       tidelog sim run --seed 4711
       tidelog sim run --seeds 200 -o json
 
-    Ends with exit code 5 if a rule was broken. The same seed always does the same.
+    Ends with exit code 5 if a rule was broken, with --require-marks also with exit code 1 if
+    a mark was not reached. The same seed always does the same.
     """
     options = RunOptions(**given)
     check_mutant(options.mutant)
     if options.seed is None:
         context.exit(run_many(_orders(options), options))
-    if any(given[name] is not None for name in ("seeds", "first", "minutes")):
+    if options.require_marks or any(
+        given[name] is not None for name in ("seeds", "first", "minutes")
+    ):
         raise CommandError(
-            "--seed together with --seeds, --first or --minutes",
+            "--seed together with --seeds, --first, --minutes or --require-marks",
             why="--seed tells one run as a story, the others are for many runs",
             advice=report.replay_command(options.seed),
             code=USAGE,
@@ -107,7 +113,21 @@ def run_many(orders: Orders, options: RunOptions) -> int:
         report.print_fleet(total, depth=depth, mutant=mutant, elapsed_seconds=elapsed)
     if total.interrupted:
         return INTERRUPTED
-    return VIOLATION if total.failures else OK
+    if total.failures:
+        return VIOLATION
+    if options.require_marks:
+        check_marks(total)
+    return OK
+
+
+def check_marks(total: FleetReport) -> None:
+    missing = unreached(total.marks)
+    if missing:
+        raise CommandError(
+            f"{plural(len(missing), 'mark')} not reached in {plural(total.seeds, 'seed')}",
+            why="; ".join(f"{name}: {MARKS[name]}" for name in missing),
+            advice="more seeds, or make the state likelier in sim.plan and sim.faults",
+        )
 
 
 def run_with_progress(orders: Orders, run_one: RunOne, what: str) -> FleetReport:

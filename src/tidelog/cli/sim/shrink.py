@@ -12,10 +12,10 @@ from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant, depth_option, mutant_option
 from tidelog.sim import replay_file
+from tidelog.sim.fault_words import describe_fault
 from tidelog.sim.plan import Plan
 from tidelog.sim.run import SeedResult, plan_for, run_plan
 from tidelog.sim.shrink import TRIES_MAX, Shrunk, shrink
-from tidelog.sim.story import describe_fault
 
 
 @click.command(name="shrink")
@@ -114,7 +114,8 @@ def print_text(plan: Plan, shrunk: Shrunk, result: SeedResult, path: Path) -> No
         f"{plan.duration_ms / 1000:g} → {small.duration_ms / 1000:g} s before healing"
     )
     for fault in small.faults:
-        click.echo(f"  {fault.at_ms / 1000:8.3f}s  {describe_fault(fault)}")
+        text = describe_fault(fault, [topic.name for topic in small.topics])
+        click.echo(f"  {fault.at_ms / 1000:8.3f}s  {text}")
     if result.violations:
         click.echo(f"  {result.violations[0].text}")
     click.echo(f"written to {path}; replay: tidelog sim replay {path}")

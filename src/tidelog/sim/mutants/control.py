@@ -64,7 +64,7 @@ MUTANTS = (
          "late_proposals", "pause", "slow_disk"),
     _one("M19", "an ISR proposal naming a former incarnation is accepted (KIP-903)",
          alter_partition, "names_this_incarnation", _yes,
-         "late_proposals", "wipe"),
+         "late_join"),
     _one("M20", "a broker that crashed keeps its seat in the ISR (KIP-966)",
          registration, "seats_lost_by_restart", _no_seats_lost),
     _one("M22", "a leader that nobody fetches from goes on leading",
@@ -73,5 +73,5 @@ MUTANTS = (
          Controller, "snapshot_records", _snapshot_of_pending_state),
     _one("M41", "a copy of a refused ISR proposal may still be accepted",
          alter_partition, "outdate_copies", _leave_copies_valid,
-         "late_proposals", "controller_cut", "pause"),
+         "late_join"),
 )  # fmt: skip

@@ -118,7 +118,7 @@ MUTANTS = (
          FollowerReplica, "on_diverging", _believe_diverging_high_watermark),
     _one("M8", "a replica may join the ISR below the epoch start (KAFKA-7128)",
          LeaderReplica, "has_reached_epoch_start", _yes,
-         "crash", "slow_disk", "one_way"),
+         "slow_failover"),
     _one("M9", "the high watermark follows the proposed ISR, not the maximal one",
          LeaderReplica, "maximal_isr", _proposed_isr),
     _one("M10", "an ISR change of unknown outcome is taken back",

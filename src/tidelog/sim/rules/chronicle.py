@@ -239,9 +239,14 @@ class Chronicle:
         facts.extended_by = replica
 
     def truncated(self, replica: ReplicaFace, _previous_end: int) -> None:
-        log = replica.log
-        if log.log_start_offset and log.log_start_offset == log.log_end_offset:
-            self.facts(replica.partition).chained = False
+        """Digests start anew when a whole log is dropped. They differ for good when a log is cut
+        back to where its leader's begins: what lies before, nobody can compare any more."""
+        facts = self.facts(replica.partition)
+        end = replica.log.log_end_offset
+        leader = facts.top_replica
+        leader_start = leader.log.log_start_offset if leader is not None else 0
+        if (end and end == replica.log.log_start_offset) or (leader_start and end <= leader_start):
+            facts.chained = False
 
     def isr_proposed(self, replica: ReplicaFace, proposal: IsrProposal) -> None:
         facts = self.facts(replica.partition)

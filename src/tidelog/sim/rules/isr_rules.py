@@ -178,9 +178,14 @@ class IsrMembersEligible(Rule):
 
 class ProposalsAreCompared(Rule):
     """An ISR change is accepted only from the leader of the present leader epoch and only on top
-    of the partition epoch it was made for."""
+    of the partition epoch it was made for; one that was certainly refused is never accepted
+    later, because its leader has stopped waiting for the replica."""
 
     name = "R15 proposals are compared"
+
+    def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
+        super().__init__(world, chronicle, report)
+        self._refused: dict[IsrProposal, None] = {}
 
     def controller_answered(
         self, node: int, request: ControllerRequest, response: ControllerResponse
@@ -188,7 +193,17 @@ class ProposalsAreCompared(Rule):
         if not isinstance(request, AlterPartitionRequest):
             return
         assert isinstance(response, AlterPartitionResponse), f"{request} answered by {response}"
+        for proposal, result in answered(request, response):
+            if result.error in _CERTAINLY_REFUSED:
+                self._refused[proposal] = None
         for proposal, result in accepted(request, response):
+            if proposal in self._refused:
+                self.broken(
+                    f"{label(proposal.partition)}: controller {node} accepted the proposal of"
+                    f" {request.broker_id} for partition epoch {proposal.partition_epoch} that"
+                    f" had been refused before; the ISR is now {result.isr}, partition epoch"
+                    f" {result.partition_epoch}"
+                )
             changes = result.partition_epoch - proposal.partition_epoch
             elections = result.leader_epoch - proposal.leader_epoch
             # It may complete a reassignment, and dropping a replica is a new leader epoch.
@@ -196,18 +211,28 @@ class ProposalsAreCompared(Rule):
                 self.broken(
                     f"{label(proposal.partition)}: controller {node} accepted the proposal of"
                     f" {request.broker_id} for leader epoch {proposal.leader_epoch}, partition"
-                    f" epoch {proposal.partition_epoch} as {result}"
+                    f" epoch {proposal.partition_epoch}; the ISR is now {result.isr}, leader epoch"
+                    f" {result.leader_epoch}, partition epoch {result.partition_epoch}"
                 )
 
 
-def accepted(
+_CERTAINLY_REFUSED = (Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED)
+
+
+def answered(
     request: AlterPartitionRequest, response: AlterPartitionResponse
 ) -> Iterator[tuple[IsrProposal, IsrResult]]:
     results = {result.partition: result for result in response.results}
     for proposal in request.proposals:
         result = results.get(proposal.partition)
-        if result is not None and result.error is Error.NONE:
+        if result is not None:
             yield proposal, result
+
+
+def accepted(
+    request: AlterPartitionRequest, response: AlterPartitionResponse
+) -> Iterator[tuple[IsrProposal, IsrResult]]:
+    return (pair for pair in answered(request, response) if pair[1].error is Error.NONE)
 
 
 class OnlyAssignedReplicasCount(Rule):

@@ -128,7 +128,20 @@ class NoTruncationBelowHighWatermark(Rule):
 
     name = "R11 no truncation below the high watermark"
 
+    def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
+        super().__init__(world, chronicle, report)
+        # Replicas that dropped their whole log, and where it began again: as long as it ends
+        # there it is empty, and beginning earlier (the leader's log may start inside a batch)
+        # cuts nothing.
+        self._restarted: dict[tuple[PartitionId, int], int] = {}
+
     def truncated(self, replica: ReplicaFace, previous_end: int) -> None:
+        who = (replica.partition, replica.broker_id)
+        was_empty = self._restarted.pop(who, -1) == previous_end
+        if replica.log.log_start_offset == replica.log.log_end_offset:
+            self._restarted[who] = replica.log.log_end_offset
+        if was_empty:
+            return
         held = self.chronicle.facts(replica.partition).highest_held.get(replica.broker_id, 0)
         held = max(held, replica.high_watermark)  # also one it took up a moment ago, unheard
         end = replica.log.log_end_offset
