@@ -19,6 +19,7 @@ from tidelog.core.requests import (
     IsrProposal,
 )
 from tidelog.core.types import NO_EPOCH, LogEntry, PartitionId
+from tidelog.sim.recovery_facts import Recovery
 from tidelog.sim.rules.plain_image import (
     NOTHING_COMMITTED,
     Committed,
@@ -247,6 +248,11 @@ class Chronicle:
         leader_start = leader.log.log_start_offset if leader is not None else 0
         if (end and end == replica.log.log_start_offset) or (leader_start and end <= leader_start):
             facts.chained = False
+
+    def log_recovered(self, recovery: Recovery) -> None:
+        """Digests of a log read back from its bytes begin at its log start."""
+        if recovery.found.log_start_offset:
+            self.facts(recovery.partition).chained = False
 
     def isr_proposed(self, replica: ReplicaFace, proposal: IsrProposal) -> None:
         facts = self.facts(replica.partition)
