@@ -54,9 +54,16 @@ PLAIN_KINDS = {
 RENAMED = {
     "zk_migration_ready": "migration_ready",
     "is_migrating_zk_broker": "is_migrating_broker",
+    "id_": "id",
+    "enable2_pc": "enable_2pc",
     "k_raft_version": "kraft_version",
     "k_raft_version_feature": "kraft_version_feature",
 }
+# Kafka's default is null here, which kio leaves out.
+NULL_BY_DEFAULT = (
+    ("ConsumerGroupHeartbeatRequest", "topic_partitions"),
+    ("ListPartitionReassignmentsRequest", "topics"),
+)
 TIMES = ("timedelta_i32", "timedelta_i64", "datetime_i64")
 
 PYTHON_TYPES = {
@@ -170,6 +177,8 @@ class Folded:
             arguments.append(f'nullable="{"0+" if everywhere else self._range(nullable)}"')
         if row.tag is not None:
             arguments.append(f"tag={row.tag}")
+        if (struct_name, row.name) in NULL_BY_DEFAULT:
+            row = row._replace(default="None")
         if row.default == REQUIRED:
             assert set(by_version) == self.used[struct_name], row
         else:
@@ -305,7 +314,7 @@ def write_all(folder: Path) -> None:
         (folder / f"{name}.py").write_text(module_text(folded, f"{folded.name}."), "utf-8")
     (folder / "__init__.py").write_text(index_text(modules), "utf-8")
     ruff = [sys.executable, "-m", "ruff", "format", "--quiet", "--config"]
-    subprocess.run([*ruff, str(ROOT / "pyproject.toml"), str(folder)], check=True)  # noqa: S603
+    subprocess.run([*ruff, str(ROOT / "pyproject.toml"), str(folder)], check=True)
 
 
 if __name__ == "__main__":

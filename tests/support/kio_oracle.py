@@ -31,6 +31,11 @@ def load(key: int, version: int, direction: str) -> type:
     return load_entity_schema(api_key_map[key], version, EntityType[direction])
 
 
+def versions(key: int, direction: str) -> set[int]:
+    known = schema_name_map[api_key_map[key]]
+    return {version for version, kinds in known.items() if EntityType[direction] in kinds}
+
+
 def load_data(name: str) -> dict[int, type]:
     versions = schema_name_map[name]
     return {version: load_entity_schema(name, version, EntityType.data) for version in versions}
@@ -107,6 +112,7 @@ def to_ours(entity: object, ours: type[Struct]) -> Struct:
 
 def our_name(item: dataclasses.Field) -> str:
     name = item.name.replace("k_raft", "kraft").replace("zk_", "")
+    name = name.replace("enable2_pc", "enable_2pc").rstrip("_")
     is_time = item.metadata.get("kafka_type", "").startswith(("timedelta", "datetime"))
     return f"{name}_ms" if is_time and not name.endswith("_ms") else name
 

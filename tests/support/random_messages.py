@@ -3,7 +3,7 @@
 from random import Random
 from typing import TypeVar
 
-from tidelog.wire.protocol.message import ZERO_UUID, Field, Message, Struct
+from tidelog.wire.protocol.message import ZERO_UUID, Field, Struct
 
 S = TypeVar("S", bound=Struct)
 
@@ -56,7 +56,3 @@ def random_element(kind: str | type[Struct], version: int, random: Random) -> ob
         return random.choice(WORDS)
     assert kind in ("bytes", "records"), kind
     return random.randbytes(random.choice((0, 1, 60, 126, 127, 128, 500)))
-
-
-def versions_of(message: type[Message]) -> range:
-    return range(message.__versions__.first, message.__versions__.last + 1)

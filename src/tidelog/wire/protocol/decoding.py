@@ -9,7 +9,7 @@ before it is used, and every count with the bytes that are left. Reading a numbe
 end raises; `codec` turns that into a `ProtocolError`.
 """
 
-from struct import calcsize, unpack_from
+from struct import calcsize
 from typing import NoReturn
 
 from tidelog.wire.protocol.errors import ProtocolError
@@ -51,7 +51,6 @@ class _Decoder(Source):
         self._waiting: list[tuple[str, str]] = []
         self.names |= {
             "new": object.__new__,
-            "unpack_from": unpack_from,
             "read_varint": read_varint,
             "read_long_varint": read_long_varint,
             "skip_tags": skip_tags,
@@ -236,7 +235,8 @@ class _Decoder(Source):
             self.line(f"{target} = [{pieces}]")
             self.line(f"p = {after}")
             return
-        self.line(f'{target} = unpack_from(f">{{{count}}}{FIXED_FORMATS[kind]}", data, p)')
+        functions = self.layouts(FIXED_FORMATS[kind], "unpack_from")
+        self.line(f"{target} = {functions}[{count}](data, p) if {count} else ()")
         self.line(f"p += {f'{size} * ' if size > 1 else ''}{count}")
 
     def _elements(self, row: Field, target: str, count: str, path: str) -> None:

@@ -8,7 +8,6 @@ Fixed-size fields that follow each other are packed with one call, together with
 of what comes next; the empty list of tagged fields is a padding byte in the next call.
 """
 
-from struct import pack
 from typing import NoReturn
 
 from tidelog.wire.protocol.errors import ProtocolError
@@ -42,7 +41,6 @@ class _Encoder(Source):
         self.out = "out"
         self._waiting: list[tuple[str, str]] = []
         self.names |= {
-            "pack": pack,
             "varint": varint,
             "refuse_uuid": refuse_uuid,
             "refuse_string": refuse_string,
@@ -219,8 +217,9 @@ class _Encoder(Source):
             self.line(f"{count} = len({items}){plus}")
         self._write_length(count, "i")
         if isinstance(row.kind, str) and row.kind in FIXED_FORMATS and row.kind != "uuid":
-            form = FIXED_FORMATS[row.kind]
-            self.line(f'{self.out} += pack(f">{{len({items})}}{form}", *{items})')
+            functions = self.layouts(FIXED_FORMATS[row.kind], "pack")
+            self.line(f"if {items}:")
+            self.line(f"    {self.out} += {functions}[len({items})](*{items})")
             return
         item = self.variable("o")
         self.line(f"for {item} in {items}:")

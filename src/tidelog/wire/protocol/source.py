@@ -1,6 +1,7 @@
 """Python source under construction, and the values that it refers to."""
 
 from struct import Struct as Layout
+from typing import Any
 
 from tidelog.wire.protocol.message import ZERO_UUID, Message, Struct
 
@@ -18,6 +19,29 @@ FIXED_FORMATS: dict[str, str] = {
 FIXED_SIZES = {kind: Layout(f">{form}").size for kind, form in FIXED_FORMATS.items()}
 
 STRING_BYTES_MAX = 32767  # Kafka refuses longer strings also where the encoding could hold them
+
+
+class Layouts(dict[int, Any]):
+    """Functions for arrays of a fixed-size kind, by count; those for small counts are kept.
+
+    Counts come from outside, so what is kept is bounded.
+    """
+
+    KEPT_MAX = 64
+
+    def __init__(self, form: str, method: str) -> None:
+        super().__init__()
+        self._form = form
+        self._method = method
+
+    def __missing__(self, count: int) -> Any:
+        function = getattr(Layout(f">{count}{self._form}"), self._method)
+        if count <= self.KEPT_MAX:
+            self[count] = function
+        return function
+
+
+_layouts: dict[tuple[str, str], Layouts] = {}
 
 
 class Source:
@@ -42,6 +66,12 @@ class Source:
         """The name of a packing or unpacking function, shared by equal layouts."""
         name = f"{method}_{formats.replace('?', 'z')}"
         self.names[name] = getattr(Layout(f">{formats}"), method)
+        return name
+
+    def layouts(self, form: str, method: str) -> str:
+        """The name of a table of functions for arrays of one kind."""
+        name = f"{method}s_{form.replace('?', 'z')}"
+        self.names[name] = _layouts.setdefault((form, method), Layouts(form, method))
         return name
 
     def struct(self, struct: type[Struct]) -> str:

@@ -17,6 +17,12 @@ def read_varint(data: Sequence[int], position: int) -> tuple[int, int]:
 
 def read_long_varint(data: Sequence[int], position: int, first: int) -> tuple[int, int]:
     """The rest of a varint whose first byte, already read, said that more follows."""
+    byte = data[position]
+    if byte < 0x80:  # lengths up to 16 KiB
+        return (first & 0x7F) | byte << 7, position + 1
+    third = data[position + 1]
+    if third < 0x80:  # lengths up to 2 MiB
+        return (first & 0x7F) | (byte & 0x7F) << 7 | third << 14, position + 2
     value = first & 0x7F
     for shift in range(7, 7 * VARINT_BYTES_MAX, 7):
         byte = data[position]
@@ -32,6 +38,12 @@ def read_long_varint(data: Sequence[int], position: int, first: int) -> tuple[in
 def varint(value: int) -> bytes:
     """The bytes of a value; callers know that it is not negative."""
     assert value >= 0, value
+    if value < 0x80:
+        return bytes((value,))
+    if value < 0x4000:
+        return bytes((0x80 | (value & 0x7F), value >> 7))
+    if value < 0x200000:
+        return bytes((0x80 | (value & 0x7F), 0x80 | (value >> 7 & 0x7F), value >> 14))
     out = bytearray()
     while value > 0x7F:
         out.append(0x80 | (value & 0x7F))

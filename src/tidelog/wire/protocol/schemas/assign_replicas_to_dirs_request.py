@@ -18,7 +18,7 @@ class TopicData(Struct):
 
 
 class DirectoryData(Struct):
-    id_: bytes = field("uuid", default=ZERO_UUID)
+    id: bytes = field("uuid", default=ZERO_UUID)
     topics: Sequence[TopicData] = field([TopicData], default=())
 
 

@@ -24,5 +24,5 @@ class ConsumerGroupHeartbeatRequest(Message, key=68, valid="0-1", flexible="0+")
     subscribed_topic_regex: str | None = field("string", "1+", nullable="0+", default=None)
     server_assignor: str | None = field("string", nullable="0+", default=None)
     topic_partitions: Sequence[TopicPartitions] | None = field(
-        [TopicPartitions], nullable="0+", default=()
+        [TopicPartitions], nullable="0+", default=None
     )

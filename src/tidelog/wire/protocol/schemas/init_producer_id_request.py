@@ -11,5 +11,5 @@ class InitProducerIdRequest(Message, key=22, valid="0-6", flexible="2+"):
     transaction_timeout_ms: int = field("int32", default=0)
     producer_id: int = field("int64", "3+", default=-1)
     producer_epoch: int = field("int16", "3+", default=-1)
-    enable2_pc: bool = field("bool", "6+", default=False)
+    enable_2pc: bool = field("bool", "6+", default=False)
     keep_prepared_txn: bool = field("bool", "6+", default=False)

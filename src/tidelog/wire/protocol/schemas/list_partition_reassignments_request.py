@@ -16,5 +16,5 @@ class ListPartitionReassignmentsTopics(Struct):
 class ListPartitionReassignmentsRequest(Message, key=46, valid="0", flexible="0+"):
     timeout_ms: int = field("int32", default=60000)
     topics: Sequence[ListPartitionReassignmentsTopics] | None = field(
-        [ListPartitionReassignmentsTopics], nullable="0+", default=()
+        [ListPartitionReassignmentsTopics], nullable="0+", default=None
     )
