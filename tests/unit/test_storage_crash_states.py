@@ -7,12 +7,14 @@ import pytest
 
 from tidelog.host.ports import Buffer, Disk
 from tidelog.sim.storage_proof import SECOND_CRASH, WORKLOADS, CrashReport, run_crash_states
-from tidelog.storage import atomic_file, recovery
+from tidelog.storage import atomic_file, compaction_rules, recovery, swap
+from tidelog.storage.compaction_rules import TransactionWalk
 from tidelog.storage.errors import CorruptSegment
 from tidelog.storage.guarded_disk import GuardedFile
+from tidelog.storage.key_offsets import KeyOffsets
 from tidelog.storage.log import Log
 from tidelog.storage.retention import RetentionClock
-from tidelog.storage.segment import Segment
+from tidelog.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 from tidelog.wire.records import BatchHeader
 
 
@@ -64,6 +66,26 @@ def wall_clock_believed(clock: RetentionClock, *, wall_ms: int, monotonic_ms: in
     return wall_ms
 
 
+def committed_before_sync(disk: Disk, directory: str, cleaned: Segment) -> None:
+    cleaned.close()
+    for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
+        path = cleaned.path.removesuffix(LOG_SUFFIX + ".cleaned") + suffix
+        disk.rename(path + ".cleaned", path + ".swap")
+    disk.sync_dir(directory)
+
+
+def swap_forgotten(disk: Disk, directory: str, base: int, names: list[str]) -> None:
+    return
+
+
+def newest_dropped(key: bytes, offset: int, keys: KeyOffsets) -> bool:
+    return offset <= keys.newest(key)
+
+
+def aborted_believed(walk: TransactionWalk, header: BatchHeader) -> bool:
+    return False
+
+
 @pytest.mark.parametrize(
     ("owner", "rule", "mutant", "workload", "words"),
     [
@@ -73,8 +95,18 @@ def wall_clock_believed(clock: RetentionClock, *, wall_ms: int, monotonic_ms: in
         (atomic_file, "replace_file", renamed_before_sync, "format", "meta.properties"),
         (GuardedFile, "sync", sync_retried, "failed sync", "was durable"),
         (RetentionClock, "trusted_now", wall_clock_believed, "retention", "log start"),
+        (swap, "commit_swap", committed_before_sync, "compact", "refused"),
+        (recovery, "finish_swap", swap_forgotten, "compact", "was durable"),
+        (compaction_rules, "is_superseded", newest_dropped, "compact", "newest value"),
+        (TransactionWalk, "is_aborted", aborted_believed, "compact", "newest value"),
     ],
-    ids=["M35", "M36", "M37", "M38", "M39", "M40"],
+    ids=[
+        *("M35", "M36", "M37", "M38", "M39", "M40"),
+        "cleaned segment not synced",
+        "swap not finished",
+        "newest record dropped",
+        "aborted record supersedes",
+    ],
 )
 def test_a_broken_rule_is_found(
     *,
