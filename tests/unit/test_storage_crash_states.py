@@ -2,8 +2,14 @@
 
 import pytest
 
+from tidelog.host.ports import Disk
 from tidelog.sim import mutation
 from tidelog.sim.storage_proof import SECOND_CRASH, WORKLOADS, run_crash_states
+from tidelog.storage import compaction_rules, recovery, swap
+from tidelog.storage.compaction_rules import TransactionWalk
+from tidelog.storage.key_offsets import KeyOffsets
+from tidelog.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+from tidelog.wire.records import BatchHeader
 
 
 @pytest.mark.parametrize("workload", [*WORKLOADS, SECOND_CRASH])
@@ -33,6 +39,50 @@ def test_the_states_are_the_same_every_time() -> None:
 def test_a_broken_rule_is_found(*, mutant: str, workload: str, words: str) -> None:
     with mutation.applied(mutant):
         report = run_crash_states(workloads=[workload], stop_at_first=True)
+    assert report.bad, f"{report.states} states and none of them bad"
+    assert any(words in fault for fault in report.bad[0].faults), report.bad[0]
+
+
+def committed_before_sync(disk: Disk, directory: str, cleaned: Segment) -> None:
+    cleaned.close()
+    for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
+        path = cleaned.path.removesuffix(LOG_SUFFIX + ".cleaned") + suffix
+        disk.rename(path + ".cleaned", path + ".swap")
+    disk.sync_dir(directory)
+
+
+def swap_forgotten(disk: Disk, directory: str, base: int, names: list[str]) -> None:
+    return
+
+
+def newest_dropped(key: bytes, offset: int, keys: KeyOffsets) -> bool:
+    return offset <= keys.newest(key)
+
+
+def aborted_believed(walk: TransactionWalk, header: BatchHeader) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    ("owner", "rule", "broken", "words"),
+    [
+        (swap, "commit_swap", committed_before_sync, "refused"),
+        (recovery, "finish_swap", swap_forgotten, "was durable"),
+        (compaction_rules, "is_superseded", newest_dropped, "newest value"),
+        (TransactionWalk, "is_aborted", aborted_believed, "newest value"),
+    ],
+    ids=[
+        "cleaned segment not synced",
+        "swap not finished",
+        "newest record dropped",
+        "aborted record supersedes",
+    ],
+)
+def test_a_broken_rule_of_compaction_is_found(
+    owner: object, rule: str, broken: object, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, rule, broken)
+    report = run_crash_states(workloads=["compact"], stop_at_first=True)
     assert report.bad, f"{report.states} states and none of them bad"
     assert any(words in fault for fault in report.bad[0].faults), report.bad[0]
 

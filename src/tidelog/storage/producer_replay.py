@@ -25,6 +25,9 @@ def follow_batch(
         return None
     marker = _marker(data, position)
     if marker is None:
+        if header.record_count == 0:
+            # Compaction took a marker that ended nothing any more; its epoch still counts.
+            producers.update(header)
         return None
     completed = producers.update(header, marker.coordinator_epoch)
     if completed is None or marker.commit:
