@@ -24,7 +24,7 @@ SECTIONS: tuple[tuple[str, tuple[BrokerKey, ...]], ...] = (
     ("Segments", log_keys.SEGMENTS),
     ("Retention", log_keys.RETENTION),
     ("Flushing", log_keys.FLUSHING),
-    ("Compaction", log_keys.CLEANING),
+    ("Compaction", (*log_keys.COMPACTION, *log_keys.CLEANING)),
     ("Records", log_keys.RECORDS),
     ("Remote storage", log_keys.TIERED),
     ("Connections and requests", client_keys.SOCKETS),

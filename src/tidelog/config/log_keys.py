@@ -208,7 +208,7 @@ FLUSHING: tuple[BrokerKey, ...] = without_effect(
     ),
 )
 
-CLEANING: tuple[BrokerKey, ...] = without_effect(
+COMPACTION: tuple[BrokerKey, ...] = implemented(
     names(
         "log.cleanup.policy",
         ("delete",),
@@ -217,6 +217,42 @@ CLEANING: tuple[BrokerKey, ...] = without_effect(
         live=True,
         topic_name="cleanup.policy",
     ),
+    double(
+        "log.cleaner.min.cleanable.ratio",
+        0.5,
+        "The share of a log that must be new before it is compacted again.",
+        at_least=0.0,
+        at_most=1.0,
+        live=True,
+        topic_name="min.cleanable.dirty.ratio",
+    ),
+    duration(
+        "log.cleaner.delete.retention.ms",
+        DAY_MS,
+        "How long the mark of a deleted key stays readable.",
+        at_least=0,
+        live=True,
+        topic_name="delete.retention.ms",
+    ),
+    duration(
+        "log.cleaner.min.compaction.lag.ms",
+        0,
+        "How long a record is certain to stay as it was written.",
+        at_least=0,
+        live=True,
+        topic_name="min.compaction.lag.ms",
+    ),
+    duration(
+        "log.cleaner.max.compaction.lag.ms",
+        INT64_MAX,
+        "After which time a record has to be compacted.",
+        at_least=1,
+        live=True,
+        topic_name="max.compaction.lag.ms",
+    ),
+)
+
+CLEANING: tuple[BrokerKey, ...] = without_effect(
     switch("log.cleaner.enable", True, "Whether logs are compacted at all."),
     integer(
         "log.cleaner.threads", 1, "Logs that are compacted at the same time.", at_least=0, live=True
@@ -256,39 +292,6 @@ CLEANING: tuple[BrokerKey, ...] = without_effect(
         "The pause when there is nothing to compact.",
         at_least=0,
         live=True,
-    ),
-    double(
-        "log.cleaner.min.cleanable.ratio",
-        0.5,
-        "The share of a log that must be new before it is compacted again.",
-        at_least=0.0,
-        at_most=1.0,
-        live=True,
-        topic_name="min.cleanable.dirty.ratio",
-    ),
-    duration(
-        "log.cleaner.delete.retention.ms",
-        DAY_MS,
-        "How long the mark of a deleted key stays readable.",
-        at_least=0,
-        live=True,
-        topic_name="delete.retention.ms",
-    ),
-    duration(
-        "log.cleaner.min.compaction.lag.ms",
-        0,
-        "How long a record is certain to stay as it was written.",
-        at_least=0,
-        live=True,
-        topic_name="min.compaction.lag.ms",
-    ),
-    duration(
-        "log.cleaner.max.compaction.lag.ms",
-        INT64_MAX,
-        "After which time a record has to be compacted.",
-        at_least=1,
-        live=True,
-        topic_name="max.compaction.lag.ms",
     ),
 )
 

@@ -58,6 +58,11 @@ class LogSettings:
     retention_ms: int
     retention_bytes: int
     file_delete_delay_ms: int
+    cleanup_policy: tuple[str, ...]
+    delete_retention_ms: int
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    max_compaction_lag_ms: int
     retention_check_interval_ms: int
     recovery_point_checkpoint_interval_ms: int
     log_start_checkpoint_interval_ms: int
@@ -245,6 +250,11 @@ def _logs(settings: Settings) -> LogSettings:
         retention_ms=settings.whole("log.retention.ms"),
         retention_bytes=settings.whole("log.retention.bytes"),
         file_delete_delay_ms=settings.whole("log.segment.delete.delay.ms"),
+        cleanup_policy=settings.items("log.cleanup.policy"),
+        delete_retention_ms=settings.whole("log.cleaner.delete.retention.ms"),
+        min_cleanable_dirty_ratio=settings.number("log.cleaner.min.cleanable.ratio"),
+        min_compaction_lag_ms=settings.whole("log.cleaner.min.compaction.lag.ms"),
+        max_compaction_lag_ms=settings.whole("log.cleaner.max.compaction.lag.ms"),
         retention_check_interval_ms=settings.whole("log.retention.check.interval.ms"),
         recovery_point_checkpoint_interval_ms=settings.whole(
             "log.flush.offset.checkpoint.interval.ms"

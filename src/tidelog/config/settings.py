@@ -66,6 +66,11 @@ class Settings:
         assert isinstance(value, int), f"{name} is {value!r}, not a whole number"
         return value
 
+    def number(self, name: str) -> float:
+        value = self.value(name)
+        assert isinstance(value, float), f"{name} is {value!r}"
+        return value
+
     def millis(self, name: str) -> int:
         return self.whole(name) * KEYS[name].unit_ms
 
