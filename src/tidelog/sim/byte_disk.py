@@ -189,43 +189,52 @@ class ByteNodeDisk(NodeDisk):
         refused = self._repair(directory)
         # What a former process left in the page cache counts only once it is on the disk.
         directory.sync_dirty()
-        self._take_up(directory)
+        for partition, error in self._take_up(directory).items():
+            refused[partition] = (f"cannot be read: {error}",)
         for partition, before in written.items():
             self._hear(self._recovery(cause, partition, before, refused.get(partition, ())))
         self._condemned.clear()
 
     def _repair(self, directory: LogDirectory) -> dict[PartitionId, tuple[str, ...]]:
-        """Cut before every bad batch: the ledger lets a bit flip only where others have the
-        records. Whoever does that has lost records, so it may not claim to be intact. What a
-        log was refused for, unless a flipped bit explains it."""
+        """Cut before every flipped bit that was found: the ledger lets one happen only where
+        others have the records. Whoever cuts has lost records, so it may not claim to be
+        intact. A log that is refused without a flipped bit stays refused, and is told about."""
         refused: dict[PartitionId, tuple[str, ...]] = {}
         for name, error in list(directory.refused.items()):
             partition = PartitionId(directory.topic_ids[name], name[1])
-            directory.repair(name)
-            self._condemned.setdefault(partition, error.offset)
             known = self.logs.get(partition)
             if known is None or known.rotten_from is None:
                 refused[partition] = (f"refused: {error}",)
+                continue
+            directory.repair(name)
+            self._condemned.setdefault(partition, error.offset)
         for partition, offset in self._condemned.items():
             directory.logs[self._names[partition]].truncate_to(offset)
         if self._condemned:
             self.intact_since_epoch = NO_EPOCH
         return refused
 
-    def _take_up(self, directory: LogDirectory) -> None:
+    def _take_up(self, directory: LogDirectory) -> dict[PartitionId, CorruptSegment]:
+        """Go on with the logs that were opened; those that cannot be read to their end."""
         logs: dict[PartitionId, ByteLog] = {}
+        unreadable: dict[PartitionId, CorruptSegment] = {}
         self._names = {}
         for name, log in directory.logs.items():
             partition = PartitionId(directory.topic_ids[name], name[1])
             known = self.logs.get(partition)
-            if known is None:
-                known = ByteLog(log)
-            else:
-                known.reopened(log)
+            try:
+                if known is None:
+                    known = ByteLog(log)
+                else:
+                    known.reopened(log)
+            except CorruptSegment as error:
+                unreadable[partition] = error
+                continue
             logs[partition] = known
             self._names[partition] = name
             self.high_watermarks[partition] = directory.initial_high_watermark(name)
         self.logs = logs
+        return unreadable
 
     def _recovery(
         self, cause: str, partition: PartitionId, before: Written, faults: tuple[str, ...]
@@ -233,7 +242,7 @@ class ByteNodeDisk(NodeDisk):
         log = self.logs.get(partition)
         if log is None:
             nothing = Found([], 0, 0)
-            faults = (*faults, "the log is gone")
+            faults = faults or ("the log is gone",)
             return Recovery(self._node_id, partition, cause, before, nothing, faults)
         stored = self.bytes_of(partition)
         if log.rotten_from is None:
@@ -301,9 +310,10 @@ class ByteNodeDisk(NodeDisk):
         for partition, log in self.logs.items():
             if log.rotten_from is None:
                 stored = self.bytes_of(partition)
-                found += log_faults(self.disk, stored, leftovers=True)
-                if not log.is_as_stored():
-                    found.append(f"{stored} does not hold what was appended")
+                faults = log_faults(self.disk, stored, leftovers=True)
+                if not faults and not log.is_as_stored():
+                    faults = [f"{stored} does not hold what was appended"]
+                found += faults
         return found
 
     def replace_data(self) -> None:

@@ -106,8 +106,8 @@ ALL_RULES: tuple[type[Rule], ...] = (
 ELSEWHERE: dict[str, str] = {
     "R18 aborted records": "What `read_committed` shows of aborted and open transactions is judged"
     " on client histories (`sim.history`); there are no transactions in the core yet.",
-    "R20 topic ids": "A log with another topic id cannot be served at object level, where a"
-    " partition is named by its topic's id; R01 finds records that no leader of it wrote.",
+    "R20 topic ids": "A partition is named by its topic's id; at byte depth, where files are named"
+    " by the topic, a namesake is set aside. R01 finds records that no leader of it wrote.",
     "K18 metadata transactions": "Metadata is written in atomic batches only; there are no"
     " metadata transactions that could be seen by halves.",
 }
