@@ -40,6 +40,7 @@ from tidelog.wire.protocol.schemas.produce_request import (
     ProduceRequest,
     TopicProduceData,
 )
+from tidelog.wire.protocol.schemas.sasl_authenticate_request import SaslAuthenticateRequest
 
 EACH = 4  # random messages per type; `make codec-proof` takes many more
 
@@ -239,6 +240,11 @@ def test_messages_say_what_differs_from_the_defaults():
     assert repr(FetchPartition(partition=4)) == "FetchPartition(partition=4)"
     assert FetchPartition(partition=4) != FetchPartition(partition=5)
     assert FetchTopic(partitions=[]) == FetchTopic(partitions=())
+
+
+def test_messages_show_no_secrets_and_no_megabytes():
+    assert "tide" not in repr(SaslAuthenticateRequest(auth_bytes=b"\0user\0tide"))
+    assert repr(PartitionData(records=bytes(10**6))) == "PartitionData(records=<1000000 bytes>)"
 
 
 def test_a_misspelt_field_is_refused():

@@ -18,6 +18,7 @@ from tidelog.wire.protocol.schemas.list_groups_request import ListGroupsRequest
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
 from tidelog.wire.protocol.schemas.sasl_handshake_request import SaslHandshakeRequest
+from tidelog.wire.protocol.source import Layouts
 from tidelog.wire.protocol.varints import read_varint, varint
 
 SAMPLE_BYTES_MAX = 600
@@ -140,6 +141,22 @@ def test_the_reason_is_one_that_a_human_can_use(version, data, reason):
         decode(ProduceRequest, version, bytes.fromhex(data))
 
 
+def test_counts_from_outside_do_not_fill_a_table():
+    functions = Layouts("i", "pack")
+    for count in range(1000):
+        assert len(functions[count](*range(count))) == 4 * count
+    assert len(functions) <= Layouts.KEPT_MAX + 1
+
+
+def test_a_string_is_never_longer_than_kafka_allows():
+    def with_transactional_id(length: int) -> bytes:
+        return varint(length + 1) + b"x" * length + bytes.fromhex("0001 00007530 01 00")
+
+    assert decode(ProduceRequest, 9, with_transactional_id(32767)).acks == 1
+    with pytest.raises(ProtocolError, match="a length of 32768"):
+        decode(ProduceRequest, 9, with_transactional_id(32768))
+
+
 # ---- tags ----
 
 EMPTY_LIST_GROUPS = encode(ListGroupsRequest(), 5)
@@ -190,9 +207,9 @@ def test_tags_that_end_too_late_are_refused(cut):
 
 @pytest.mark.parametrize("count", [varint(3), varint(127), varint(2**31), varint(2**32 - 1)])
 def test_more_tags_than_bytes_are_refused(count):
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match="tagged fields in 2 bytes"):
         decode(ListGroupsRequest, 5, EMPTY_LIST_GROUPS[:-1] + count + b"\1\0")
-    with pytest.raises(ProtocolError):
+    with pytest.raises(ProtocolError, match="elements where 2 bytes"):
         decode(FetchRequest, 15, encode(FetchRequest(), 15)[:-1] + count + b"\1\0")
 
 

@@ -54,6 +54,17 @@ def test_no_two_records_have_the_same_key():
             2,
             f"01 05 02 00000001 {TOPIC_ID.hex()} 01 06 01 01",
         ),
+        # In the schema the directories (tag 8) stand before the ELR (tag 6).
+        (
+            PartitionChangeRecord(
+                partition_id=1,
+                topic_id=TOPIC_ID,
+                directories=[TOPIC_ID],
+                eligible_leader_replicas=(2,),
+            ),
+            2,
+            f"01 05 02 00000001 {TOPIC_ID.hex()} 02 06 05 02 00000002 08 11 02 {TOPIC_ID.hex()}",
+        ),
         (
             PartitionRecord(
                 partition_id=0,

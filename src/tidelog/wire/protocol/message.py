@@ -27,6 +27,8 @@ KINDS = frozenset(
 )
 ZERO_UUID = bytes(16)
 REQUIRED: Any = object()
+SECRETS = frozenset(("auth_bytes", "salted_password", "stored_key", "server_key"))
+SHOWN_BYTES_MAX = 64
 VERSION_MAX = 32767
 
 
@@ -45,7 +47,6 @@ class Versions(NamedTuple):
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
 
-ALL_VERSIONS = Versions(0, VERSION_MAX)
 NO_VERSIONS = Versions(0, -1)
 
 
@@ -139,11 +140,20 @@ class Struct(metaclass=StructType):
 
     def __repr__(self) -> str:
         said = [
-            f"{row.name}={value!r}"
+            f"{row.name}={_shown(row.name, value)}"
             for row in type(self).__fields__
             if not _same(value := getattr(self, row.name), row.default)
         ]
         return f"{type(self).__name__}({', '.join(said)})"
+
+
+def _shown(name: str, value: object) -> str:
+    """Messages end up in logs: without secrets, and without megabytes of records."""
+    if name in SECRETS:
+        return "…"
+    if isinstance(value, bytes | bytearray | memoryview) and len(value) > SHOWN_BYTES_MAX:
+        return f"<{len(value)} bytes>"
+    return repr(value)
 
 
 def _same(one: object, other: object) -> bool:
