@@ -30,6 +30,8 @@ STEP_LIMIT: Final = 3_000_000
 SETTLE_MS: Final = 1_000
 """Clients go on for so long after the core was healed: writes must resume by themselves."""
 LOOK_EVERY_MS: Final = 100
+FOREVER_MS: Final = 1 << 40
+STOPPED_EARLY: Final = "stopped early"
 
 ASSERTION: Final = "assertion"
 EXCEPTION: Final = "exception"
@@ -64,11 +66,15 @@ class SeedResult(NamedTuple):
 
 
 def run_plan(
-    plan: Plan, *, mutant: str | None = None, assemble: Assemble | None = None
+    plan: Plan,
+    *,
+    mutant: str | None = None,
+    assemble: Assemble | None = None,
+    until_ms: int = FOREVER_MS,
 ) -> SeedResult:
-    """Run a plan to its end or to its first violation."""
+    """Run a plan to its end or to its first violation; not beyond `until_ms` of its time."""
     with quiet_collector():
-        return Run(plan, assemble=assemble).execute(mutant=mutant)
+        return Run(plan, assemble=assemble, until_ms=until_ms).execute(mutant=mutant)
 
 
 def run_seed(
@@ -85,13 +91,29 @@ def plan_for(seed: int, *, depth: str = "object", mutant: str | None = None) -> 
 class Run:
     """One run with everything that can be looked at afterwards: trace, world, violations."""
 
-    __slots__ = ("_assemble", "_traceback", "kernel", "plan", "trace", "violations", "world")
+    __slots__ = (
+        "_assemble",
+        "_traceback",
+        "_until_us",
+        "kernel",
+        "plan",
+        "trace",
+        "violations",
+        "world",
+    )
 
     def __init__(
-        self, plan: Plan, *, assemble: Assemble | None = None, whole_story: bool = False
+        self,
+        plan: Plan,
+        *,
+        assemble: Assemble | None = None,
+        whole_story: bool = False,
+        until_ms: int = FOREVER_MS,
     ) -> None:
-        """`whole_story` keeps every happening instead of the last few thousand."""
+        """`whole_story` keeps every happening instead of the last few thousand. A run that is
+        stopped at `until_ms` proves nothing: it is for looking at a beginning again."""
         self.plan = plan
+        self._until_us = until_ms * 1000
         self.kernel = Kernel()
         self.trace = Trace(
             self.kernel,
@@ -150,7 +172,9 @@ class Run:
         kernel = self.kernel
         if kernel.stop_reason is not None:
             return
-        kernel.run(kernel.now_us + duration_ms * 1000, STEP_LIMIT)
+        kernel.run(min(kernel.now_us + duration_ms * 1000, self._until_us), STEP_LIMIT)
+        if kernel.now_us >= self._until_us:
+            kernel.stop(STOPPED_EARLY)
         if kernel.steps >= STEP_LIMIT:
             self._report(STEPS, f"{kernel.steps} steps by {kernel.now_ms} ms of simulated time")
 

@@ -1,9 +1,10 @@
 """From a plan that fails to the smallest one found that still breaks the same rule.
 
-First the faults, by delta debugging: most have nothing to do with it. Then the tail of the
-run, clients, topics, partitions and brokers; then every knob is turned to its plainest
-setting. Each pass only proposes; a proposal stays if the *same* rule still fails. The passes
-are repeated until none of them finds anything.
+First goes what came after the violation. Then the faults, by delta debugging: most have
+nothing to do with it. What is left happens sooner and ends sooner. Then clients, topics,
+partitions and brokers; then every knob is turned to its plainest setting. Each pass only
+proposes; a proposal stays if the *same* rule still fails. The passes are repeated until none
+of them finds anything.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -64,11 +65,15 @@ def shrink(
     rule: str,
     fails: Fails,
     *,
+    broke_at_ms: int | None = None,
     tries_max: int = TRIES_MAX,
     expired: Callable[[], bool] = lambda: False,
 ) -> Shrunk:
-    """The smallest plan found that breaks `rule`; `expired` may end the search early."""
+    """The smallest plan found that breaks `rule`, as `plan` did at `broke_at_ms`; `expired` may
+    end the search early."""
     search = _Search(plan, rule, fails, tries_max, expired)
+    if broke_at_ms is not None:
+        search.accept(ending_at(plan, broke_at_ms))
     while not search.over:
         before = search.best
         for shrink_pass in _PASSES:
@@ -102,6 +107,32 @@ def minimise(items: Sequence[Item], still_fails: Callable[[list[Item]], bool]) -
 def _fewer_faults(search: _Search) -> None:
     base = search.best
     minimise(base.faults, lambda faults: search.accept(replace(search.best, faults=tuple(faults))))
+
+
+def ending_at(plan: Plan, at_ms: int) -> Plan:
+    """Without the faults that come later; the healing begins then, if not before."""
+    chaos_ms = max(1, min(plan.phases.chaos_ms, at_ms + 1 - plan.phases.calm_ms))
+    return replace(
+        plan,
+        phases=replace(plan.phases, chaos_ms=chaos_ms),
+        faults=tuple(fault for fault in plan.faults if fault.at_ms <= at_ms),
+    )
+
+
+def _sooner(search: _Search) -> None:
+    """A long quiet beginning makes a long story: try to begin at once, or half way there."""
+    for share in (1, 2):
+        plan = search.best
+        if not plan.faults:
+            return
+        earlier_ms = (plan.faults[0].at_ms - plan.phases.calm_ms) // share
+        chaos_ms = plan.phases.chaos_ms - earlier_ms
+        if earlier_ms <= 0 or chaos_ms <= 0:
+            return
+        moved = tuple(fault._replace(at_ms=fault.at_ms - earlier_ms) for fault in plan.faults)
+        phases = replace(plan.phases, chaos_ms=chaos_ms)
+        if search.accept(replace(plan, phases=phases, faults=moved)):
+            return
 
 
 def _shorter_tail(search: _Search) -> None:
@@ -281,6 +312,7 @@ def with_fewer_partitions(plan: Plan, index: int) -> Plan:
 
 _PASSES: Final[tuple[Callable[[_Search], None], ...]] = (
     _fewer_faults,
+    _sooner,
     _shorter_tail,
     _fewer_clients,
     _fewer_topics,

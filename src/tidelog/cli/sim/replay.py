@@ -36,7 +36,7 @@ def command(context: click.Context, file: Path, everything: bool, output: str) -
         document = report.story_json(run, result, everything=everything)
         print_json({**document, "same_digest": result.digest == replay.digest})
     else:
-        report.print_story(run, result, mutant=replay.mutant, everything=everything)
+        report.print_story(run, result, again=f"tidelog sim replay {file}", everything=everything)
         click.echo(comparison(replay, result))
     context.exit(VIOLATION if result.violations else OK)
 

@@ -144,7 +144,8 @@ def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, A
     }
 
 
-def print_story(run: Run, result: SeedResult, *, mutant: str | None, everything: bool) -> None:
+def print_story(run: Run, result: SeedResult, *, again: str, everything: bool) -> None:
+    """`again` is the command that does the same once more."""
     click.echo(run.plan.headline())
     click.echo(LEGEND)
     for line in run.trace.story(everything=everything):
@@ -152,13 +153,12 @@ def print_story(run: Run, result: SeedResult, *, mutant: str | None, everything:
     if result.violations and run.world is not None:
         for line in run.world.describe():
             click.echo(line)
-    print_verdict(result, depth=run.plan.depth, mutant=mutant)
+    print_verdict(result, again)
 
 
-def print_verdict(result: SeedResult, *, depth: str, mutant: str | None) -> None:
+def print_verdict(result: SeedResult, again: str) -> None:
     current = session.current()
     word = current.styled("FAILED", "red") if result.violations else current.styled("ok", "green")
-    again = replay_command(result.seed, depth=depth, mutant=mutant)
     click.echo(
         f"{word} · {duration(result.simulated_ms / 1000)} simulated · "
         f"{plural(result.steps, 'step')} · {count(result.acknowledged)} acknowledged, "

@@ -96,7 +96,8 @@ def tell_one(seed: int, options: RunOptions) -> int:
     if options.output == "json":
         print_json(report.story_json(run, result, everything=options.everything))
     else:
-        report.print_story(run, result, mutant=options.mutant, everything=options.everything)
+        again = report.replay_command(seed, depth=options.depth, mutant=options.mutant)
+        report.print_story(run, result, again=again, everything=options.everything)
     return VIOLATION if result.violations else OK
 
 

@@ -16,6 +16,7 @@ from tidelog.sim.fault_words import describe_fault
 from tidelog.sim.plan import Plan
 from tidelog.sim.run import SeedResult, plan_for, run_plan
 from tidelog.sim.shrink import TRIES_MAX, Shrunk, shrink
+from tidelog.sim.world_port import Violation
 
 
 @click.command(name="shrink")
@@ -49,7 +50,7 @@ def command(
         raise CommandError(
             f"seed {seed} breaks no rule", why="there is nothing to shrink", advice=again
         )
-    shrunk = search(plan, found.rule, mutant, seconds)
+    shrunk = search(plan, found.violations[0], mutant, seconds)
     result = run_plan(shrunk.plan, mutant=mutant)
     path = out or Path(f"seed-{seed}.replay.json")
     write(path, shrunk.plan, result, mutant)
@@ -68,8 +69,11 @@ def write(path: Path, plan: Plan, result: SeedResult, mutant: str | None) -> Non
         ) from None
 
 
-def search(plan: Plan, rule: str, mutant: str | None, seconds: float) -> Shrunk:
+def search(plan: Plan, violation: Violation, mutant: str | None, seconds: float) -> Shrunk:
     deadline = time.monotonic() + seconds
+    # A smaller plan may take longer to fail, but most that do not fail by then never will, and
+    # living through their healing is what would take the time.
+    until_ms = violation.at_ms * 5 // 4 + 1_000
     tries = 0
     with Progress("tries", None, seconds=seconds) as progress:
 
@@ -77,12 +81,13 @@ def search(plan: Plan, rule: str, mutant: str | None, seconds: float) -> Shrunk:
             nonlocal tries
             tries += 1
             progress.update(tries, plural(len(candidate.faults), "fault"))
-            return run_plan(candidate, mutant=mutant).rule
+            return run_plan(candidate, mutant=mutant, until_ms=until_ms).rule
 
         return shrink(
             plan,
-            rule,
+            violation.rule,
             fails,
+            broke_at_ms=violation.at_ms,
             tries_max=TRIES_MAX,
             expired=lambda: time.monotonic() >= deadline,
         )
