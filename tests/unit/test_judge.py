@@ -24,7 +24,7 @@ def test_names_are_unique_and_every_rule_is_explained():
     for rule in ALL_RULES:
         assert explain(rule.name)
     assert explain("R04") == explain("R04 leader completeness")
-    assert explain("K18") == ELSEWHERE["K18 metadata transactions"]
+    assert explain("R20 topic ids") == ELSEWHERE["R20 topic ids"]
     with pytest.raises(KeyError, match="R99"):
         explain("R99")
 
