@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim bench clean
+.PHONY: help setup check test demo sim bench schemas codec-proof codec-bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -34,6 +34,15 @@ sim: setup ## The long proof: 2,000 seeds, then every mutant
 
 bench: setup ## Simulated steps per second
 	$(BIN)/tidelog sim bench
+
+schemas: setup ## Write the schemas of the protocol anew
+	$(BIN)/python scripts/make_schemas.py
+
+codec-proof: setup ## Every message and version, many times, against kio
+	$(BIN)/python scripts/codec_proof.py
+
+codec-bench: setup ## What it costs to decode and encode messages
+	$(BIN)/python benchmarks/codec.py
 
 clean: ## Remove what setup and tests made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist

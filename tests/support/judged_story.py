@@ -6,8 +6,7 @@ things that happened earlier, and of the story's metadata as committed.
 
 from typing import ClassVar
 
-from partition_story import PARTITION, Broker, Story
-
+from support.partition_story import PARTITION, Broker, Story
 from tidelog.core.errors import Error
 from tidelog.core.events import (
     BecameFollower,

@@ -5,8 +5,7 @@ Each tells one way in which a replicated log has lost records, or could.
 
 from collections.abc import Callable
 
-from partition_story import PARTITION, Story, epoch_records
-
+from support.partition_story import PARTITION, Story, epoch_records
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import LATEST, ConsumerFetch, FetchAnswer
 from tidelog.core.requests import IsrResult

@@ -1,6 +1,7 @@
 """Small files: what is in them, what is refused, and that they are replaced whole."""
 
 import errno
+import struct
 
 import pytest
 from hypothesis import given
@@ -147,7 +148,7 @@ def entry(producer_id: int, *batches: AppendedBatch, open_since: int = -1) -> Pr
     return made
 
 
-def test_a_snapshot_keeps_the_last_batch_of_every_producer() -> None:
+def test_a_snapshot_keeps_every_remembered_batch_of_every_producer() -> None:
     wrapped = AppendedBatch((1 << 31) - 2, 1, 40, 43, 500)
     entries = [
         entry(1, AppendedBatch(0, 4, 10, 14, 99), AppendedBatch(5, 5, 20, 20, 100)),
@@ -157,13 +158,22 @@ def test_a_snapshot_keeps_the_last_batch_of_every_producer() -> None:
     disk = SimDisk()
     producer_snapshots.write_snapshot(disk, "s", entries)
     content = disk.files()["s"]
-    assert len(content) == 10 + 3 * 46
+    assert len(content) == 10 + 4 * 46
     assert content[:2] == b"\x00\x01"
     loaded = producer_snapshots.read_snapshot(disk, "s")
-    assert [list(e.batches) for e in loaded] == [[AppendedBatch(5, 5, 20, 20, 100)], [wrapped], []]
+    assert [list(e.batches) for e in loaded] == [list(e.batches) for e in entries]
     assert [e.current_txn_first_offset for e in loaded] == [-1, 40, -1]
     assert [(e.producer_epoch, e.coordinator_epoch) for e in loaded] == [(3, 2)] * 3
     assert [e.last_timestamp for e in loaded] == [100, 500, 77]
+
+
+def test_for_kafka_the_last_row_of_a_producer_is_its_last_batch() -> None:
+    content = producer_snapshots.encode(
+        [entry(1, AppendedBatch(0, 4, 10, 14, 99), AppendedBatch(5, 5, 20, 20, 100))]
+    )
+    count, rows = struct.unpack_from(">i", content, 6)[0], content[10:]
+    last_one_wins = {row[0]: row[2:4] for row in struct.iter_unpack(">qhiqiqiq", rows)}
+    assert (count, last_one_wins) == (2, {1: (5, 20)})
 
 
 @given(st.integers(0, 55), st.integers(0, 7))

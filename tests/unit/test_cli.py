@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from support import toy_world
+from support.toy_world import RULE
 from tidelog import __version__
 from tidelog.cli.main import cli
 from tidelog.cli.output import duration, plural, tally
 from tidelog.sim.marks import MARKS
 from tidelog.sim.run import run_seed
-
-from . import toy_world
-from .toy_world import RULE
 
 HERE = Path(__file__).parent
 
@@ -396,8 +395,9 @@ def test_the_demo_plays_the_story_and_then_runs_seeds(tidelog):
 
 INTERRUPTED = f"""
 import sys
-sys.path.insert(0, {str(HERE)!r})
-import pytest, toy_world
+sys.path.insert(0, {str(HERE.parent)!r})
+import pytest
+from support import toy_world
 toy_world.install(pytest.MonkeyPatch())
 from tidelog.sim import fleet
 from tidelog.cli import progress

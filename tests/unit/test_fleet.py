@@ -7,10 +7,9 @@ import threading
 
 import pytest
 
+from support.toy_world import assemble, assemble_strict
 from tidelog.sim.fleet import FleetError, Orders, run_fleet
 from tidelog.sim.run import run_seed
-
-from .toy_world import assemble, assemble_strict
 
 
 def toy(seed):

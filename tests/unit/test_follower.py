@@ -1,8 +1,8 @@
 """The follower: what it asks, what it believes, and what it cuts."""
 
 import pytest
-from partition_story import PARTITION, Story, epoch_records
 
+from support.partition_story import PARTITION, Story, epoch_records
 from tidelog.core.errors import Error
 from tidelog.core.events import BecameFollower, HighWatermarkLowered
 from tidelog.core.replication.effects import (
@@ -337,3 +337,19 @@ def test_a_new_replica_of_an_old_partition_finds_its_start_by_the_ladder() -> No
     story.answer_offsets(B)
     story.fetch(B)
     assert story[B].records == epoch_records((0, 4, 9))
+
+
+def test_a_disk_that_is_full_makes_the_follower_ask_again_later_from_what_fitted() -> None:
+    story = following()
+    fetch = story.ask(B)
+    role = story[B].replica.role
+    first, second = batch(10, 10), batch(11, 11)
+    (effect,) = role.on_fetch_answer(fetch, answer(first, second), story.now_ms)
+    assert isinstance(effect, AppendBatches)
+    story[B].log.append_as_follower([first])
+    assert role.next_fetch(story.now_ms) is None
+    role.on_append_failed(story.now_ms)
+    assert role.next_fetch(story.now_ms) is None
+    later = role.next_fetch(story.now_ms + story[B].replica.settings.replica_fetch_backoff_ms)
+    assert later is not None
+    assert later.fetch_offset == 11

@@ -1,8 +1,8 @@
 """The in-sync set: who leaves it, who joins it, and what is believed while it is undecided."""
 
 import pytest
-from partition_story import PARTITION, Story
 
+from support.partition_story import PARTITION, Story
 from tidelog.core.errors import Error
 from tidelog.core.events import IsrChanged
 from tidelog.core.metadata.records import RECOVERED, RECOVERING

@@ -3,8 +3,8 @@
 import inspect
 
 import pytest
-from rule_bench import PARTITION, Bench
 
+from support.rule_bench import PARTITION, Bench
 from tidelog.sim.judge import DERIVED_HOOKS, HOOKS, KEPT_PER_RULE, Judge, fan_out
 from tidelog.sim.rules import ALL_RULES, ELSEWHERE, explain
 from tidelog.sim.rules.chronicle import Chronicle, ignore
@@ -24,7 +24,7 @@ def test_names_are_unique_and_every_rule_is_explained():
     for rule in ALL_RULES:
         assert explain(rule.name)
     assert explain("R04") == explain("R04 leader completeness")
-    assert explain("R19") == ELSEWHERE["R19 recovery"]
+    assert explain("R20 topic ids") == ELSEWHERE["R20 topic ids"]
     with pytest.raises(KeyError, match="R99"):
         explain("R99")
 

@@ -1,8 +1,8 @@
 """The leader: what it appends, acknowledges and commits, and what must not move it."""
 
 import pytest
-from partition_story import PARTITION, Story
 
+from support.partition_story import PARTITION, Story
 from tidelog.core.errors import Error
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
 from tidelog.core.replication.effects import AnswerProduce, AssignEpoch

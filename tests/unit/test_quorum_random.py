@@ -8,9 +8,9 @@ import random
 from typing import Any
 
 import pytest
-from quorum_cluster import Host, key_of
-from quorum_oracle import Oracle, RuleBroken
 
+from support.quorum_cluster import Host, key_of
+from support.quorum_oracle import Oracle, RuleBroken
 from tidelog.core.errors import Error
 from tidelog.core.quorum import rules
 from tidelog.core.quorum.effects import Effect, Send

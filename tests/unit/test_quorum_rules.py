@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quorum_cluster import CLUSTER_ID, Cluster, ListLog, key_of
 
+from support.quorum_cluster import CLUSTER_ID, Cluster, ListLog, key_of
 from tidelog.core.errors import Error
 from tidelog.core.quorum import rules
 from tidelog.core.quorum.effects import (

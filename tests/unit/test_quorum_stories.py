@@ -4,8 +4,8 @@ Node n draws election timeouts of 1000 + 100·n ms, so node 1 campaigns at 1100 
 """
 
 import pytest
-from quorum_cluster import CLUSTER_ID, Cluster, ListLog, key_of
 
+from support.quorum_cluster import CLUSTER_ID, Cluster, ListLog, key_of
 from tidelog.core.errors import Error
 from tidelog.core.events import QuorumLeaderElected
 from tidelog.core.quorum.effects import CommitAdvanced, LeadershipLost, PersistState, Send

@@ -1,8 +1,8 @@
 """Reads: consumers see committed records only, wherever they read."""
 
 import pytest
-from partition_story import Story
 
+from support.partition_story import Story
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import (
     EARLIEST,

@@ -4,8 +4,8 @@ breaks the rule a story is about and expects the story to notice."""
 from collections.abc import Callable
 
 import pytest
-import replication_schedules as schedules
 
+from support import replication_schedules as schedules
 from tidelog.core.errors import Error
 from tidelog.core.replication import follower, isr, reads
 from tidelog.core.replication.epochs import EpochHistory

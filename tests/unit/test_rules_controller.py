@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from rule_bench import PARTITION, TOPIC, Bench
-
+from support.rule_bench import PARTITION, TOPIC, Bench
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage

@@ -1,7 +1,6 @@
 """Rules about logs, leaders and epochs: what they must report, and what only looks like it."""
 
-from rule_bench import PARTITION, Bench, served
-
+from support.rule_bench import PARTITION, Bench, served
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import FollowerFetch
 from tidelog.sim.sim_log import SimLog, client_batch

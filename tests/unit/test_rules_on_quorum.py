@@ -3,10 +3,9 @@
 from contextlib import suppress
 
 import pytest
-import quorum_oracle
-from quorum_cluster import Host
-from test_quorum_random import MUTANTS, Run
 
+from support import quorum_oracle
+from support.quorum_cluster import Host
 from tidelog.core.events import QuorumLeaderElected
 from tidelog.core.quorum.effects import (
     AppendEntries,
@@ -22,6 +21,7 @@ from tidelog.core.quorum.node import QuorumNode
 from tidelog.sim.judge import Judge
 from tidelog.sim.rules import quorum_rules
 from tidelog.sim.rules.rule import Rule
+from unit.test_quorum_random import MUTANTS, Run
 
 QUORUM_RULES = [
     each

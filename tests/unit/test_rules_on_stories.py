@@ -4,9 +4,10 @@ outspoken when the rule a schedule is about is broken on purpose."""
 from collections.abc import Callable
 
 import pytest
-import replication_schedules as schedules
-from judged_story import JudgedStory
-from test_replication_schedules import BROKEN_RULES
+
+from support import replication_schedules as schedules
+from support.judged_story import JudgedStory
+from unit.test_replication_schedules import BROKEN_RULES
 
 LOSSES = {
     # The story is about a disk that lost a committed record.

@@ -1,7 +1,6 @@
 """Rules about the metadata quorum."""
 
-from rule_bench import Bench, key
-
+from support.rule_bench import Bench, key
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.quorum.messages import LeaderChange, VotersRecord

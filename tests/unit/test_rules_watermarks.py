@@ -1,7 +1,6 @@
 """Rules about high watermarks and in-sync replicas."""
 
-from rule_bench import PARTITION, Bench, Progress, served
-
+from support.rule_bench import PARTITION, Bench, Progress, served
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.replication.inputs import FollowerFetch

@@ -5,14 +5,13 @@ import json
 
 import pytest
 
+from support import toy_world
+from support.toy_world import RULE, ToyWorld, assemble, assemble_strict
 from tidelog.sim import mutation, replay_file
 from tidelog.sim import run as runs
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.plan import draw_plan
 from tidelog.sim.run import Run, run_plan, run_seed
-
-from . import toy_world
-from .toy_world import RULE, ToyWorld, assemble, assemble_strict
 
 
 def failing_seed():

@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.toy_world import RULE, assemble_strict
 from tidelog.sim.faults import Fault
 from tidelog.sim.plan import draw_plan
 from tidelog.sim.run import run_plan
@@ -15,8 +16,6 @@ from tidelog.sim.shrink import (
     without_broker,
     without_topic,
 )
-
-from .toy_world import RULE, assemble_strict
 
 
 @given(st.lists(st.integers(0, 40), unique=True, max_size=40), st.data())

@@ -19,6 +19,7 @@ COMMANDS = {
     "demo": Lazy("tidelog.cli.demo", "The main job, end to end: a story, then 200 seeds."),
     "lab": Lazy("tidelog.cli.lab", "Replication told step by step on the simulator.", "group"),
     "sim": Lazy("tidelog.cli.sim", "Run, replay and shrink simulated clusters.", "group"),
+    "config": Lazy("tidelog.cli.config", "Explain, list and check settings of a node.", "group"),
 }
 
 
@@ -87,6 +88,7 @@ def cli() -> None:
       tidelog sim run --seeds 200
       tidelog sim run --seed 4711
       tidelog lab run reconcile --step
+      tidelog config check server.properties
     """
 
 

@@ -1,10 +1,15 @@
-"""The ports: everything a node may know of time, files and chance.
+"""The ports: everything a node may know of time, files, chance and its peers.
 
 The real versions live beside this file; `tidelog.sim` gives virtual ones. Nothing above
-this layer opens a file or reads a clock by itself.
+this layer opens a file or a socket or reads a clock by itself.
+
+The network is one of requests and answers, because that is all the protocol above has: a frame
+is opaque bytes, a listener gets frames with a slot for the answer, answers leave a connection in
+the order of its requests. Budgets, buffers and timeouts are the business of the real version.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
@@ -71,3 +76,170 @@ class Entropy(Protocol):
 
     def below(self, limit: int) -> int: ...
     def uuid(self) -> bytes: ...
+
+
+class CloseReason(StrEnum):
+    """Why a connection ended. Every end is counted under one of these."""
+
+    CLOSED_BY_US = "closed-by-us"
+    CLOSED_BY_PEER = "closed-by-peer"
+    RESET_BY_PEER = "reset-by-peer"
+    PEER_TIMED_OUT = "peer-timed-out"
+    NETWORK_FAILED = "network-failed"
+    NEGATIVE_LENGTH = "negative-length"
+    FRAME_TOO_LARGE = "frame-too-large"
+    HALF_FRAME = "half-frame"
+    SLOW_READER = "slow-reader"
+    IDLE = "idle"
+    TOO_MANY_CONNECTIONS = "too-many-connections"
+    TOO_MANY_FROM_ADDRESS = "too-many-from-address"
+    HANDLER_FAILED = "handler-failed"
+    UNEXPECTED_RESPONSE = "unexpected-response"
+    STOPPED = "stopped"
+    STOPPED_LATE = "stopped-late"
+
+
+class NetworkError(Exception):
+    """A peer could not be asked, or did not answer."""
+
+
+class PeerRefused(NetworkError):  # noqa: N818 - these name what the peer did, not an accident
+    """The host is there and nobody listens: the process is gone, and we know it at once."""
+
+
+class PeerReset(NetworkError):  # noqa: N818
+    """The connection was thrown away on the other side, as when a process dies."""
+
+
+class PeerTimedOut(NetworkError):  # noqa: N818
+    """Nothing came back: a dead host, a cut or a very slow network. Says little about the peer."""
+
+
+class PeerUnreachable(NetworkError):  # noqa: N818
+    """No route or no such name."""
+
+
+class ConnectionClosed(NetworkError):  # noqa: N818
+    """One of the two sides closed in good order before the answer came."""
+
+
+class RequestTimedOut(NetworkError):  # noqa: N818
+    """The deadline of one request passed. The connection lives; the peer may still perform it."""
+
+
+class UnexpectedResponse(NetworkError):  # noqa: N818
+    """An answer to nothing we asked. The connection cannot be trusted further and is closed."""
+
+
+class TooManyInFlight(NetworkError):  # noqa: N818
+    """So many requests wait for answers that another one may not be sent."""
+
+
+class ResponseSlot(Protocol):
+    """The place of one request in the order of answers. Filled once, now or later."""
+
+    def answer(self, buffers: Sequence[Buffer]) -> None:
+        """The frame of the answer, in parts that are not joined. They belong to the network until
+        sent: a view of the request's frame must not be among them. After the connection ended
+        this does nothing."""
+        ...
+
+    def answer_nothing(self) -> None:
+        """This request has no answer (as with acks=0); the ones behind it may leave."""
+        ...
+
+
+class PeerConnection(Protocol):
+    """An accepted connection, as the code that serves it sees it."""
+
+    trusted: bool
+    """False until its owner says so; until then frames must be small."""
+
+    @property
+    def peer(self) -> str:
+        """The address it came from."""
+        ...
+
+    @property
+    def congested(self) -> bool:
+        """The peer reads slower than we answer. No new requests are taken until it catches up."""
+        ...
+
+    def pause(self) -> None:
+        """Take no more requests until `resume`."""
+        ...
+
+    def resume(self) -> None: ...
+    def fail(self, error: Exception) -> None:
+        """Report an error of the code that serves this connection, and end the connection."""
+        ...
+
+    def close(self) -> None:
+        """After what was answered so far has been sent."""
+        ...
+
+
+class RequestHandler(Protocol):
+    """Serves one connection."""
+
+    def on_request(self, frame: memoryview, slot: ResponseSlot) -> None:
+        """`frame` is writable and valid during this call only: who keeps bytes of it copies them.
+        An exception ends this connection and no other."""
+        ...
+
+    def on_closed(self, reason: CloseReason) -> None:
+        """Once, after the last request. Open slots need not be filled any more."""
+        ...
+
+
+class Listener(Protocol):
+    @property
+    def port(self) -> int: ...
+    async def stop(self, *, timeout_ms: int) -> int:
+        """Accept and read nothing more, send what is owed, close. How many connections had to be
+        cut off when the time was over."""
+        ...
+
+
+class RequestConnection(Protocol):
+    """A connection to a peer. Requests may be sent without waiting for earlier answers."""
+
+    def request(
+        self, buffers: Sequence[Buffer], *, timeout_ms: int, correlation_id: int | None = None
+    ) -> Awaitable[memoryview]:
+        """The frame of the answer, which the caller may keep; or a NetworkError. Sent before this
+        returns, so that the order of calls is the order on the wire."""
+        ...
+
+    def post(self, buffers: Sequence[Buffer]) -> None:
+        """A request that has no answer."""
+        ...
+
+    def close(self) -> None:
+        """Requests that wait for answers fail with ConnectionClosed."""
+        ...
+
+
+class Network(Protocol):
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        on_connection: Callable[[PeerConnection], RequestHandler],
+        *,
+        privileged: bool = False,
+    ) -> Listener:
+        """`privileged` listeners may use the connections that are kept in reserve."""
+        ...
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout_ms: int,
+        correlation_of: Callable[[memoryview], int] | None = None,
+    ) -> RequestConnection:
+        """PeerRefused, PeerReset, PeerTimedOut or PeerUnreachable if there is no connection.
+        `correlation_of` reads the correlation id out of an answer, which is then compared."""
+        ...

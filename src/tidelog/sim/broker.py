@@ -29,8 +29,10 @@ from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_OFFSET, LogEntry, PartitionId
 from tidelog.sim import messages as m
 from tidelog.sim.fetchers import Fetchers
+from tidelog.sim.node_log import NodeLog
 from tidelog.sim.reads import Reads
-from tidelog.sim.sim_log import SimBatch, SimLog
+from tidelog.sim.sim_log import SimBatch
+from tidelog.storage.errors import NoSpace
 
 if TYPE_CHECKING:
     from tidelog.sim.node import SimNode
@@ -83,7 +85,7 @@ class SimBroker:
         self.replicas: dict[PartitionId, Replica] = {}
         self.statuses: dict[int, BrokerStatus] = {}
         self.settings: dict[PartitionId, ReplicaSettings] = {}
-        self.dirty: dict[PartitionId, SimLog] = {}
+        self.dirty: dict[PartitionId, NodeLog] = {}
         self.fetchers = Fetchers(self)
         self.reads = Reads(self)
         self._perform: dict[type, Callable[[Replica, Any], None]] = {
@@ -203,7 +205,7 @@ class SimBroker:
             self.reads.wake(state.id)
 
     def _host(self, state: PartitionState) -> Replica:
-        log = self.node.disk.log(state.id)
+        log = self.node.disk.log(state.id, self.image.topics[state.id.topic_id].name)
         checkpoint = self.node.disk.high_watermarks.get(state.id, 0)
         settings = ReplicaSettings(
             replica_lag_time_max_ms=self.node.plan.timings.replica_lag_time_max_ms,
@@ -258,7 +260,13 @@ class SimBroker:
             self._acknowledge_duplicate(replica, role, token, check.duplicate)
             return
         log = self.node.disk.logs[request.partition]
-        batch = log.append_as_leader(request.batch, replica.leader_epoch)
+        try:
+            batch = log.append_as_leader(request.batch, replica.leader_epoch)
+        except NoSpace as error:
+            self.node.marks.add("produce_refused_by_full_disk")
+            self.node.judge.produce_refused(replica, error.kafka_error, end_before)
+            self._refuse_produce(client, request, error.kafka_error)
+            return
         self.node.judge.leader_appended(replica, batch)
         self.mark_dirty(request.partition, log)
         self.perform(replica, role.on_appended(now))
@@ -324,7 +332,7 @@ class SimBroker:
 
     # -- durability
 
-    def mark_dirty(self, partition: PartitionId, log: SimLog) -> None:
+    def mark_dirty(self, partition: PartitionId, log: NodeLog) -> None:
         """Ask for a sync; one pass later covers every log that became dirty until then."""
         if not self.dirty:
             self.node.after_us(self.node.draw_sync_delay_us(), self._sync, None)
@@ -346,6 +354,7 @@ class SimBroker:
         checkpoint = self.node.disk.high_watermarks
         for partition, replica in self.replicas.items():
             checkpoint[partition] = replica.high_watermark
+        self.node.disk.store_checkpoints()
 
     # -- in-sync replicas
 
@@ -400,11 +409,25 @@ class SimBroker:
 
     def _append_batches(self, replica: Replica, effect: e.AppendBatches) -> None:
         log = self.node.disk.logs[replica.partition]
-        log.append_as_follower(effect.batches)  # type: ignore[arg-type]
+        assert isinstance(replica.role, FollowerReplica), replica.role
+        try:
+            log.append_as_follower(effect.batches)  # type: ignore[arg-type]
+        except NoSpace:
+            self._append_what_fitted(replica, log, effect)
+            return
         self.node.judge.follower_appended(replica, effect.batches)
         self.mark_dirty(replica.partition, log)
-        assert isinstance(replica.role, FollowerReplica), replica.role
         self.perform(replica, replica.role.on_appended(effect, self.node.now_ms()))
+
+    def _append_what_fitted(self, replica: Replica, log: NodeLog, effect: e.AppendBatches) -> None:
+        """The disk is full: the rest is fetched again when there is space."""
+        self.node.marks.add("follower_disk_full")
+        fitted = tuple(b for b in effect.batches if b.last_offset < log.log_end_offset)
+        if fitted:
+            self.node.judge.follower_appended(replica, fitted)
+            self.mark_dirty(replica.partition, log)
+        assert isinstance(replica.role, FollowerReplica), replica.role
+        replica.role.on_append_failed(self.node.now_ms())
 
     def _raise_log_start(self, replica: Replica, effect: e.RaiseLogStart) -> None:
         self.node.marks.add("log_start_followed")

@@ -21,6 +21,7 @@ from tidelog.sim.sim_log import SimBatch, client_batch
 if TYPE_CHECKING:
     from tidelog.sim.world import World
 
+ASK_LATEST_EVERY_READS = 7
 RETRY_MS = 25
 """Pause after a retriable error, so that a leaderless partition is not hammered."""
 
@@ -215,8 +216,11 @@ class ConsumerClient:
     __slots__ = (
         "_asked",
         "_last_epoch",
+        "_latest",
+        "_latest_asked",
         "_leadership",
         "_plan",
+        "_reads",
         "_reads_since_leader",
         "_request_id",
         "_target",
@@ -237,6 +241,9 @@ class ConsumerClient:
         self._leadership = Leadership()
         self._target = NO_LEADER
         self._reads_since_leader = 0
+        self._reads = 0
+        self._latest = 0
+        self._latest_asked = 0
         self._request_id = 0
         self._asked = 0
         self._last_epoch = NO_EPOCH
@@ -270,6 +277,9 @@ class ConsumerClient:
         if self.stopped:
             return
         world = self._world
+        self._reads += 1
+        if self._reads % ASK_LATEST_EVERY_READS == 0:
+            self._ask_latest()
         self._request_id = world.new_request_id()
         rack = self._plan.rack if self._plan.from_follower else None
         request = m.ConsumerRead(
@@ -297,6 +307,9 @@ class ConsumerClient:
             if message.request_id == self._request_id:
                 self._request_id = 0
                 self._on_read(message)
+        elif type(message) is m.LatestReply:
+            if message.request_id == self._latest_asked and message.error == Error.NONE:
+                self._on_latest(message.offset)
         elif type(message) is m.WhoLeadsReply and message.request_id == self._asked:
             self._asked = 0
             self._leadership.learn(message)
@@ -310,6 +323,18 @@ class ConsumerClient:
                 )
                 self._world.network.send(self.address, self._target, ask)
                 self._read()
+
+    def _ask_latest(self) -> None:
+        """One question at a time: an answer that was overtaken says nothing."""
+        self._latest_asked = self._world.new_request_id()
+        ask = m.LatestAsk(self._latest_asked, self.partition, self._leadership.epoch)
+        self._world.network.send(self.address, self._leadership.leader, ask)
+
+    def _on_latest(self, offset: int) -> None:
+        self._latest_asked = 0
+        if offset < self._latest:
+            self._world.latest_went_back(self.partition, self._latest, offset)
+        self._latest = offset
 
     def _later(self) -> None:
         self._world.kernel.call_in(RETRY_MS * 1000, self.address, self._ask, None)

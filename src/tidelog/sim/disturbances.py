@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from tidelog.core import requests as rq
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import trace as t
+from tidelog.sim.disk_faults import DiskFaults
 from tidelog.sim.faults import KINDS, Fault
-from tidelog.sim.happenings import FaultEnded, NodeStopped
+from tidelog.sim.happenings import FaultEnded, NodeStopped, Note
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.ledger import holders
 from tidelog.sim.plan import TopicPlan
+from tidelog.storage.errors import DirectoryOffline, StorageError
 
 if TYPE_CHECKING:
     from tidelog.sim.node import SimNode
@@ -24,16 +26,19 @@ if TYPE_CHECKING:
 
 HEALED_FETCH_BATCHES = 1_000
 """Catching up one batch at a time can take hours of simulated time that show nothing new."""
+RESTART_MS = 200
+"""Until somebody starts a process again that ended itself."""
 
 
 OPERATOR_LOOKS_EVERY_MS = 100
 
 
 class Disturbances:
-    __slots__ = ("_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
+    __slots__ = ("_disks", "_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._disks = DiskFaults(world)
         self.healed_nodes: tuple[int, ...] = ()
         self.all_healed = False
         self._restart_at_ms: dict[int, int] = {}
@@ -116,18 +121,15 @@ class Disturbances:
             self._start_later(node, fault.duration_ms + 50 * position)
         return True
 
-    def _cut_power(self, node: SimNode, kept_permille: int) -> None:
-        """The unsynced tail goes, but for a share of it that happened to reach the disk."""
-        lost = 0
-        for log in node.disk.logs.values():
-            unsynced = log.log_end_offset - log.synced_offset
-            lost += log.lose_tail(log.synced_offset + unsynced * kept_permille // 1000)
+    def _cut_power(self, node: SimNode, kept_permille: int, kind: str = "power loss") -> None:
         raft_log = node.disk.raft_log
-        unsynced = raft_log.log_end_offset - raft_log.durable_offset
-        raft_log.lose_tail(raft_log.durable_offset + unsynced * kept_permille // 1000)
-        if unsynced:
+        if raft_log.durable_offset < raft_log.log_end_offset:
             self._world.marks.add("power_loss_lost_metadata")
-        self._stop(node, "power loss", lost)
+        lost = node.disk.cut_power(kept_permille, node.draw)
+        self._stop(node, kind, lost)
+        self._count_lost(node, lost)
+
+    def _count_lost(self, node: SimNode, lost: int) -> None:
         if lost:
             self._world.marks.add("power_loss_lost_records")
         if lost and not node.disk.fsync:
@@ -272,7 +274,38 @@ class Disturbances:
         return True
 
     def _bit_flip(self, fault: Fault) -> bool:
-        return False  # objects have no bits: byte depth performs it
+        partition = self._partition(fault)
+        return partition is not None and self._disks.flip_bit(
+            self._target(fault), partition, *fault.args
+        )
+
+    def _disk_full(self, fault: Fault) -> bool:
+        node = self._target(fault)
+        if not self._disks.fill(node, fault.args[0]):
+            return False
+        self._later(fault, self._disks.give_space, node)
+        return True
+
+    def _sync_error(self, fault: Fault) -> bool:
+        return self._disks.fail_sync(self._target(fault), fault.args[0])
+
+    def storage_failed(self, node: SimNode, error: StorageError) -> None:
+        """The process ended itself. A failed sync takes the machine with it: the page cache may
+        hold what can no longer get to the disk, and a new process would believe it."""
+        self._world.trace.happened(node.id, Note(f"node {node.id}: {error}"))
+        if isinstance(error, DirectoryOffline):
+            self._cut_power(node, 0, "disk failed")
+        else:
+            self._stop(node, "disk failed")
+        self._start_later(node, RESTART_MS)
+
+    def start_refused(self, node: SimNode, error: StorageError) -> None:
+        """The disk does not let it start; somebody tries again."""
+        self._world.trace.happened(node.id, Note(f"node {node.id} cannot start: {error}"))
+        self._world.marks.add("start_refused")
+        if isinstance(error, DirectoryOffline):
+            self._count_lost(node, node.disk.cut_power(0, node.draw))
+        self._start_later(node, RESTART_MS)
 
     # -- wishes of operators
 
@@ -357,6 +390,7 @@ class Disturbances:
             self._resume(node)
             node.sync_delay_extra_us = 0
             node.proposals_late_ms = 0
+            self._disks.heal(node)
             node.fetches_late_ms = 0
             node.fetch_max_batches = HEALED_FETCH_BATCHES
             if node.id in self.healed_nodes:

@@ -64,7 +64,15 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "late_fetches": Kind(3, "copies of the fetches of the node arrive args[0] ms late, too"),
     "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
+    "disk_full": Kind(3, "byte depth; args=(bytes of the first write that still fit,)"),
+    "sync_error": Kind(2, "byte depth; one sync fails after args[0] good ones"),
 }
+
+KINDS_OF_BYTES: Final = ("bit_flip", "disk_full", "sync_error")
+"""They happen to disks with bytes on them, and only there."""
+
+DRAWN_APART: Final = ("disk_full", "sync_error")
+"""From a stream of their own, so that both depths have the same schedule otherwise."""
 
 KINDS_FOR_ONE_BROKER: Final = (
     "crash",
@@ -79,6 +87,8 @@ KINDS_FOR_ONE_BROKER: Final = (
     "trim",
     "create_topic",
     "bit_flip",
+    "disk_full",
+    "sync_error",
 )
 """The others need somebody to be cut off from, or leave nothing to expect."""
 
@@ -123,6 +133,7 @@ _INSTANT: Final = (
     "create_topic",
     "delete_topic",
     "bit_flip",
+    "sync_error",
 )
 HEAVY: Final = ("power_loss_all", "wipe", "roll_restart", "delete_topic", "unclean_election")
 _OF_TOPICS: Final = (
@@ -146,6 +157,8 @@ _AIMED: Final = (
     "late_proposals",
     "late_fetches",
     "bit_flip",
+    "disk_full",
+    "sync_error",
 )
 
 
@@ -208,6 +221,10 @@ def _draw_args(entropy: random.Random, terrain: Terrain, kind: str) -> tuple[int
         return (log_uniform(entropy, 20, 4 * terrain.session_timeout_ms),)
     if kind == "bit_flip":
         return (entropy.randint(0, 999), entropy.randrange(8))
+    if kind == "disk_full":
+        return (entropy.choice((0, 0, 1, 40, 200)),)
+    if kind == "sync_error":
+        return (entropy.choice((0, 1, 3, 10)),)
     return ()
 
 

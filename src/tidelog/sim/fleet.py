@@ -56,6 +56,7 @@ class FleetReport:
     refused: int = 0
     timed_out: int = 0
     lost: int = 0
+    forfeited: int = 0
     failures: list[SeedResult] = field(default_factory=list)
     """In the order of their seeds."""
     marks: Counter[str] = field(default_factory=Counter)
@@ -91,6 +92,7 @@ class FleetReport:
         self.refused += result.refused
         self.timed_out += result.timed_out
         self.lost += result.lost
+        self.forfeited += result.forfeited
         self.marks.update(result.marks)
         self.faults.update(result.faults)
         self.declined.update(result.declined)

@@ -55,6 +55,7 @@ HOOKS: dict[str, int] = {
     # nodes and phases
     "node_stopped": 2,
     "node_started": 1,
+    "log_recovered": 1,
     "sweep": 0,
     "finish": 0,
 }
@@ -110,6 +111,7 @@ class Judge:
     snapshot_installed: Hook
     node_stopped: Hook
     node_started: Hook
+    log_recovered: Hook
     sweep: Hook
     finish: Hook
 
@@ -155,8 +157,14 @@ class Judge:
 
     @property
     def lost(self) -> int:
-        """Records acknowledged with acks=all that are gone, expected or not; after `finish`."""
+        """Records acknowledged with acks=all that are gone although the promise held."""
         return sum(rule.lost for rule in self.rules if isinstance(rule, AcknowledgedIsKept))
+
+    @property
+    def forfeited(self) -> int:
+        """Those that are gone because the promise had been given up: an unclean election, or
+        the last intact copy destroyed. Both are known after `finish`."""
+        return sum(rule.forfeited for rule in self.rules if isinstance(rule, AcknowledgedIsKept))
 
     @property
     def unclean_elections(self) -> int:

@@ -36,6 +36,7 @@ def log_faults(disk: Disk, log: Log, *, leftovers: bool = False) -> list[str]:
         faults += torn
         faults += offset_index_faults(disk, segment, own)
         faults += time_index_faults(disk, segment, own)
+        faults += end_faults(log, segment, own)
         batches += own
     if faults:
         return faults
@@ -120,14 +121,25 @@ def _pairs(content: bytes, layout: str) -> Iterator[tuple[int, int]]:
     yield from struct.iter_unpack(layout, content[: len(content) // size * size])
 
 
+def end_faults(log: Log, segment: Segment, batches: list[StoredBatch]) -> list[str]:
+    """A segment ends where the next one begins, compacted or not."""
+    following = [s.base_offset for s in log.segments if s.base_offset > segment.base_offset]
+    end = batches[-1].header.next_offset if batches else segment.base_offset
+    if following and following[0] != end:
+        return [f"{segment.path} ends at {end}, the next one begins at {following[0]}"]
+    return []
+
+
 def chain_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
-    """Batches follow one another without a gap, from the first segment to the log end."""
+    """Batches follow one another from the first segment to the log end, without a gap unless
+    the log was compacted."""
     faults: list[str] = []
     first = log.segments[0].base_offset
     expected = first
     epoch = -1
     for batch in batches:
-        if batch.header.base_offset != expected:
+        base = batch.header.base_offset
+        if base < expected or (base > expected and not log.may_have_gaps):
             faults.append(f"offset {batch.header.base_offset} where {expected} belongs")
         if batch.header.leader_epoch < epoch:
             faults.append(f"epoch {batch.header.leader_epoch} after {epoch} at {expected}")
@@ -157,8 +169,8 @@ def epoch_faults(disk: Disk, log: Log, batches: list[StoredBatch]) -> list[str]:
 
 
 def producer_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
-    """Each producer's last batch and open transaction are the ones in the log. Producers whose
-    records are gone may still be known."""
+    """Each producer's remembered batches and open transaction are the ones in the log. Producers
+    and batches whose records are gone may still be known."""
     replayed = ProducerStates()
     for batch in batches:
         follow_batch(replayed, batch.header, batch.data, 0)
@@ -174,10 +186,9 @@ def producer_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
 def _same(replayed: ProducerEntry, known: ProducerEntry, first_offset: int) -> bool:
     if replayed.producer_epoch != known.producer_epoch:
         return False
-    # A snapshot has one timestamp per producer, which a marker may have moved since.
-    if replayed.batches and (
-        not known.batches or replayed.batches[-1][:4] != known.batches[-1][:4]
-    ):
+    # The timestamp of the last row of a snapshot is the producer's, which a marker may have moved.
+    expected = [batch[:4] for batch in replayed.batches]
+    if expected and [batch[:4] for batch in known.batches][-len(expected) :] != expected:
         return False
     since = known.current_txn_first_offset
     # A transaction may have begun in a segment that retention has taken since.
@@ -185,13 +196,17 @@ def _same(replayed: ProducerEntry, known: ProducerEntry, first_offset: int) -> b
 
 
 def read_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
-    """Reading finds every batch that lies at or behind the log start."""
+    """Reading finds every batch that lies at or behind the log start, also from the gap that
+    compaction may have left in front of it."""
     faults: list[str] = []
+    end = log.segments[0].base_offset
     for batch in batches:
         header = batch.header
         if header.last_offset >= log.log_start_offset:
-            wanted = max(header.base_offset, log.log_start_offset)
-            found = b"".join(log.read(wanted, header.next_offset, 1))
-            if found != batch.data:
-                faults.append(f"read of {wanted} finds {len(found)} bytes, not the batch there")
+            first = max(header.base_offset, log.log_start_offset)
+            for wanted in dict.fromkeys((first, max(end, log.log_start_offset))):
+                found = b"".join(log.read(wanted, header.next_offset, 1))
+                if found != batch.data:
+                    faults.append(f"read of {wanted} finds {len(found)} bytes, not the batch there")
+        end = header.next_offset
     return faults

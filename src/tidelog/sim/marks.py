@@ -118,7 +118,20 @@ MARKS: Final[Mapping[str, str]] = {
     "consumer_out_of_range": "a consumer's position was not in the log any more",
     "consumer_told_diverging": "a consumer had read what the leader does not have",
     "consumer_reset": "a consumer had to go back",
+    "latest_went_back": "after a loss that was allowed, the latest offset was lower than before",
 }
+
+MARKS_OF_BYTES: Final[Mapping[str, str]] = {
+    "corrupt_batch_found": "a read found a batch whose bytes had changed on the disk",
+    "log_repaired": "a log was cut where its bytes were damaged, for others hold the records",
+    "recovery_cut_mid_batch": "recovery found a batch that was written in part",
+    "start_refused": "a node refused to start on what it found on its disk",
+    "produce_refused_by_full_disk": "a leader without space refused a produce and went on serving",
+    "follower_disk_full": "a follower had no space for what it fetched",
+    "stopped_by_full_disk": "a node stopped because it could not even write a checkpoint",
+    "sync_failed": "a sync failed, and the log directory went offline for good",
+}
+"""Only reached where logs are bytes."""
 """Name → the state in one sentence. Only these can be marked."""
 
 
@@ -133,7 +146,7 @@ class Marks:
         self._first = first
 
     def add(self, name: str) -> None:
-        assert name in MARKS, f"mark {name!r} has no sentence in MARKS"
+        assert name in MARKS or name in MARKS_OF_BYTES, f"mark {name!r} has no sentence"
         self._counts[name] += 1
         if self._counts[name] == 1:
             self._first(name)

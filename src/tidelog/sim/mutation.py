@@ -27,7 +27,7 @@ class Mutant(Protocol):
 
     @property
     def focus(self) -> tuple[str, ...]:
-        """Kinds of fault to draw from; empty for any."""
+        """Kinds of fault to draw from, or storage workloads to crash; empty for any."""
         ...
 
 
@@ -63,7 +63,9 @@ def names() -> list[str]:
 
 def focus(name: str | None) -> tuple[str, ...]:
     """The kinds of fault to draw when looking for this mutant; none in particular for None."""
-    return find(name).focus if name is not None else ()
+    if name is None or find(name).depth == "crash":
+        return ()
+    return find(name).focus
 
 
 def find(name: str) -> Mutant:

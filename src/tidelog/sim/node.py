@@ -74,7 +74,8 @@ class SimNode:
 
     # -- life
 
-    def start(self) -> None:
+    def start(self) -> bool:
+        """False if its disk does not let it."""
         assert not self.running, f"node {self.id} runs already"
         self.disk.reload()
         self._finish_snapshot_install()
@@ -100,6 +101,7 @@ class SimNode:
         self.link.poke()
         self.after_ms(self._isr_interval_ms(), self._check_isr, None)
         self.after_ms(self.plan.timings.session_timeout_ms, self._checkpoint, None)
+        return True
 
     def _finish_snapshot_install(self) -> None:
         """A power loss may leave a snapshot that reaches further than the log (k07)."""
@@ -118,6 +120,10 @@ class SimNode:
         self.network.close(self.id)
         self.judge.node_stopped(self.id, kind)
 
+    def complaints(self) -> list[str]:
+        """What is wrong on its disk at the end of a run: nothing, where there are only objects."""
+        return []
+
     def begin_clean_stop(self) -> None:
         if self.running and not self.stopping:
             self.stopping = True
@@ -130,8 +136,6 @@ class SimNode:
             return
         self.perform_quorum(self.quorum.shutdown(self.now_ms()))
         self.broker.checkpoint_high_watermarks()
-        for log in self.disk.logs.values():
-            log.sync()
         self.disk.on_clean_stop(self.link.broker_epoch)
         self.crash("clean stop")
         self.world.stopped_cleanly(self.id)
@@ -260,6 +264,7 @@ class SimNode:
     # -- the quorum's effects
 
     def perform_quorum(self, effects: Sequence[Any]) -> None:
+        claim: q.LeadershipClaimable | None = None
         for effect in effects:
             kind = type(effect)
             if kind is q.Send:
@@ -279,13 +284,15 @@ class SimNode:
             elif kind is q.InstallSnapshot:
                 self._install_snapshot(effect)
             elif kind is q.LeadershipClaimable:
-                self._claim(effect)
+                claim = effect  # it appends, so it waits until this list is performed
             elif kind is q.LeadershipLost:
                 self._renounce()
             else:
                 if kind is QuorumLeaderElected:
                     self.judge.quorum_leader(self.id, effect.leader_epoch, effect.start_offset)
                 self.emit(effect)
+        if claim is not None:
+            self._claim(claim)
         self._arm_quorum()
 
     def _send_quorum(self, effect: q.Send) -> None:

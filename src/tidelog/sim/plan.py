@@ -16,7 +16,7 @@ from typing import Any, Final
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault, Terrain
 from tidelog.sim.network import CHANCE_SIZE, NetworkPlan
-from tidelog.sim.schedule import draw_schedule
+from tidelog.sim.schedule import draw_disk_faults, draw_schedule
 
 DEPTHS: Final = ("object", "byte")
 FORMAT: Final = 1
@@ -189,14 +189,21 @@ def draw_plan(seed: int, *, depth: str = "object", focus: Sequence[str] = ()) ->
         producers=_draw_producers(entropy, topics),
         consumers=_draw_consumers(entropy, topics, racks, until_ms),
         phases=phases,
-        faults=draw_schedule(
-            stream(seed, "faults"),
-            terrain,
-            from_ms=phases.calm_ms,
-            until_ms=until_ms,
-            focus=focus,
-        ),
+        faults=_draw_faults(seed, terrain, phases, focus),
     )
+
+
+def _draw_faults(
+    seed: int, terrain: Terrain, phases: Phases, focus: Sequence[str]
+) -> tuple[Fault, ...]:
+    from_ms, until_ms = phases.calm_ms, phases.calm_ms + phases.chaos_ms
+    entropy = stream(seed, "faults")
+    faults = draw_schedule(entropy, terrain, from_ms=from_ms, until_ms=until_ms, focus=focus)
+    if focus or not terrain.byte_depth:
+        return faults
+    entropy = stream(seed, "disk faults")
+    more = draw_disk_faults(entropy, terrain, from_ms=from_ms, until_ms=until_ms)
+    return tuple(sorted((*faults, *more), key=lambda fault: fault.at_ms))
 
 
 def to_json(plan: Plan) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class SeedResult(NamedTuple):
     refused: int
     timed_out: int
     lost: int
+    forfeited: int
     violations: tuple[Violation, ...]
     marks: dict[str, int]
     faults: dict[str, int]
@@ -228,6 +229,7 @@ class Run:
             refused=counters.refused if counters else 0,
             timed_out=counters.timed_out if counters else 0,
             lost=counters.lost if counters else 0,
+            forfeited=counters.forfeited if counters else 0,
             violations=tuple(self.violations),
             marks=dict(sorted(counters.marks.items())) if counters else {},
             faults=dict(sorted(counters.faults.items())) if counters else {},

@@ -8,7 +8,17 @@ pace is drawn too, from a fault now and then to several a second.
 import random
 from collections.abc import Sequence
 
-from tidelog.sim.faults import HEAVY, KINDS, Fault, Terrain, draw_fault, log_uniform, makes_sense
+from tidelog.sim.faults import (
+    DRAWN_APART,
+    HEAVY,
+    KINDS,
+    KINDS_OF_BYTES,
+    Fault,
+    Terrain,
+    draw_fault,
+    log_uniform,
+    makes_sense,
+)
 from tidelog.sim.plots import PLOTS, Setting
 
 
@@ -40,13 +50,31 @@ def draw_schedule(
             # A cluster that is always on the floor shows nothing: let it try to get up.
             at_ms += entropy.randrange(2 * terrain.session_timeout_ms)
     # Dropped only after all were drawn: both depths have the same schedule otherwise.
-    possible = (fault for fault in faults if terrain.byte_depth or fault.kind != "bit_flip")
+    possible = (fault for fault in faults if terrain.byte_depth or fault.kind not in KINDS_OF_BYTES)
     return tuple(sorted((f for f in possible if f.at_ms < until_ms), key=lambda fault: fault.at_ms))
+
+
+def draw_disk_faults(
+    entropy: random.Random, terrain: Terrain, *, from_ms: int, until_ms: int
+) -> tuple[Fault, ...]:
+    """What happens to the disks of a run at byte depth, besides its schedule."""
+    chosen = entropy.sample(KINDS_OF_BYTES, entropy.choice((0, 1, 1, 2, 3)))
+    kinds = [kind for kind in KINDS_OF_BYTES if kind in chosen]
+    mean_gap_ms = log_uniform(entropy, 500, 5_000)
+    faults: list[Fault] = []
+    at_ms = from_ms
+    while kinds and terrain.byte_depth:
+        at_ms += 1 + round(entropy.expovariate(1.0) * mean_gap_ms)
+        if at_ms >= until_ms:
+            break
+        faults.append(draw_fault(entropy, terrain, entropy.choice(kinds), at_ms))
+    return tuple(faults)
 
 
 def draw_kinds(entropy: random.Random, terrain: Terrain) -> list[str]:
     """The subset of kinds and plots switched on for this seed, in their order."""
-    possible = [kind for kind in (*KINDS, *PLOTS) if makes_sense(kind, terrain)]
+    everything = [kind for kind in (*KINDS, *PLOTS) if kind not in DRAWN_APART]
+    possible = [kind for kind in everything if makes_sense(kind, terrain)]
     wanted = entropy.choice((1, 2, 3, 4, 6, 9, len(possible)))
     chosen = entropy.sample(possible, min(wanted, len(possible)))
     return [kind for kind in possible if kind in chosen]

@@ -151,10 +151,7 @@ class SimLog:
 
     def truncate_to(self, offset: int) -> None:
         """Remove every batch that reaches `offset` or beyond, also one it would cut in two."""
-        keep = bisect_left(self._bases, offset)
-        if keep and self.batches[keep - 1].last_offset >= offset:
-            keep -= 1
-        end = self.batches[keep - 1].last_offset + 1 if keep else self.log_start_offset
+        keep, end = self._kept_below(offset), self.end_after_cut(offset)
         assert end <= self.log_end_offset, (end, self.log_end_offset)
         removed = len(self.batches) > keep
         del self.batches[keep:], self._bases[keep:], self._chains[keep:]
@@ -165,6 +162,18 @@ class SimLog:
         self.epochs.truncate_from_end(end)
         if removed:
             self.rebuild_producers()
+
+    def end_after_cut(self, offset: int) -> int:
+        """Where the log would end after `truncate_to(offset)`."""
+        keep = self._kept_below(offset)
+        return self.batches[keep - 1].last_offset + 1 if keep else self.log_start_offset
+
+    def _kept_below(self, offset: int) -> int:
+        """How many batches end before `offset`."""
+        keep = bisect_left(self._bases, offset)
+        if keep and self.batches[keep - 1].last_offset >= offset:
+            keep -= 1
+        return keep
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         self.batches.clear()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
+from tidelog.sim.compaction_check import compaction_faults
 from tidelog.sim.crash_states import CrashLimits, CrashStates
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.log_check import log_faults, stored_batches
@@ -21,7 +22,7 @@ from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptSegment, DirectoryOffline, NotFormatted, StorageError
 from tidelog.storage.log import Log
-from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.log_directory import CompactionProgress, LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.records import EndTxnMarker, Record, encode, encode_end_txn_marker
 
@@ -32,6 +33,7 @@ PRODUCER = 7
 PROPERTIES = MetaProperties(CLUSTER, NODE, b"disk that breaks")
 ORDERS: PartitionName = ("orders", 0)
 WIDE: PartitionName = ("wide", 3)
+LATEST: PartitionName = ("latest", 0)
 
 LIMITS = CrashLimits(max_subset_effects=10)
 SECOND_CRASH = "crash while recovering"
@@ -43,13 +45,14 @@ History = tuple[bytes, ...]
 
 class Owed(NamedTuple):
     """What any crash from here on must leave of one log. Every batch has one record, so that
-    offsets count batches."""
+    offsets count batches. With `compacted` some of them may be gone."""
 
     histories: tuple[History, ...]
     end_at_least: int = 0
     start_at_least: int = 0
     start_at_most: int = 0
     may_be_gone: bool = False
+    compacted: bool = False
 
 
 class Mark(NamedTuple):
@@ -75,28 +78,39 @@ class CrashReport:
     by_workload: dict[str, int] = field(default_factory=dict)
 
 
+Tell = Callable[[CrashReport], None]
+"""Hears after every state how far it is."""
+
+
 def run_crash_states(
-    limit: int = 0, *, workloads: Iterable[str] = (), stop_at_first: bool = False
+    limit: int = 0,
+    *,
+    workloads: Iterable[str] = (),
+    stop_at_first: bool = False,
+    tell: Tell | None = None,
 ) -> CrashReport:
     """Try the crash states of the named workloads, or of all; at most `limit` of each (0: no
     limit). The order is always the same, and so is the report."""
     report = CrashReport()
-    for name in workloads or (*WORKLOADS, SECOND_CRASH):
-        states = 0
+    for name in workloads or all_workloads():
+        report.by_workload[name] = 0
         for state in second_crashes() if name == SECOND_CRASH else crashes(WORKLOADS[name]):
-            states += 1
+            report.by_workload[name] += 1
+            report.states += 1
             faults = faults_after(state)
             if faults:
                 report.bad.append(BadState(name, state.story, tuple(faults)))
-                if stop_at_first:
-                    break
-            if states == limit:
+            if tell is not None:
+                tell(report)
+            if report.by_workload[name] == limit or (faults and stop_at_first):
                 break
-        report.by_workload[name] = states
-        report.states += states
         if report.bad and stop_at_first:
             break
     return report
+
+
+def all_workloads() -> tuple[str, ...]:
+    return (*WORKLOADS, SECOND_CRASH)
 
 
 def crashes(workload: Callable[[SimDisk], None]) -> Iterator[SimDisk]:
@@ -105,7 +119,7 @@ def crashes(workload: Callable[[SimDisk], None]) -> Iterator[SimDisk]:
 
 def second_crashes() -> Iterator[SimDisk]:
     """Power fails again while the node recovers."""
-    for workload in (appends, rolls, truncations, topic_deletes):
+    for workload in (appends, rolls, truncations, topic_deletes, compactions):
         for state in islice(crashes(workload), 0, None, SECOND_CRASH_EVERY):
             yield from CrashStates(_recover, start=state, limits=LIMITS)
 
@@ -156,7 +170,13 @@ def open_directory(disk: SimDisk) -> LogDirectory:
 def config_of(topic: str) -> LogConfig:
     """Three batches to a segment, an index entry for nearly every one; or room for many."""
     size = 4000 if topic == WIDE[0] else 330
-    return LogConfig(segment_bytes=size, index_interval_bytes=90, retention_ms=10_000)
+    config = LogConfig(segment_bytes=size, index_interval_bytes=90, retention_ms=10_000)
+    if topic == LATEST[0]:
+        config.cleanup_policy = ("compact",)
+        config.min_cleanable_dirty_ratio = 0.0
+        config.delete_retention_ms = 100
+        config.index_interval_bytes = 1000
+    return config
 
 
 def owed_faults(
@@ -175,7 +195,9 @@ def owed_faults(
         faults.append(f"log end {end}, {owed.end_at_least} was durable")
     found = contents(disk, log)
     first = log.segments[0].base_offset
-    if not any(history[first:end] == found for history in owed.histories):
+    if owed.compacted:
+        faults += compaction_faults(owed.histories[0][:end], found)
+    elif not any(history[first:end] == found for history in owed.histories):
         faults.append(f"records {first}..{end} are not what was written")
     return faults
 
@@ -258,6 +280,7 @@ class Writer:
         self.beside: dict[PartitionName, Owed] = {}
         self.start_at_most = 0
         self.start_at_least = 0
+        self.compacted = False
 
     def owed(self, *others: History) -> Owed:
         return Owed(
@@ -265,6 +288,7 @@ class Writer:
             end_at_least=self.log.durable_offset,
             start_at_least=self.start_at_least,
             start_at_most=self.start_at_most,
+            compacted=self.compacted,
         )
 
     def mark(self) -> None:
@@ -274,6 +298,19 @@ class Writer:
         """From before the append on, the batch may be there."""
         offset = self.log.log_end_offset
         data = one_record(offset, tag=tag, padding=padding, time_ms=time_ms)
+        self._append(data, epoch)
+
+    def put(self, epoch: int, key: bytes, *, deleted: bool = False, producer: int = -1) -> None:
+        """A record with a key; with a producer, in a transaction. A tombstone if deleted."""
+        offset = self.log.log_end_offset
+        value = None if deleted else b"v%d" % offset
+        data = encode(
+            [Record(0, 1000 + offset, key, value)],
+            producer_id=producer,
+            producer_epoch=0 if producer >= 0 else -1,
+            base_sequence=offset if producer >= 0 else -1,
+            transactional=producer >= 0,
+        )
         self._append(data, epoch)
 
     def end_transaction(self, epoch: int, *, commit: bool) -> None:
@@ -503,6 +540,39 @@ def group_commits(disk: SimDisk) -> None:
         disk.mark(Mark({ORDERS: writer.owed(), WIDE: other.owed()}))
 
 
+def compactions(disk: SimDisk) -> None:
+    """Old values, a tombstone and an aborted transaction go; twice, with appends in between."""
+    writer = started(disk, name=LATEST)
+    writer.compacted = True
+    for number in range(6):
+        writer.put(number // 3, b"ab"[number % 2 : number % 2 + 1])
+        writer.sync()  # how appends are lost is the matter of other workloads
+    writer.put(1, b"a", producer=PRODUCER)
+    writer.sync()
+    writer.put(1, b"c", deleted=True)
+    writer.sync()
+    writer.end_transaction(1, commit=False)
+    for wall_ms in (2000, 4000):
+        for key in (b"b", b"d", b"d", b"e"):
+            writer.put(2, key)
+            writer.sync()
+        progress = compact_once(writer, wall_ms)
+        while progress is not None and not progress.finished:
+            progress = compact_once(writer, wall_ms)
+        assert progress is not None, "there is nothing to compact"
+        writer.mark()
+    writer.put(2, b"f")
+
+
+def compact_once(writer: Writer, wall_ms: int) -> CompactionProgress | None:
+    return writer.directory.compact_once(
+        wall_ms=wall_ms,
+        monotonic_ms=wall_ms,
+        high_watermarks={LATEST: writer.log.log_end_offset},
+        budget_bytes=800,
+    )
+
+
 # The short ones first: a broken rule is then found in seconds.
 WORKLOADS: dict[str, Callable[[SimDisk], None]] = {
     "failed sync": failed_syncs,
@@ -515,4 +585,5 @@ WORKLOADS: dict[str, Callable[[SimDisk], None]] = {
     "restart": restarts,
     "topic delete": topic_deletes,
     "group commit": group_commits,
+    "compact": compactions,
 }

@@ -21,6 +21,9 @@ from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, LogEntry, PartitionId
 from tidelog.sim import history
 from tidelog.sim.admin import AdminClient
+from tidelog.sim.batch_bytes import LARGEST_BATCH_BYTES
+from tidelog.sim.byte_disk import ByteNodeDisk
+from tidelog.sim.byte_node import ByteNode
 from tidelog.sim.clients import Client, ConsumerClient, ProducerClient
 from tidelog.sim.control_marks import ControlMarks
 from tidelog.sim.data_marks import DataMarks
@@ -35,12 +38,15 @@ from tidelog.sim.marks import Marks
 from tidelog.sim.network import Network
 from tidelog.sim.node import SimNode
 from tidelog.sim.node_disk import NodeDisk
+from tidelog.sim.node_log import NodeLog
 from tidelog.sim.plan import Plan, TopicPlan
 from tidelog.sim.recorder import Recorder
+from tidelog.sim.recovery_facts import Recovery
 from tidelog.sim.rules.view import WorldView
-from tidelog.sim.sim_log import SimBatch, SimLog
-from tidelog.sim.trace import NOWHERE, UP, Trace
+from tidelog.sim.sim_log import SimBatch
+from tidelog.sim.trace import DOWN, NOWHERE, UP, Trace
 from tidelog.sim.world_port import Counters, JudgePort, Report
+from tidelog.storage.config import LogConfig
 
 FIRST_CLIENT = 1001
 
@@ -89,10 +95,14 @@ class World:
             witness.attend(self.judge.chronicle)
 
     def _make_node(self, node_id: int) -> SimNode:
+        nothing = QuorumState(0, NO_LEADER, None)
+        if self.plan.depth == "byte":
+            disk = ByteNodeDisk(
+                node_id, draw_log_config(self.plan), self._log_recovered, quorum_state=nothing
+            )
+            return ByteNode(self, node_id, disk)
         fsync = self.plan.durability == "fsync"
-        return SimNode(
-            self, node_id, NodeDisk(fsync=fsync, quorum_state=QuorumState(0, NO_LEADER, None))
-        )
+        return SimNode(self, node_id, NodeDisk(fsync=fsync, quorum_state=nothing))
 
     def key_of(self, node_id: int) -> VoterKey:
         return VoterKey(node_id, b"disk-%d" % node_id)
@@ -111,9 +121,7 @@ class World:
 
     def _start_node(self, node: SimNode) -> None:
         if not node.running:
-            self.trace.set_state(node.id, UP)
-            self.trace.happened(node.id, NodeStarted(node.id))
-            node.start()
+            self.start_node(node)
 
     def _topic_created(self, record: r.Topic) -> None:
         """Those who produce to it and read it may begin."""
@@ -172,7 +180,11 @@ class World:
         self.disturbances.heal(everything=everything)
 
     def start_node(self, node: SimNode) -> None:
-        self._start_node(node)
+        """Told before it happens: starting has consequences that come after it in the story."""
+        self.trace.set_state(node.id, UP)
+        self.trace.happened(node.id, NodeStarted(node.id))
+        if not node.start():
+            self.trace.set_state(node.id, DOWN)
 
     def stopped_cleanly(self, node_id: int) -> None:
         self.disturbances.stopped_cleanly(node_id)
@@ -216,6 +228,14 @@ class World:
                 self._topic_created(record)
             elif type(record) is r.RemoveTopic:
                 self._topic_removed(record, removed)
+
+    def _log_recovered(self, recovery: Recovery) -> None:
+        self.judge.log_recovered(recovery)
+        if recovery.torn:
+            self.marks.add("recovery_cut_mid_batch")
+        if recovery.repaired:
+            self.marks.add("log_repaired")
+            self.ledger.mended(self.image, recovery.partition, recovery.node)
 
     def report(self, rule: str, text: str) -> None:
         """Rules know a topic by its id; who reads the report knows it by its name."""
@@ -266,6 +286,14 @@ class World:
                 f"{self.name(partition)}: consumer at {position} sent back to {target}: {reason}",
             )
 
+    def latest_went_back(self, partition: PartitionId, before: int, offset: int) -> None:
+        self.marks.add("latest_went_back")
+        if self.expected_durable(partition):
+            self.report(
+                "P3 what was read stays",
+                f"{self.name(partition)}: latest was {before}, now it is {offset}",
+            )
+
     def name(self, partition: PartitionId) -> str:
         topic = self.image.topics.get(partition.topic_id)
         return f"{topic.name if topic else partition.topic_id.hex()[:8]}-{partition.partition}"
@@ -292,7 +320,7 @@ class World:
                 found.append(node.broker.replicas[partition])
         return found
 
-    def all_logs(self, partition: PartitionId) -> list[tuple[int, SimLog]]:
+    def all_logs(self, partition: PartitionId) -> list[tuple[int, NodeLog]]:
         return [
             (node.id, node.disk.logs[partition])
             for node in self.nodes.values()
@@ -427,6 +455,17 @@ class World:
         return lines
 
 
+def draw_log_config(plan: Plan) -> LogConfig:
+    """Segments of a batch or two, or of thousands; index entries for all batches or for few."""
+    entropy = stream(plan.seed, "segments")
+    smallest = LARGEST_BATCH_BYTES
+    return LogConfig(
+        segment_bytes=entropy.choice((smallest, 4 * smallest, 1 << 16, 1 << 20)),
+        index_interval_bytes=entropy.choice((0, 512, 4096)),
+        durability="fsync" if plan.durability == "fsync" else "page-cache",
+    )
+
+
 def _start_client(client: Client) -> None:
     client.start()
 
@@ -465,6 +504,10 @@ class Bench:
         world = self._world
         world.judge.finish()
         world.counters.lost = world.judge.lost
+        world.counters.forfeited = world.judge.forfeited
+        for node in world.nodes.values():
+            for complaint in node.complaints():
+                world.report("R19 recovery", f"node {node.id}: {complaint}")
         for partition in world.consumed_partitions():
             for anomaly in history.check(world.recorder.of(partition)):
                 world.report(f"history: {anomaly.kind}", anomaly.text)

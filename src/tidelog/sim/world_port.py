@@ -31,6 +31,9 @@ class Counters:
     refused: int = 0
     timed_out: int = 0
     lost: int = 0
+    """Acknowledged with acks=all and gone, against the promise."""
+    forfeited: int = 0
+    """Gone after the promise was given up: unclean election, last intact copy destroyed."""
     marks: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     declined: Counter[str] = field(default_factory=Counter)

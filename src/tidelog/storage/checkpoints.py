@@ -20,6 +20,7 @@ from tidelog.storage.errors import CorruptFile
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEAN_POINTS = "cleaner-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"
 
 VERSION = "0"

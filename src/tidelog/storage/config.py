@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
+CleanupPolicy = Literal["delete", "compact"]
 Durability = Literal["fsync", "page-cache"]
 """`ack.durability`: whether a record counts as held once it is synced, or once it is written."""
 
 UNLIMITED = -1
+NEVER_MS = (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -22,3 +24,25 @@ class LogConfig:
     retention_bytes: int = UNLIMITED
     file_delete_delay_ms: int = 60_000
     durability: Durability = "fsync"
+    cleanup_policy: tuple[CleanupPolicy, ...] = ("delete",)
+    delete_retention_ms: int = 24 * 3_600_000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER_MS
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        """Whether age and size are reasons to delete."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def longest_segment_ms(self) -> int:
+        """The last segment is never compacted, so it must end in time for the promise that
+        records are compacted after `max.compaction.lag.ms` (KIP-354)."""
+        if self.compacts:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms

@@ -33,7 +33,9 @@ from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp
 from tidelog.storage.producer_replay import follow_batch, rebuild
-from tidelog.storage.segment import NO_TIMESTAMP, AppendInfo, Segment, info_of
+from tidelog.storage.scan import follows
+from tidelog.storage.segment import NO_TIMESTAMP, AppendInfo, Segment, info_of, info_of_all
+from tidelog.storage.swap import swap_in
 from tidelog.wire.records import (
     BatchHeader,
     InvalidBatch,
@@ -51,6 +53,7 @@ class Log:
         "_deleted",
         "_disk",
         "_epochs_are_stale",
+        "_gaps_are_noted",
         "_names_are_unsynced",
         "_segments",
         "_snapshots",
@@ -60,6 +63,7 @@ class Log:
         "directory",
         "epochs",
         "log_start_offset",
+        "on_gaps_allowed",
         "on_log_start_raised",
         "on_unsynced",
         "problems",
@@ -77,6 +81,7 @@ class Log:
         self.before_truncation: Callable[[Log], None] | None = None
         self.on_log_start_raised: Callable[[Log], None] | None = None
         self.on_unsynced: Callable[[Log], None] | None = None
+        self.on_gaps_allowed: Callable[[Log], None] | None = None
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.problems = loaded.problems
@@ -89,6 +94,7 @@ class Log:
         self._deleted: list[tuple[int, str]] = []
         self._epochs_are_stale = False
         self._names_are_unsynced = bool(loaded.recovered)
+        self._gaps_are_noted = loaded.gaps_are_noted
 
     @classmethod
     def open(
@@ -101,15 +107,17 @@ class Log:
         log_start: int = 0,
         clean_shutdown: bool = False,
         repair: bool = False,
+        gaps: bool = False,
     ) -> "Log":
         """Load it, and recover it unless it was closed in order. The directory must exist.
 
         CorruptSegment when records below the recovery point are bad; with `repair` the log is
-        cut there, which is right if and only if another replica has them.
+        cut there, which is right if and only if another replica has them. `gaps`: it has been
+        noted before that compaction may have left some.
         """
         guarded = guard(disk)
         request = recovery.LoadRequest(
-            guarded, directory, config, recovery_point, log_start, clean_shutdown, repair
+            guarded, directory, config, recovery_point, log_start, clean_shutdown, repair, gaps
         )
         return cls(guarded, directory, config, recovery.load(request))
 
@@ -162,8 +170,11 @@ class Log:
         pieces = self._inspect(batches)
         if not pieces:
             return
-        if pieces[0][1].base_offset != self.log_end_offset:
-            self._start_inside(pieces[0][1])
+        first = pieces[0][1]
+        if not follows(first, self.log_end_offset, gaps=self.may_have_gaps):
+            self._start_inside(first)
+        if pieces[-1][1].next_offset - self.log_end_offset != _offsets_in(pieces):
+            self.allow_gaps()
         datas: list[Buffer] = []
         headers: list[BatchHeader] = []
         size = self._segments[-1].size
@@ -189,7 +200,9 @@ class Log:
                         raise UnexpectedAppend(f"bad checksum at {header.base_offset}")
                 except InvalidBatch as error:
                     raise UnexpectedAppend(f"not a batch: {error}") from error
-                if pieces and header.base_offset != pieces[-1][1].next_offset:
+                if pieces and not follows(
+                    header, pieces[-1][1].next_offset, gaps=self.may_have_gaps
+                ):
                     raise UnexpectedAppend(
                         f"{header.base_offset} follows {pieces[-1][1].last_offset}"
                     )
@@ -211,7 +224,7 @@ class Log:
         self.log_start_offset = log_start
 
     def _append(self, datas: Sequence[Buffer], headers: Sequence[BatchHeader]) -> None:
-        info = info_of(headers[0]) if len(headers) == 1 else _info_of_all(headers)
+        info = info_of(headers[0]) if len(headers) == 1 else info_of_all(headers)
         epochs_before = self._assign_epochs(headers)
         try:
             self._append_to_segment(datas, headers, info)
@@ -255,7 +268,11 @@ class Log:
         if not self._epochs_are_stale and all(h.leader_epoch == latest for h in headers):
             return None
         before = self.epochs.entries[:]
-        self._enter_epochs([(h.leader_epoch, h.base_offset) for h in headers])
+        # Offsets in a gap belong to the later epoch: who compares histories with us then
+        # truncates rather too much and fetches it again.
+        ends = [self.log_end_offset, *(h.next_offset for h in headers[:-1])]
+        starts = [min(h.base_offset, end) for h, end in zip(headers, ends, strict=True)]
+        self._enter_epochs(list(zip((h.leader_epoch for h in headers), starts, strict=True)))
         return before
 
     def _enter_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
@@ -318,7 +335,7 @@ class Log:
         end = active.next_offset
         self.take_producer_snapshot()
         self._names_are_unsynced = True
-        self._push(Segment.create(self._disk, self.directory, end, self.config))
+        self._push(self._new_segment(end))
 
     def take_producer_snapshot(self) -> None:
         self._snapshots.take(self.log_end_offset, self.producers)
@@ -405,7 +422,7 @@ class Log:
         except CorruptSegment as error:
             return error.position, error.offset
         assert found is not None, f"{self.directory}: {offset} not below {self.log_end_offset}"
-        return found.position, found.header.base_offset
+        return found.position, self._segments[number].end_before(found)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything; the next record has this offset. At every moment there is one
@@ -421,7 +438,7 @@ class Log:
         self.epochs.clear()
         self._write_epochs()
         if first.base_offset != offset:
-            self._push(Segment.create(self._disk, self.directory, offset, self.config))
+            self._push(self._new_segment(offset))
             self._remove_files(first.mark_deleted())
             del self._segments[0], self._bases[0]
         self._names_are_unsynced = False
@@ -459,9 +476,50 @@ class Log:
             replay_from=self.log_end_offset,
         )
 
+    def _new_segment(self, base_offset: int) -> Segment:
+        return Segment.create(
+            self._disk, self.directory, base_offset, self.config, gaps=self.may_have_gaps
+        )
+
     def _push(self, segment: Segment) -> None:
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
+
+    # Compaction
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Compaction may have taken records here, or at the leader they came from."""
+        return self._gaps_are_noted or self.config.compacts
+
+    def allow_gaps(self) -> None:
+        """From now on offsets may be missing. Noted on disk before the first one is: a topic
+        may stop being compacted, and its logs must still open."""
+        if not self._gaps_are_noted:
+            if self.on_gaps_allowed is not None:
+                self.on_gaps_allowed(self)
+            self._gaps_are_noted = True
+        for segment in self._segments:
+            segment.gaps = True
+
+    def replace_segments(self, old: Sequence[Segment], cleaned: Segment, *, now_ms: int) -> None:
+        """Put a segment that compaction has written in the place of these, which follow one
+        another and do not include the last one."""
+        first = self._segments.index(old[0])
+        end = first + len(old)
+        assert self._segments[first:end] == list(old), f"{self.directory}: not {old[0].path}"
+        assert end < len(self._segments), f"{self.directory}: {old[-1].path} is the last one"
+        assert (cleaned.base_offset, cleaned.next_offset) == (
+            old[0].base_offset,
+            old[-1].next_offset,
+        ), f"{cleaned.path}: {cleaned.base_offset}..{cleaned.next_offset} in place of {old}"
+        assert self._gaps_are_noted, f"{self.directory}: compacted without a note"
+        new, deleted = swap_in(self._disk, self.directory, old, cleaned)
+        self._unsealed = [segment for segment in self._unsealed if segment not in old]
+        self._segments[first:end] = [new]
+        self._bases[first:end] = [new.base_offset]
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        self._deleted.extend((due_ms, path) for path in deleted)
 
     # Retention
 
@@ -532,17 +590,5 @@ def _writable(batch: Buffer) -> bytearray | memoryview:
     return bytearray(batch)
 
 
-def _info_of_all(headers: Sequence[BatchHeader]) -> AppendInfo:
-    largest = headers[0]
-    size_bytes = 0
-    for header in headers:
-        size_bytes += header.size_bytes
-        if header.max_timestamp > largest.max_timestamp:
-            largest = header
-    return AppendInfo(
-        headers[0].base_offset,
-        headers[-1].last_offset,
-        largest.max_timestamp,
-        largest.last_offset,
-        size_bytes,
-    )
+def _offsets_in(pieces: Sequence[tuple[Buffer, BatchHeader]]) -> int:
+    return sum(header.last_offset_delta + 1 for _, header in pieces)

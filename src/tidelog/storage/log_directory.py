@@ -13,12 +13,21 @@ assume, and noted in `problems`. A log whose synced records are bad is not opene
 """
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tidelog.host.ports import Disk
 from tidelog.storage import checkpoints, clean_shutdown, meta_properties, partition_metadata
 from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
 from tidelog.storage.checkpoints import PartitionName
+from tidelog.storage.compaction import (
+    DEDUPE_BUFFER_BYTES,
+    SLICE_BYTES,
+    Compaction,
+    CompactionPlan,
+    CompactionTimes,
+    is_due,
+    survey,
+)
 from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
@@ -27,7 +36,13 @@ from tidelog.storage.directory_names import (
     directory_of,
     parse_directory,
 )
-from tidelog.storage.errors import CorruptFile, CorruptSegment, DirectoryLocked, DirectoryOffline
+from tidelog.storage.errors import (
+    CorruptFile,
+    CorruptSegment,
+    DirectoryLocked,
+    DirectoryOffline,
+    StorageError,
+)
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.retention import RetentionClock
@@ -46,17 +61,29 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
 
+class CompactionProgress(NamedTuple):
+    """What a slice of compaction was about. `clean_point` moves when a log is finished."""
+
+    partition: PartitionName
+    finished: bool
+    clean_point: int
+
+
 class LogDirectory:
     """All logs of one disk. Owned by the shell of one node."""
 
     __slots__ = (
+        "_clean_points",
+        "_clean_points_are_lost",
         "_clock",
+        "_compaction",
         "_config_of",
         "_disk",
         "_high_watermarks",
         "_lock",
         "_stored_log_starts",
         "_stored_recovery_points",
+        "_uncleanable",
         "broker_epoch_at_stop",
         "dirty",
         "logs",
@@ -88,6 +115,11 @@ class LogDirectory:
         self._stored_recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
         self._stored_log_starts = self._offsets(checkpoints.LOG_STARTS)
         self._high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
+        known_problems = len(self.problems)
+        self._clean_points = self._offsets(checkpoints.CLEAN_POINTS)
+        self._clean_points_are_lost = len(self.problems) > known_problems
+        self._compaction: tuple[PartitionName, Compaction] | None = None
+        self._uncleanable: set[PartitionName] = set()
 
     @classmethod
     def open(
@@ -150,6 +182,8 @@ class LogDirectory:
             self.refused[name] = error
 
     def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
+        if self._clean_points_are_lost:
+            self._clean_points.setdefault(name, 0)
         log = Log.open(
             self._disk,
             directory_of(name),
@@ -158,7 +192,9 @@ class LogDirectory:
             log_start=self._stored_log_starts.get(name, 0),
             clean_shutdown=clean,
             repair=repair,
+            gaps=name in self._clean_points,
         )
+        log.on_gaps_allowed = self._on_gaps_allowed
         log.before_truncation = self._before_truncation
         log.on_log_start_raised = self._on_log_start_raised
         log.on_unsynced = self._on_unsynced
@@ -207,7 +243,9 @@ class LogDirectory:
 
     def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
         log = self.logs.pop(name, None)
+        self._uncleanable.discard(name)
         if log is not None:
+            self._give_up_compaction(name)
             self.dirty.pop(log.directory, None)
             log.release()
         self.refused.pop(name, None)
@@ -293,6 +331,16 @@ class LogDirectory:
         if self._stored_log_starts.get(name, 0) > log.log_start_offset:
             self._stored_log_starts[name] = log.log_start_offset
             self._write_log_starts()
+        if self._clean_points.get(name, 0) > log.recovery_point:
+            self._clean_points[name] = log.recovery_point
+            self._write_clean_points()
+
+    def _on_gaps_allowed(self, log: Log) -> None:
+        """A log that is named in this checkpoint may have gaps."""
+        name = parse_directory(log.directory)
+        assert name is not None, log.directory
+        self._clean_points.setdefault(name, 0)
+        self._write_clean_points()
 
     def _on_log_start_raised(self, log: Log) -> None:
         name = parse_directory(log.directory)
@@ -306,6 +354,8 @@ class LogDirectory:
             self._write_recovery_points()
         if self._stored_log_starts.pop(name, None) is not None:
             self._write_log_starts()
+        if self._clean_points.pop(name, None) is not None:
+            self._write_clean_points()
         if self._high_watermarks.pop(name, None) is not None:
             checkpoints.write_offsets(
                 self._disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks
@@ -319,37 +369,121 @@ class LogDirectory:
     def _write_log_starts(self) -> None:
         checkpoints.write_offsets(self._disk, checkpoints.LOG_STARTS, self._stored_log_starts)
 
+    def _write_clean_points(self) -> None:
+        checkpoints.write_offsets(self._disk, checkpoints.CLEAN_POINTS, self._clean_points)
+
     def _offsets(self, path: str) -> dict[PartitionName, int]:
-        """Without a checkpoint that can be read, 0 is safe for all three: scan everything, show
-        everything, know of nothing committed."""
+        """Without a checkpoint that can be read, 0 is safe for all of them: scan everything,
+        show everything, know of nothing committed or compacted."""
         try:
             return checkpoints.read_offsets(self._disk, path)
         except CorruptFile as error:
             self.problems.append(error)
             return {}
 
-    # Retention and end
+    # Retention
 
     def apply_retention(
         self, *, wall_ms: int, monotonic_ms: int, high_watermarks: Mapping[PartitionName, int]
     ) -> int:
         """Remove what may go from every log. How many segments went."""
-        if self._clock is None:
-            newest = max((log.newest_timestamp for log in self.logs.values()), default=NO_TIMESTAMP)
-            self._clock = RetentionClock(
-                wall_ms=wall_ms, monotonic_ms=monotonic_ms, newest_timestamp=newest
-            )
-        now_ms = self._clock.trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+        now_ms = self._trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
         removed = 0
         for name, log in self.logs.items():
             removed += log.apply_retention(now_ms, high_watermarks.get(name, 0))
             log.remove_deleted_files(now_ms)
         return removed
 
+    def _trusted_now(self, *, wall_ms: int, monotonic_ms: int) -> int:
+        if self._clock is None:
+            newest = max((log.newest_timestamp for log in self.logs.values()), default=NO_TIMESTAMP)
+            self._clock = RetentionClock(
+                wall_ms=wall_ms, monotonic_ms=monotonic_ms, newest_timestamp=newest
+            )
+        return self._clock.trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+
+    # Compaction
+
+    def clean_point(self, name: PartitionName) -> int:
+        """Below it every key has one record in the log, at most."""
+        return self._clean_points.get(name, 0)
+
+    def compact_once(
+        self,
+        *,
+        wall_ms: int,
+        monotonic_ms: int,
+        high_watermarks: Mapping[PartitionName, int],
+        budget_bytes: int = SLICE_BYTES,
+        dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES,
+    ) -> CompactionProgress | None:
+        """Clean the filthiest log, or go on with it, for about `budget_bytes` of reading. None
+        if no log needs it. A log with a bad segment is noted and left alone from then on."""
+        now_ms = self._trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+        if self._compaction is None:
+            found = self._filthiest(high_watermarks, now_ms)
+            if found is None:
+                return None
+            name, plan = found
+            times = CompactionTimes(wall_ms=wall_ms, trusted_now_ms=now_ms)
+            self._compaction = (
+                name,
+                Compaction(
+                    self._disk,
+                    self.logs[name],
+                    plan,
+                    times=times,
+                    dedupe_buffer_bytes=dedupe_buffer_bytes,
+                ),
+            )
+        name, compaction = self._compaction
+        try:
+            finished = compaction.step(budget_bytes)
+        except CorruptSegment as error:
+            self.problems.append(error)
+            self._uncleanable.add(name)
+            self._give_up_compaction(name)
+            return CompactionProgress(name, finished=True, clean_point=self.clean_point(name))
+        except StorageError:
+            self._give_up_compaction(name)
+            raise
+        if finished:
+            self._compaction = None
+            if not compaction.abandoned:
+                self._clean_points[name] = compaction.clean_point
+                self._write_clean_points()
+        return CompactionProgress(name, finished=finished, clean_point=self.clean_point(name))
+
+    def _filthiest(
+        self, high_watermarks: Mapping[PartitionName, int], now_ms: int
+    ) -> tuple[PartitionName, CompactionPlan] | None:
+        """The log with the largest dirty part, of those that are dirty enough."""
+        best: tuple[PartitionName, CompactionPlan] | None = None
+        for name, log in self.logs.items():
+            if not log.config.compacts or name in self._uncleanable:
+                continue
+            plan = survey(
+                log,
+                clean_point=self.clean_point(name),
+                high_watermark=high_watermarks.get(name, 0),
+                now_ms=now_ms,
+            )
+            if is_due(plan, log.config) and (best is None or plan.dirt > best[1].dirt):
+                best = (name, plan)
+        return best
+
+    def _give_up_compaction(self, name: PartitionName) -> None:
+        if self._compaction is not None and self._compaction[0] == name:
+            self._compaction[1].abandon()
+            self._compaction = None
+
+    # End
+
     def close(self, *, broker_epoch: int, high_watermarks: Mapping[PartitionName, int]) -> None:
         """An orderly stop: logs, then checkpoints, then the proof. Without the proof if a log
         could not be opened: it was not closed in order."""
-        for log in self.logs.values():
+        for name, log in self.logs.items():
+            self._give_up_compaction(name)
             log.close()
         self.dirty.clear()
         self.checkpoint_recovery_points()

@@ -25,6 +25,9 @@ def follow_batch(
         return None
     marker = _marker(data, position)
     if marker is None:
+        if header.record_count == 0:
+            # Compaction took a marker that ended nothing any more; its epoch still counts.
+            producers.update(header)
         return None
     completed = producers.update(header, marker.coordinator_epoch)
     if completed is None or marker.commit:
@@ -125,8 +128,9 @@ class SnapshotFiles:
 
     def prune(self, segment_bases: Sequence[int]) -> None:
         """One per segment and the newest one are worth their place."""
+        kept = frozenset(segment_bases)  # a log may have thousands
         for taken in self._offsets[:-1]:
-            if taken not in segment_bases:
+            if taken not in kept:
                 self.remove(taken)
 
     def _path(self, offset: int) -> str:

@@ -17,12 +17,9 @@ from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import ContradictedSegment, CorruptFile, CorruptSegment
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.producer_replay import SnapshotFiles, rebuild
-from tidelog.storage.scan import ScanRange, scan
 from tidelog.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
+from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swap
 from tidelog.wire.records import BatchHeader, check_crc
-
-CLEANED_SUFFIX = ".cleaned"
-SWAP_SUFFIX = ".swap"
 
 
 class LoadRequest(NamedTuple):
@@ -35,6 +32,11 @@ class LoadRequest(NamedTuple):
     log_start: int
     clean_shutdown: bool
     repair: bool
+    gaps: bool = False
+
+    @property
+    def may_have_gaps(self) -> bool:
+        return self.gaps or self.config.compacts
 
 
 class LoadedLog(NamedTuple):
@@ -46,6 +48,7 @@ class LoadedLog(NamedTuple):
     producers: ProducerStates
     snapshots: SnapshotFiles
     problems: list[CorruptFile]
+    gaps_are_noted: bool
 
 
 def load(request: LoadRequest) -> LoadedLog:
@@ -64,7 +67,15 @@ def load(request: LoadRequest) -> LoadedLog:
     assert log_start <= end, f"{directory}: log start {log_start} behind log end {end}"
     recovery_point = end if request.clean_shutdown else min(request.recovery_point, end)
     return LoadedLog(
-        segments, recovered, log_start, recovery_point, epochs, producers, snapshots, problems
+        segments,
+        recovered,
+        log_start,
+        recovery_point,
+        epochs,
+        producers,
+        snapshots,
+        problems,
+        request.gaps,
     )
 
 
@@ -76,39 +87,19 @@ def sweep_leftovers(disk: Disk, directory: str) -> None:
     names = disk.list(directory)
     cleaned = [base_of(name) for name in names if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)]
     unfinished = min(cleaned, default=1 << 63)
+    for name in names:
+        if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and base_of(name) < unfinished:
+            finish_swap(disk, directory, base_of(name), names)
+    names = disk.list(directory)
     changed = False
     for name in names:
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)) or (
-            name.endswith(SWAP_SUFFIX) and base_of(name) >= unfinished
-        ):
-            discard(disk, join(directory, name))
-            changed = True
-        elif name.endswith(SWAP_SUFFIX):
-            finish_swap(disk, directory, name, names)
-            changed = True
-    names = disk.list(directory)
-    for name in names:
-        if name.endswith(INDEX_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names:
+        leftover = name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX))
+        orphan = name.endswith(INDEX_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names
+        if leftover or orphan:
             discard(disk, join(directory, name))
             changed = True
     if changed:
         disk.sync_dir(directory)
-
-
-def finish_swap(disk: Disk, directory: str, name: str, names: list[str]) -> None:
-    """A compacted segment takes the place of those whose records it holds."""
-    target = name[: -len(SWAP_SUFFIX)]
-    if target.endswith(LOG_SUFFIX):
-        path, base = join(directory, name), base_of(name)
-        file = disk.open(path)
-        end = base
-        for batch in scan(ScanRange(file, path, base, 0, file.size())):
-            end = batch.header.next_offset
-        file.close()
-        for covered in names:
-            if covered.endswith(LOG_SUFFIX) and base < base_of(covered) < end:
-                discard(disk, join(directory, covered))
-    disk.rename(join(directory, name), join(directory, target))
 
 
 def base_of(name: str) -> int:
@@ -127,7 +118,9 @@ def open_segments(request: LoadRequest) -> list[Segment]:
         for name in disk.list(directory)
         if name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
     )
-    segments = [Segment(disk, directory, base, request.config) for base in bases]
+    segments = [
+        Segment(disk, directory, base, request.config, gaps=request.may_have_gaps) for base in bases
+    ]
     for segment, following in zip(segments, bases[1:], strict=False):
         segment.next_offset = following
     return segments
@@ -288,7 +281,13 @@ def settle_start(
             epochs.clear()
             checkpoints.write_epochs(request.disk, epochs_path(request.directory), ())
         segments.append(
-            Segment.create(request.disk, request.directory, request.log_start, request.config)
+            Segment.create(
+                request.disk,
+                request.directory,
+                request.log_start,
+                request.config,
+                gaps=request.may_have_gaps,
+            )
         )
         request.disk.sync_dir(request.directory)
     return max(request.log_start, segments[0].base_offset)
@@ -319,13 +318,16 @@ def covers_log(entries: list[tuple[int, int]], segments: list[Segment], log_star
 
 
 def epochs_of_batches(segments: list[Segment]) -> EpochHistory:
-    """As far as the batches can be walked over; recovery judges the rest."""
+    """As far as the batches can be walked over; recovery judges the rest. A gap before a new
+    epoch belongs to it, as in `Log`."""
     epochs = EpochHistory()
     for segment in segments:
+        end = segment.base_offset
         try:
             for batch in segment.batches(intact=is_intact):
                 if batch.header.leader_epoch > epochs.latest_epoch:
-                    epochs.assign(batch.header.leader_epoch, batch.header.base_offset)
+                    epochs.assign(batch.header.leader_epoch, end)
+                end = batch.header.next_offset
         except CorruptSegment:
             return epochs
     return epochs

@@ -50,7 +50,7 @@ def expired(
     for number, segment in enumerate(segments):
         if segment.size == 0 or segment.next_offset > high_watermark:
             return number
-        too_much = 0 <= config.retention_bytes <= total_bytes - segment.size
+        too_much = config.deletes and 0 <= config.retention_bytes <= total_bytes - segment.size
         below_start = segment.next_offset <= log_start
         if not (too_much or below_start or too_old(segment, config, now_ms)):
             return number
@@ -59,7 +59,12 @@ def expired(
 
 
 def too_old(segment: Segment, config: LogConfig, now_ms: int) -> bool:
-    """By record time; batches without timestamps do not age."""
-    if config.retention_ms == UNLIMITED or segment.max_timestamp == NO_TIMESTAMP:
+    """By record time; batches without timestamps do not age. A log that is only compacted
+    keeps the newest record of a key for ever."""
+    if (
+        not config.deletes
+        or config.retention_ms == UNLIMITED
+        or segment.max_timestamp == NO_TIMESTAMP
+    ):
         return False
     return now_ms - segment.max_timestamp > config.retention_ms

@@ -2,7 +2,19 @@
 
 Offsets, length, epoch and magic of a batch lie outside its checksum, so the checksum alone
 does not prove a batch. The chain does: each batch must begin where the one before it ends,
-both in bytes and in offsets. Tidelog does not compact, so there are no gaps to allow for.
+both in bytes and in offsets.
+
+Compaction leaves gaps in the offsets, and only there is the chain weaker. In a log that may
+have gaps a batch may begin behind the end of the one before it, never before that. What is
+still found:
+- everything a crash can do. A base offset of which only a part was written is a smaller one,
+  because what was not written is zero: the batch then goes backward.
+- a base offset that rots to a larger one, unless a gap follows it: it runs into the next
+  batch, and a read looks at the next one before it serves a batch.
+- records missing at the end of a segment. Compaction keeps the last batch of what it cleans,
+  empty if need be, so that a segment always ends where the next one begins.
+What is not found is a base offset that rots to a larger one within a gap, or at the very end
+of the log, and not beyond the start of another leader epoch.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,11 +60,13 @@ def scan(
     *,
     next_offset: int | None = None,
     intact: IntactCheck | None = None,
+    gaps: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[ScannedBatch]:
     """Every batch up to the end. CorruptSegment at the first byte that is not one.
 
-    `next_offset` is the offset the first batch must have, None if that is not known.
+    `next_offset` is the offset the first batch must have, None if that is not known. With
+    `gaps` it and all others may have a larger one: the log has been compacted.
     """
     file, path, base_offset, position, end = where
     buffer, origin = b"", position
@@ -83,7 +97,7 @@ def scan(
             buffer, origin, start = file.read(position, wanted), position, 0
             if len(buffer) < size:
                 raise fault(f"torn: {size} bytes promised, {len(buffer)} are there")
-        if not follows(header, next_offset, base_offset):
+        if not (follows(header, next_offset, gaps=gaps) and fits_segment(header, base_offset)):
             raise fault(f"offset {header.base_offset} does not continue the segment")
         if intact is not None and not intact(buffer, start, header):
             raise fault("the checksum does not match")
@@ -92,10 +106,15 @@ def scan(
         next_offset = header.base_offset + header.last_offset_delta + 1
 
 
-def follows(header: BatchHeader, next_offset: int | None, base_offset: int) -> bool:
-    """Does this batch continue the segment without a gap, and fit in its relative offsets?"""
-    if next_offset is not None and header.base_offset != next_offset:
-        return False
+def follows(header: BatchHeader, next_offset: int | None, *, gaps: bool) -> bool:
+    """Does this batch continue what ends at `next_offset`, without a gap unless there may be?"""
+    if next_offset is None or header.base_offset == next_offset:
+        return True
+    return gaps and header.base_offset > next_offset
+
+
+def fits_segment(header: BatchHeader, base_offset: int) -> bool:
+    """Can the indexes of a segment with this base express its offsets?"""
     return (
         0
         <= header.base_offset - base_offset

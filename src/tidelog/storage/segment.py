@@ -24,6 +24,7 @@ from tidelog.storage.scan import (
     IntactCheck,
     ScannedBatch,
     ScanRange,
+    follows,
     scan,
 )
 from tidelog.wire.records import BatchHeader, InvalidBatch, TruncatedBatch, check_crc, read_header
@@ -55,7 +56,6 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_entry",
-        "_config",
         "_directory",
         "_disk",
         "_first_timestamp",
@@ -63,11 +63,15 @@ class Segment:
         "_last_append_position",
         "_max_timestamp",
         "_offset_of_max_timestamp",
+        "_suffix",
         "_tail_offset",
         "_tail_position",
         "_unsynced",
         "base_offset",
+        "config",
+        "config",
         "file",
+        "gaps",
         "next_offset",
         "offsets",
         "path",
@@ -76,11 +80,23 @@ class Segment:
         "transactions",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, config: LogConfig) -> None:
-        """Opens what is on disk; `create` makes a new one."""
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        gaps: bool = False,
+        suffix: str = "",
+    ) -> None:
+        """Opens what is on disk; `create` makes a new one. With `gaps` its offsets may have
+        some; `suffix` is for one that is not part of a log yet."""
+        self._suffix = suffix
+        self.gaps = gaps
         self._disk = disk
         self._directory = directory
-        self._config = config
+        self.config = config
         self.base_offset = base_offset
         self.path = self._path(LOG_SUFFIX)
         self.file = disk.open(self.path, create=True)
@@ -99,9 +115,18 @@ class Segment:
         self._unsynced = False
 
     @classmethod
-    def create(cls, disk: Disk, directory: str, base_offset: int, config: LogConfig) -> "Segment":
+    def create(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        gaps: bool = False,
+        suffix: str = "",
+    ) -> "Segment":
         """Empty, whatever lay under these names before. The names are not durable yet."""
-        segment = cls(disk, directory, base_offset, config)
+        segment = cls(disk, directory, base_offset, config, gaps=gaps, suffix=suffix)
         if segment.size:
             segment._shrink_file(0)
         segment.forget_indexes()
@@ -113,9 +138,9 @@ class Segment:
     def append(self, data: Buffer | Sequence[Buffer], info: AppendInfo) -> None:
         """Write whole batches at the end, or leave the segment as it was and raise."""
         position = self.size
-        assert info.first_offset == self.next_offset, (
-            f"{self.path}: append of {info.first_offset} at {self.next_offset}"
-        )
+        assert info.first_offset == self.next_offset or (
+            self.gaps and info.first_offset > self.next_offset
+        ), f"{self.path}: append of {info.first_offset} at {self.next_offset}"
         try:
             self.file.write(position, data)
             self._unsynced = True
@@ -140,7 +165,7 @@ class Segment:
         else:
             offset_of_largest = self._offset_of_max_timestamp
         since = self._bytes_since_entry
-        if since > self._config.index_interval_bytes:
+        if since > self.config.index_interval_bytes:
             self.offsets.add(info.last_offset, position)
             self.times.add(largest, offset_of_largest)
             since = 0
@@ -160,11 +185,11 @@ class Segment:
         """Replication.md §2.2: by size, by age in record time, by full index, by offset range."""
         if self.size == 0:
             return False
-        config = self._config
+        config = self.config
         return (
             self.size > config.segment_bytes - info.size_bytes
             or info.max_timestamp - self.first_timestamp
-            > config.segment_ms - config.segment_jitter_ms
+            > config.longest_segment_ms - config.segment_jitter_ms
             or (len(self.offsets) + 1) * OffsetIndex.ENTRY_SIZE > config.index_size_max_bytes
             or (len(self.times) + 2) * TimeIndex.ENTRY_SIZE > config.index_size_max_bytes
             or info.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
@@ -234,9 +259,14 @@ class Segment:
                 header = read_header(data, end)
                 if end + header.size_bytes > len(data) and end > 0:
                     break
-                if header.last_offset >= to_offset and header.base_offset == next_offset:
+                if not follows(header, next_offset, gaps=self.gaps):
+                    reason = f"offset {header.base_offset} where {next_offset} belongs"
+                elif header.last_offset >= to_offset:
                     break
-                reason = why_not_served(data, end, header, next_offset, epochs)
+                else:
+                    reason = why_not_served(data, end, header, epochs)
+                if reason is None and self.gaps and self._overlaps(first.position + end, header):
+                    reason = f"offset {header.last_offset} is also in the next batch"
             except TruncatedBatch as error:
                 if end > 0:
                     break
@@ -246,12 +276,19 @@ class Segment:
             if reason is not None:
                 if end > 0:
                     break  # serve what is good; the next read begins with the bad one
-                raise CorruptSegment(
-                    self.path, position=first.position, offset=next_offset, reason=reason
-                )
+                lost = self.end_before(first) if self.gaps else next_offset
+                raise CorruptSegment(self.path, position=first.position, offset=lost, reason=reason)
             end += header.size_bytes
             next_offset = header.next_offset
         return end
+
+    def _overlaps(self, position: int, header: BatchHeader) -> bool:
+        """Does this batch run into the next one, or out of the segment? Where there may be
+        gaps, that is how a base offset that has rotted to a larger one shows."""
+        end = position + header.size_bytes
+        if end >= self.size:
+            return header.next_offset != self.next_offset
+        return header.next_offset > int.from_bytes(self.file.read(end, 8), "big")
 
     def locate(self, offset: int) -> ScannedBatch | None:
         """The batch that contains this offset, else the first one behind it; None at the end."""
@@ -266,7 +303,7 @@ class Segment:
         else:
             if found is None and offset >= self.next_offset:
                 return None
-            if found is not None and (found.header.base_offset <= offset or start == 0):
+            if found is not None and self._is_at(offset, found, start):
                 return found
         # The index led astray, or the segment is bad: the segment itself decides. From a fresh
         # index the walk begins at a batch that was just checked, so what it reports is exact.
@@ -275,6 +312,22 @@ class Segment:
         if found is None:
             raise self._ends_early()
         return found
+
+    def _is_at(self, offset: int, found: ScannedBatch, start: int) -> bool:
+        """Can it be the first batch that ends at or behind `offset`? If it begins behind it
+        the offset is in a gap, and a batch before the gap was seen on the way."""
+        if found.header.base_offset <= offset or start == 0:
+            return True
+        return self.gaps and found.position > start
+
+    def end_before(self, found: ScannedBatch) -> int:
+        """Where the batch in front of this one ends: the end of the segment without it."""
+        end = self.base_offset
+        for batch in self.batches(self.offsets.position_for(found.header.base_offset)):
+            if batch.position >= found.position:
+                break
+            end = batch.header.next_offset
+        return end
 
     def _ends_early(self) -> CorruptSegment:
         """Whole batches up to the end of the file, and yet fewer than there were."""
@@ -296,7 +349,7 @@ class Segment:
         if found is None:
             return iter(())
         where = ScanRange(self.file, self.path, self.base_offset, found.position, self.size)
-        return scan(where, next_offset=found.header.base_offset, intact=intact)
+        return scan(where, next_offset=found.header.base_offset, intact=intact, gaps=self.gaps)
 
     def _walk_to(self, offset: int, start: int) -> ScannedBatch | None:
         for batch in self.batches(start, chunk_bytes=_LOCATE_CHUNK_BYTES):
@@ -314,7 +367,9 @@ class Segment:
         """Walk over the segment from a position where a batch begins."""
         where = ScanRange(self.file, self.path, self.base_offset, start, self.size)
         next_offset = self.base_offset if start == 0 else None
-        return scan(where, next_offset=next_offset, intact=intact, chunk_bytes=chunk_bytes)
+        return scan(
+            where, next_offset=next_offset, intact=intact, gaps=self.gaps, chunk_bytes=chunk_bytes
+        )
 
     # Shrinking
 
@@ -323,7 +378,7 @@ class Segment:
         found = self.locate(offset)
         if found is None:
             return self.next_offset
-        self.cut_at(found.position, found.header.base_offset)
+        self.cut_at(found.position, self.end_before(found))
         return self.next_offset
 
     def cut_at(self, position: int, next_offset: int) -> None:
@@ -446,7 +501,7 @@ class Segment:
         return deleted
 
     def _path(self, suffix: str) -> str:
-        return join(self._directory, file_name(self.base_offset, suffix))
+        return join(self._directory, file_name(self.base_offset, suffix) + self._suffix)
 
 
 def info_of(header: BatchHeader) -> AppendInfo:
@@ -457,12 +512,27 @@ def info_of(header: BatchHeader) -> AppendInfo:
     )
 
 
+def info_of_all(headers: Sequence[BatchHeader]) -> AppendInfo:
+    """An append of several batches at once."""
+    largest = headers[0]
+    size_bytes = 0
+    for header in headers:
+        size_bytes += header.size_bytes
+        if header.max_timestamp > largest.max_timestamp:
+            largest = header
+    return AppendInfo(
+        headers[0].base_offset,
+        headers[-1].last_offset,
+        largest.max_timestamp,
+        largest.last_offset,
+        size_bytes,
+    )
+
+
 def why_not_served(
-    data: bytes, position: int, header: BatchHeader, next_offset: int, epochs: EpochHistory
+    data: bytes, position: int, header: BatchHeader, epochs: EpochHistory
 ) -> str | None:
     """The reason to withhold this batch, None if it is what was once appended."""
-    if header.base_offset != next_offset:
-        return f"offset {header.base_offset} where {next_offset} belongs"
     epoch = epochs.epoch_at(header.last_offset)
     if epoch not in (header.leader_epoch, NO_EPOCH):
         return f"leader epoch {header.leader_epoch} where {epoch} belongs"

@@ -8,7 +8,7 @@ from .source import Finding, Source, in_package
 
 # The words that all state machines share. Not the machines themselves.
 WORDS = ("core.types", "core.errors", "core.events", "core.requests")
-DATA = ("core", "wire", "host", "storage", "observe", "client", "coordinators")
+DATA = ("core", "wire", "host", "config", "storage", "observe", "client", "coordinators")
 
 ANYTHING = "*"
 ROOT_MODULE = "tidelog"
@@ -24,6 +24,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "core": (),
     "wire": ("_native",),
     "host": ("core.types",),
+    "config": ("core",),
     "storage": ("core", "wire.records", "host"),
     "observe": ("core", "host"),
     "client": ("wire", "host"),

@@ -9,6 +9,9 @@ COMMANDS = {
     "replay": Lazy("tidelog.cli.sim.replay", "Run a plan from a file again."),
     "shrink": Lazy("tidelog.cli.sim.shrink", "Find the smallest plan that fails like a seed."),
     "mutants": Lazy("tidelog.cli.sim.mutants", "Prove that the rules notice broken code."),
+    "crash-states": Lazy(
+        "tidelog.cli.sim.crash_states", "Recover every state a crash can leave on disk."
+    ),
     "bench": Lazy("tidelog.cli.sim.bench", "Simulated steps per second."),
 }
 

@@ -9,14 +9,18 @@ import click
 from tidelog.cli.failure import ERROR, INTERRUPTED, OK, unknown_name
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import plural, print_json, table
+from tidelog.cli.sim.crash_states import try_crash_states
 from tidelog.cli.sim.options import jobs_option, load_mutants
 from tidelog.cli.sim.run import run_with_progress
+from tidelog.sim import mutation
 from tidelog.sim.fleet import Orders
 from tidelog.sim.mutation import Mutant
 from tidelog.sim.plan import draw_plan
 from tidelog.sim.run import SeedResult, run_plan
 
 SEEDS_DEFAULT = 2_000
+CRASH_DEPTH = "crash"
+RECOVERY_RULE = "R19 recovery"
 
 
 class Verdict(NamedTuple):
@@ -24,7 +28,7 @@ class Verdict(NamedTuple):
     killed: bool
     rule: str | None
     seeds: int
-    """Seeds until the first that noticed; all of them for a survivor."""
+    """Seeds, or crash states, until the first that noticed; all of them for a survivor."""
     title: str
 
 
@@ -47,6 +51,8 @@ def command(
 ) -> None:
     """Break one rule of the protocol at a time and run seeds until a safety rule notices.
 
+    Rules of the storage engine are judged by the states a crash can leave instead of seeds.
+
     \b
     Examples:
       tidelog sim mutants
@@ -63,7 +69,7 @@ def command(
             interrupted = True
             break
         verdicts.append(verdict)
-        click.echo(_line(verdict), err=True)
+        click.echo(_line(verdict, mutant.depth), err=True)
     if given["output"] == "json":
         print_json([verdict._asdict() for verdict in verdicts])
     else:
@@ -84,6 +90,35 @@ def chosen(names: tuple[str, ...]) -> list[Mutant]:
 
 def judge(mutant: Mutant, orders: Orders) -> Verdict | None:
     """None if it was interrupted."""
+    if mutant.depth == CRASH_DEPTH:
+        return judge_by_crash_states(mutant)
+    return judge_by_seeds(mutant, orders)
+
+
+def judge_by_crash_states(mutant: Mutant) -> Verdict | None:
+    name = mutant.name
+    with mutation.applied(name):
+        total = try_crash_states(
+            f"crash states, {name}", workloads=mutant.focus, stop_at_first=True
+        )
+    if total is None:
+        return None
+    if not total.bad:
+        return Verdict(name, False, None, total.states, mutant.title)
+    rule = f"{RECOVERY_RULE}: {total.bad[0].workload}"
+    for workload, states in total.by_workload.items():
+        clean = try_crash_states(
+            f"crash states without {name}", limit=states, workloads=(workload,), stop_at_first=True
+        )
+        if clean is None:
+            return None
+        if clean.bad:
+            rule = f"{rule}, also without the mutant"
+            return Verdict(name, False, rule, total.states, mutant.title)
+    return Verdict(name, True, rule, total.states, mutant.title)
+
+
+def judge_by_seeds(mutant: Mutant, orders: Orders) -> Verdict | None:
     name = mutant.name
     total = run_with_progress(orders, _runner(mutant, name), f"seeds, {name}")
     if total.interrupted:
@@ -113,10 +148,11 @@ def _runner(mutant: Mutant, name: str | None) -> Callable[[int], SeedResult]:
     return run_one
 
 
-def _line(verdict: Verdict) -> str:
+def _line(verdict: Verdict, depth: str) -> str:
+    after = plural(verdict.seeds, "crash state" if depth == CRASH_DEPTH else "seed")
     if not verdict.killed:
-        return f"{verdict.name} SURVIVED {plural(verdict.seeds, 'seed')}"
-    return f"{verdict.name} killed by {verdict.rule} after {plural(verdict.seeds, 'seed')}"
+        return f"{verdict.name} SURVIVED {after}"
+    return f"{verdict.name} killed by {verdict.rule} after {after}"
 
 
 def print_table(verdicts: list[Verdict]) -> None:

@@ -45,6 +45,7 @@ def fleet_json(report: FleetReport, *, depth: str, mutant: str | None) -> dict[s
         "refused": report.refused,
         "timed_out": report.timed_out,
         "lost": report.lost,
+        "forfeited": report.forfeited,
         "faults": dict(sorted(report.faults.items())),
         "declined": dict(sorted(report.declined.items())),
         "marks": all_counts(report.marks),
@@ -61,6 +62,11 @@ def print_fleet(
         f"acknowledged {count(report.acknowledged)} · lost {count(report.lost)} · "
         f"refused {count(report.refused)} · timed out {count(report.timed_out)}"
     )
+    if report.forfeited:
+        click.echo(
+            f"forfeited {count(report.forfeited)} where an unclean election was allowed or the"
+            " last intact copy was destroyed"
+        )
     click.echo(f"faults    {tally(report.faults)}")
     if report.declined:
         click.echo(f"declined  {tally(report.declined)}")
@@ -119,6 +125,7 @@ def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, A
         "refused": result.refused,
         "timed_out": result.timed_out,
         "lost": result.lost,
+        "forfeited": result.forfeited,
         "faults": result.faults,
         "declined": result.declined,
         "marks": result.marks,

@@ -188,6 +188,13 @@ class FollowerReplica:
         self.phase = FETCHING
         return self._follow_leader(effect.leader_high_watermark, effect.leader_log_start)
 
+    def on_append_failed(self, now_ms: int) -> None:
+        """The disk did not take all of the records. What is in the log counts; the rest is
+        asked for again, after a pause that may give the disk space."""
+        assert self.phase == APPENDING, f"phase {self.phase} when an append failed"
+        self.phase = FETCHING
+        self._back_off(now_ms)
+
     def _follow_leader(self, leader_high_watermark: int, leader_log_start: int) -> list[Effect]:
         """Sound answers carry the leader's high watermark and log start, records or not."""
         state = self.state

@@ -1,17 +1,22 @@
 """Mutants: the code with one rule broken on purpose (reliability.md §2.7).
 
 A checker that has never failed proves nothing. Each mutant replaces exactly one rule of the
-production code while it is applied; the simulator must then find a seed that breaks a rule,
-and the unmutated code must pass the same seeds. Not part of any wheel.
+production code while it is applied; the simulator must then find a seed that breaks a rule, or
+a crash state that does not recover, and the unmutated code must pass the same ones. Not part of
+any wheel.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tidelog.sim.mutants import control, replication
+from tidelog.sim.mutants import control, replication, storage
 from tidelog.sim.mutants.patch import Mutant, Patch
 
-_ALL: tuple[Mutant, ...] = (*replication.MUTANTS, *control.MUTANTS)
+_ALL: tuple[Mutant, ...] = (
+    *replication.MUTANTS,
+    *control.MUTANTS,
+    *storage.MUTANTS,
+)
 
 
 def catalogue() -> Sequence[Mutant]:

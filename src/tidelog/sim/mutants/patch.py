@@ -18,4 +18,5 @@ class Mutant(NamedTuple):
     depth: str = "object"
     """Where it can be caught: "object" or "byte" seeds, or "crash" states of the storage."""
     focus: tuple[str, ...] = ()
-    """The kinds of fault that can bring it to light, when any mixture would take too long."""
+    """The kinds of fault, or the storage workloads, that can bring it to light, when any mixture
+    would take too long."""

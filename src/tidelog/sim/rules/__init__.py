@@ -46,6 +46,7 @@ from tidelog.sim.rules.quorum_rules import (
     QuorumLeaderCompleteness,
     StateMachineSafety,
 )
+from tidelog.sim.rules.recovery_rules import RecoveryKeepsWhatWasDurable
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.watermark_rules import (
     CommittedOnAllInSync,
@@ -77,6 +78,7 @@ ALL_RULES: tuple[type[Rule], ...] = (
     OnceAndInOrder,
     LastStableOffsetNeverFalls,
     OnlyAssignedReplicasCount,
+    RecoveryKeepsWhatWasDurable,
     OneIsrChangeInFlight,
     ReadsAreCommitted,
     ElectionSafety,
@@ -104,10 +106,8 @@ ALL_RULES: tuple[type[Rule], ...] = (
 ELSEWHERE: dict[str, str] = {
     "R18 aborted records": "What `read_committed` shows of aborted and open transactions is judged"
     " on client histories (`sim.history`); there are no transactions in the core yet.",
-    "R19 recovery": "A recovered log is a batch-aligned prefix of the log before the crash, with"
-    " valid checksums and indexes: judged on bytes, by the crash states of `storage`.",
-    "R20 topic ids": "A log with another topic id cannot be served at object level, where a"
-    " partition is named by its topic's id; R01 finds records that no leader of it wrote.",
+    "R20 topic ids": "A partition is named by its topic's id; at byte depth, where files are named"
+    " by the topic, a namesake is set aside. R01 finds records that no leader of it wrote.",
     "K18 metadata transactions": "Metadata is written in atomic batches only; there are no"
     " metadata transactions that could be seen by halves.",
 }

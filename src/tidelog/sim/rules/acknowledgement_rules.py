@@ -22,6 +22,7 @@ _NOTHING_APPENDED = (
     Error.INVALID_PRODUCER_EPOCH,
     Error.INVALID_TXN_STATE,
     Error.INVALID_REQUIRED_ACKS,
+    Error.KAFKA_STORAGE_ERROR,
 )
 
 
@@ -34,6 +35,7 @@ class AcknowledgedIsKept(Rule):
     def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
         super().__init__(world, chronicle, report)
         self.lost = 0
+        self.forfeited = 0
         self._acked: dict[PartitionId, list[RecordBatch]] = {}
         # Per partition: leader epoch → the furthest batch acknowledged under it, its digest.
         self._furthest: dict[PartitionId, dict[int, tuple[RecordBatch, int | None]]] = {}
@@ -75,11 +77,15 @@ class AcknowledgedIsKept(Rule):
                 return
 
     def finish(self) -> None:
-        self.lost = 0
+        self.lost = self.forfeited = 0
         for partition in self.world.partitions():
             logs = self._surviving_logs(partition)
             missing = self._missing(partition, logs)
-            self.lost += sum(batch.record_count for batch in missing)
+            records = sum(batch.record_count for batch in missing)
+            if self.world.expected_durable(partition):
+                self.lost += records
+            else:
+                self.forfeited += records
             if missing:
                 self.broken_if_durable(
                     partition,

@@ -19,6 +19,7 @@ from tidelog.core.requests import (
     IsrProposal,
 )
 from tidelog.core.types import NO_EPOCH, LogEntry, PartitionId
+from tidelog.sim.recovery_facts import Recovery
 from tidelog.sim.rules.plain_image import (
     NOTHING_COMMITTED,
     Committed,
@@ -224,10 +225,14 @@ class Chronicle:
         end = facts.committed_end
         if not facts.holds(log, end):
             return
-        for batch in log.read(end, replica.high_watermark, replica.high_watermark - end):
-            if batch.base_offset != end:
+        high_watermark = replica.high_watermark
+        while end < high_watermark:
+            batch = log.batch_at(end)
+            if batch is None or batch.base_offset != end:
                 return
             end = batch.last_offset + 1
+            if end > high_watermark:
+                break
             facts.ends[end] = batch
             facts.digests[end] = log.chain_at(end)
             facts.committed_end = end
@@ -243,6 +248,11 @@ class Chronicle:
         leader_start = leader.log.log_start_offset if leader is not None else 0
         if (end and end == replica.log.log_start_offset) or (leader_start and end <= leader_start):
             facts.chained = False
+
+    def log_recovered(self, recovery: Recovery) -> None:
+        """Digests of a log read back from its bytes begin at its log start."""
+        if recovery.found.log_start_offset:
+            self.facts(recovery.partition).chained = False
 
     def isr_proposed(self, replica: ReplicaFace, proposal: IsrProposal) -> None:
         facts = self.facts(replica.partition)

@@ -3,7 +3,7 @@
 from difflib import unified_diff
 from typing import NamedTuple
 
-from tidelog.sim.scenario.commands import perform
+from tidelog.sim.scenario import commands, quorum
 from tidelog.sim.scenario.script import (
     ArgumentError,
     Directive,
@@ -13,6 +13,12 @@ from tidelog.sim.scenario.script import (
     render_script,
 )
 from tidelog.sim.scenario.stage import Stage
+
+
+def stage_for(script: Script) -> Stage | quorum.QuorumStage:
+    """The first command says where the story is played."""
+    first = script.directives[0].command.split() if script.directives else []
+    return quorum.QuorumStage() if first[:1] == [quorum.OPENING] else Stage()
 
 
 class Step(NamedTuple):
@@ -31,7 +37,7 @@ class Player:
 
     def __init__(self, script: Script | str) -> None:
         self.script = parse_script(script) if isinstance(script, str) else script
-        self.stage = Stage()
+        self.stage = stage_for(self.script)
         self.position = 0
 
     @property
@@ -61,7 +67,10 @@ class Player:
 
     def perform(self, command: str) -> tuple[str, ...]:
         """Free play: a command that is not in the script. ArgumentError if it makes no sense."""
-        return tuple(perform(self.stage, command))
+        stage = self.stage
+        if isinstance(stage, quorum.QuorumStage):
+            return tuple(quorum.TABLE.perform(stage, command))
+        return tuple(commands.perform(stage, command))
 
 
 def run_script(text: str) -> list[Step]:

@@ -13,6 +13,7 @@ from tidelog.wire.records.body import (
     decode,
     encode,
     iter_records,
+    rewrite,
 )
 from tidelog.wire.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from tidelog.wire.records.control import (
@@ -96,6 +97,7 @@ __all__ = [
     "iter_batches",
     "iter_records",
     "read_header",
+    "rewrite",
     "stamp",
     "stamp_log_append_time",
     "validate_client_batch",

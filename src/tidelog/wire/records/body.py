@@ -16,6 +16,8 @@ from tidelog.wire.records.errors import (
     InvalidRecord,
 )
 from tidelog.wire.records.header import (
+    CODEC_MASK,
+    DELETE_HORIZON_BIT,
     HEADER,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
@@ -165,6 +167,33 @@ def encode(
     )
 
 
+def rewrite(
+    header: BatchHeader, kept: Iterable[Record], *, delete_horizon_ms: int | None = None
+) -> bytearray:
+    """A batch with only these of its records, for compaction. Its range of offsets and its
+    sequences stay; without records its time stays too, for indexes and producers.
+
+    `delete_horizon_ms` is entered as KIP-534 has it: a bit in the attributes, and the time in
+    the place of the base timestamp. Record times are told from there, so they do not change.
+    """
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    if delete_horizon_ms is not None:
+        attributes, base_timestamp = attributes | DELETE_HORIZON_BIT, delete_horizon_ms
+    body = _encode_records(kept, header.base_offset, base_timestamp)
+    assert body.last_delta <= header.last_offset_delta, (body.last_delta, header)
+    if body.record_count == 0:
+        attributes &= ~(CODEC_MASK | DELETE_HORIZON_BIT)
+        base_timestamp = header.max_timestamp
+    keeps_time = body.record_count == 0 or header.uses_log_append_time
+    header = header._replace(
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=header.max_timestamp if keeps_time else body.max_timestamp,
+        record_count=body.record_count,
+    )
+    return build_batch(header, body.data)
+
+
 class EncodedRecords(NamedTuple):
     """Plain record bytes and what a header says about them."""
 
@@ -263,7 +292,9 @@ def _read_record_headers(
     return tuple(headers), position
 
 
-def _encode_records(records: Iterable[Record], base_offset: int) -> EncodedRecords:
+def _encode_records(
+    records: Iterable[Record], base_offset: int, fixed_base_timestamp: int | None = None
+) -> EncodedRecords:
     data = bytearray()
     count = 0
     last_delta = -1
@@ -271,6 +302,8 @@ def _encode_records(records: Iterable[Record], base_offset: int) -> EncodedRecor
     for record in records:
         if count == 0:
             base_timestamp = max_timestamp = record.timestamp
+            if fixed_base_timestamp is not None:
+                base_timestamp = fixed_base_timestamp
         delta = record.offset - base_offset
         assert last_delta < delta <= MAX_INT32, (last_delta, record.offset, base_offset)
         timestamp_delta = record.timestamp - base_timestamp

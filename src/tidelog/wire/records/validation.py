@@ -25,13 +25,14 @@ class ClientLimits(NamedTuple):
     `inspect_records` walks through the records, decompressing them: nothing enters the log
     that a reader could choke on. Without it only the header and the checksum are looked at.
     The walk costs about 2 µs per record, so the number of records is limited more tightly
-    than for readers.
+    than for readers. `require_keys` is for compacted topics.
     """
 
     max_message_bytes: int = 1_048_588
     decode: DecodeLimits = DecodeLimits(max_items=250_000)
     allow_zstd: bool = True
     inspect_records: bool = True
+    require_keys: bool = False
 
 
 DEFAULT_CLIENT_LIMITS = ClientLimits()
@@ -48,6 +49,8 @@ def validate_client_batch(
     check_codec(header, allow_zstd=limits.allow_zstd)
     if limits.inspect_records:
         check_records(buffer, header, limits.decode)
+    if limits.require_keys:
+        check_keys(buffer, header, limits.decode)
     return header
 
 
@@ -124,3 +127,10 @@ def check_records(buffer: Buffer, header: BatchHeader, limits: DecodeLimits) -> 
     for index, record in enumerate(iter_records(buffer, 0, header, limits)):
         if record.offset != index:
             raise InvalidRecord(f"record {index} has offset delta {record.offset}")
+
+
+def check_keys(buffer: Buffer, header: BatchHeader, limits: DecodeLimits) -> None:
+    """Row 8: a compacted log keeps the newest record of a key, so each record must have one."""
+    for index, record in enumerate(iter_records(buffer, 0, header, limits)):
+        if record.key is None:
+            raise InvalidRecord(f"record {index} has no key, and the topic is compacted")

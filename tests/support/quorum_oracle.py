@@ -4,8 +4,7 @@ They see every effect before it is performed and every message as it arrives, th
 disks of all machines, dead ones too, and share no code with the nodes they judge.
 """
 
-from quorum_cluster import Host
-
+from support.quorum_cluster import Host
 from tidelog.core.events import QuorumLeaderElected
 from tidelog.core.quorum.effects import (
     AppendEntries,

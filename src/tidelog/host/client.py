@@ -1,0 +1,252 @@
+"""Asking a peer: frames out, answers in the same order.
+
+How a connection fails is told apart, because it says different things about the peer: refused and
+reset mean that a process is gone and another replica may be asked at once; a timeout means only
+that nothing was heard.
+"""
+
+import asyncio
+import errno
+import functools
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from tidelog.host.frames import FrameLimits, FrameStream, NetworkContext
+from tidelog.host.ports import (
+    Buffer,
+    CloseReason,
+    ConnectionClosed,
+    NetworkError,
+    PeerRefused,
+    PeerReset,
+    PeerTimedOut,
+    PeerUnreachable,
+    RequestTimedOut,
+    TooManyInFlight,
+    UnexpectedResponse,
+)
+from tidelog.host.timers import Timer
+
+Outcome = memoryview | NetworkError
+"""The frame of the answer (valid during the call that hands it over), or why there is none."""
+
+MOST_IN_FLIGHT = 1_000
+
+CLIENT_LIMITS = FrameLimits(in_flight_bytes=0, idle_timeout_ms=0)
+"""We asked for what comes in, so it is not counted as somebody else's request."""
+
+
+class FrameConnection:
+    """A connection to a peer. Made by `connect`."""
+
+    __slots__ = (
+        "_address",
+        "_context",
+        "_correlation_of",
+        "_most_in_flight",
+        "_pending",
+        "closed",
+        "stream",
+    )
+
+    def __init__(
+        self,
+        context: NetworkContext,
+        address: str,
+        *,
+        limits: FrameLimits = CLIENT_LIMITS,
+        correlation_of: Callable[[memoryview], int] | None = None,
+        most_in_flight: int = MOST_IN_FLIGHT,
+    ) -> None:
+        assert limits.in_flight_bytes == 0, limits
+        self._context = context
+        self._address = address
+        self._correlation_of = correlation_of
+        self._most_in_flight = most_in_flight
+        self._pending: deque[Pending] = deque()
+        self.closed: CloseReason | None = None
+        self.stream = FrameStream(context, limits, self, trusted=True)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer, also those whose deadline has passed."""
+        return len(self._pending)
+
+    @property
+    def congested(self) -> bool:
+        return self.stream.congested
+
+    def send(
+        self,
+        buffers: Sequence[Buffer],
+        on_outcome: Callable[[Outcome], None],
+        *,
+        timeout_ms: int,
+        correlation_id: int | None = None,
+    ) -> None:
+        """Send a request. `on_outcome` is called once, later; if this raises, never."""
+        if self.closed is not None:
+            raise error_of(self.closed, self._address)
+        if len(self._pending) >= self._most_in_flight:
+            raise TooManyInFlight(f"{self._address} owes us {len(self._pending)} answers")
+        pending = Pending(on_outcome, correlation_id)
+        pending.timer = self._context.wheel.after(
+            timeout_ms, functools.partial(self._on_deadline, pending, timeout_ms)
+        )
+        self._pending.append(pending)
+        self.stream.write(buffers, sum(map(len, buffers)))
+
+    def request(
+        self, buffers: Sequence[Buffer], *, timeout_ms: int, correlation_id: int | None = None
+    ) -> asyncio.Future[memoryview]:
+        future: asyncio.Future[memoryview] = self._context.loop.create_future()
+
+        def settle(outcome: Outcome) -> None:
+            if future.done():
+                return  # nobody waits any more
+            if isinstance(outcome, NetworkError):
+                future.set_exception(outcome)
+            else:
+                future.set_result(self.stream.kept(outcome))
+
+        self.send(buffers, settle, timeout_ms=timeout_ms, correlation_id=correlation_id)
+        return future
+
+    def post(self, buffers: Sequence[Buffer]) -> None:
+        if self.closed is not None:
+            raise error_of(self.closed, self._address)
+        self.stream.write(buffers, sum(map(len, buffers)))
+
+    def close(self) -> None:
+        self._end(CloseReason.CLOSED_BY_US)
+
+    def on_connected(self) -> None:
+        """The transport is there; `connect` returns next."""
+
+    def on_frame(self, frame: memoryview) -> None:
+        if not self._pending:
+            self._end(CloseReason.UNEXPECTED_RESPONSE)
+            return
+        pending = self._pending[0]
+        if not self._answers(pending, frame):
+            self._end(CloseReason.UNEXPECTED_RESPONSE)
+            return
+        self._pending.popleft()
+        self._settle(pending, frame)
+
+    def on_closed(self, reason: CloseReason) -> None:
+        self._fail_pending(reason)
+
+    def _answers(self, pending: "Pending", frame: memoryview) -> bool:
+        if pending.correlation_id is None or self._correlation_of is None:
+            return True
+        try:
+            return self._correlation_of(frame) == pending.correlation_id
+        except Exception:  # bytes of the peer that cannot be read are as bad as a wrong id
+            return False
+
+    def _end(self, reason: CloseReason) -> None:
+        self._fail_pending(reason)
+        self.stream.close(reason)
+
+    def _fail_pending(self, reason: CloseReason) -> None:
+        if self.closed is None:
+            self.closed = reason
+        pending, self._pending = self._pending, deque()
+        for request in pending:
+            self._settle(request, error_of(self.closed, self._address))
+
+    def _on_deadline(self, pending: "Pending", timeout_ms: int) -> None:
+        """The place in the order stays: the answer may still come, and must not be taken for
+        the next one's."""
+        text = f"{self._address} did not answer within {timeout_ms} ms"
+        self._settle(pending, RequestTimedOut(text))
+
+    def _settle(self, pending: "Pending", outcome: Outcome) -> None:
+        on_outcome, pending.on_outcome = pending.on_outcome, None
+        if on_outcome is None:
+            return
+        assert pending.timer is not None
+        pending.timer.cancel()
+        try:
+            on_outcome(outcome)
+        except Exception as error:
+            # The caller's bug. It must not cost the other requests of this connection.
+            self._context.loop.call_exception_handler(
+                {"message": f"the receiver of an answer from {self._address}", "exception": error}
+            )
+
+
+class Pending:
+    """A request that waits for its answer."""
+
+    __slots__ = ("correlation_id", "on_outcome", "timer")
+
+    def __init__(self, on_outcome: Callable[[Outcome], None], correlation_id: int | None) -> None:
+        self.on_outcome: Callable[[Outcome], None] | None = on_outcome
+        self.correlation_id = correlation_id
+        self.timer: Timer | None = None
+
+
+async def connect(
+    context: NetworkContext,
+    host: str,
+    port: int,
+    *,
+    timeout_ms: int,
+    limits: FrameLimits = CLIENT_LIMITS,
+    correlation_of: Callable[[memoryview], int] | None = None,
+) -> FrameConnection:
+    """A connection to the first address of `host` that takes one."""
+    name = f"{host}:{port}"
+    connection = FrameConnection(context, name, limits=limits, correlation_of=correlation_of)
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            await _connect_any(context.loop, host, port, connection)
+    except OSError as error:
+        raise connect_error(error, name) from None
+    except UnicodeError:  # before anybody is asked, names are encoded for the resolver
+        raise PeerUnreachable(f"{name}: not a host name") from None
+    return connection
+
+
+async def _connect_any(
+    loop: asyncio.AbstractEventLoop, host: str, port: int, connection: FrameConnection
+) -> None:
+    """One address after the other: asyncio, given all, would fold their errors into one text."""
+    failure = OSError(errno.EHOSTUNREACH, f"{host} has no address")
+    for _, _, _, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        try:
+            await loop.create_connection(lambda: connection.stream, str(address[0]), port)
+            return
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def connect_error(error: OSError, address: str) -> NetworkError:
+    if isinstance(error, ConnectionRefusedError):
+        return PeerRefused(f"nobody listens on {address}")
+    if isinstance(error, ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
+        return PeerReset(f"{address} dropped the connection while it was made")
+    if isinstance(error, TimeoutError):
+        return PeerTimedOut(f"{address} did not answer to connecting")
+    return PeerUnreachable(f"{address}: {error.strerror or error}")
+
+
+def error_of(reason: CloseReason, address: str) -> NetworkError:
+    """What the end of a connection means for the requests on it."""
+    if reason is CloseReason.RESET_BY_PEER:
+        return PeerReset(f"{address} reset the connection")
+    if reason in (CloseReason.PEER_TIMED_OUT, CloseReason.HALF_FRAME, CloseReason.SLOW_READER):
+        return PeerTimedOut(f"{address}: {reason}")
+    if reason in (
+        CloseReason.UNEXPECTED_RESPONSE,
+        CloseReason.NEGATIVE_LENGTH,
+        CloseReason.FRAME_TOO_LARGE,
+    ):
+        return UnexpectedResponse(f"{address}: {reason}")
+    if reason is CloseReason.NETWORK_FAILED:
+        return PeerUnreachable(f"{address}: {reason}")
+    return ConnectionClosed(f"{address}: {reason}")

@@ -1,0 +1,70 @@
+"""Saying that our own code failed, once, however often a peer makes it fail again.
+
+Clients reconnect in tight loops (20 times a second has been seen), so an error that one request
+provokes comes back for ever. The first one is reported with everything; repeats of the same error
+at the same line are counted and mentioned when the next one is due.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tidelog.host.ports import Clock
+
+INTERVAL_MS = 60_000
+_MOST_ORIGINS = 256
+
+_LOGGER = logging.getLogger("tidelog.host")
+
+
+class FailureReport(NamedTuple):
+    error: Exception
+    peer: str
+    repeats: int
+    """How many of the same origin were swallowed since the report before this one."""
+
+
+Origin = tuple[str, str, int]
+
+
+class FailureReports:
+    """Passes on the first failure of every origin, and then one per interval."""
+
+    __slots__ = ("_clock", "_sink", "_states", "total")
+
+    def __init__(self, clock: Clock, sink: Callable[[FailureReport], None] | None = None) -> None:
+        self._clock = clock
+        self._sink = log_failure if sink is None else sink
+        self._states: dict[Origin, tuple[int, int]] = {}  # quiet until, repeats
+        self.total = 0
+
+    def report(self, error: Exception, peer: str) -> None:
+        self.total += 1
+        now_ms = self._clock.monotonic_ms()
+        origin = origin_of(error)
+        quiet_until_ms, repeats = self._states.pop(origin, (now_ms, 0))
+        if now_ms < quiet_until_ms:
+            self._states[origin] = (quiet_until_ms, repeats + 1)
+            return
+        if len(self._states) >= _MOST_ORIGINS:
+            del self._states[next(iter(self._states))]
+        self._states[origin] = (now_ms + INTERVAL_MS, 0)
+        self._sink(FailureReport(error, peer, repeats))
+
+
+def origin_of(error: Exception) -> Origin:
+    """Type, file and line where it was raised."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = ("", 0) if frame is None else (frame.tb_frame.f_code.co_filename, frame.tb_lineno)
+    return (type(error).__qualname__, *where)
+
+
+def log_failure(report: FailureReport) -> None:
+    _LOGGER.error(
+        "a request from %s failed in our code (%d more like it before)",
+        report.peer,
+        report.repeats,
+        exc_info=report.error,
+    )

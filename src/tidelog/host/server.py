@@ -1,0 +1,334 @@
+"""Accepting connections and keeping the order of answers.
+
+Every request gets a slot in the first-in-first-out queue of its connection. Handlers run in the
+read callback, without a task; they fill the slot at once or keep it and fill it later. An answer
+leaves when all answers before it have left: clients match answers to requests by order.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tidelog.host.frames import (
+    ANSWERS_HELD,
+    PAUSED_BY_OWNER,
+    STOPPING,
+    FrameLimits,
+    FrameStream,
+    NetworkContext,
+    charge_of,
+)
+from tidelog.host.ports import Buffer, CloseReason, PeerConnection, RequestHandler
+from tidelog.host.reports import FailureReports
+
+OnConnection = Callable[[PeerConnection], RequestHandler]
+
+_BACKLOG = 1024
+
+
+class ConnectionLimits(NamedTuple):
+    """Bounds of a node. The reserve is part of `total`, for privileged listeners only: a flood of
+    clients must not lock out the other brokers and the person who comes to help."""
+
+    total: int = 10_000
+    per_address: int = 1_000
+    reserve: int = 100
+
+
+class Admission:
+    """Who may connect. Shared by all listeners of a node."""
+
+    __slots__ = ("_by_address", "_limits", "open")
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        assert 0 <= limits.reserve < limits.total, limits
+        self._limits = limits
+        self._by_address: dict[str, int] = {}
+        self.open = 0
+
+    def refusal(self, address: str, *, privileged: bool) -> CloseReason | None:
+        """Why this connection may not be, or None if it may."""
+        limits = self._limits
+        if self.open >= (limits.total if privileged else limits.total - limits.reserve):
+            return CloseReason.TOO_MANY_CONNECTIONS
+        if not privileged and self._by_address.get(address, 0) >= limits.per_address:
+            return CloseReason.TOO_MANY_FROM_ADDRESS
+        return None
+
+    def enter(self, address: str) -> None:
+        self.open += 1
+        self._by_address[address] = self._by_address.get(address, 0) + 1
+
+    def leave(self, address: str) -> None:
+        left = self._by_address[address] - 1
+        self.open -= 1
+        assert left >= 0, (address, left)
+        assert self.open >= 0, (address, self.open)
+        if left:
+            self._by_address[address] = left
+        else:
+            del self._by_address[address]
+
+
+class FrameServer:
+    """One listening socket and the connections that came in through it."""
+
+    __slots__ = (
+        "_aborted",
+        "_connections",
+        "_context",
+        "_frame_limits",
+        "_on_connection",
+        "_privileged",
+        "_server",
+        "_stopped",
+        "_stopping",
+        "admission",
+        "reports",
+    )
+
+    def __init__(
+        self,
+        context: NetworkContext,
+        on_connection: OnConnection,
+        *,
+        admission: Admission,
+        reports: FailureReports,
+        frame_limits: FrameLimits = FrameLimits(),  # noqa: B008 - an immutable tuple
+        privileged: bool = False,
+    ) -> None:
+        assert frame_limits.in_flight_bytes > 0, "a server without bounds"
+        self._context = context
+        self._on_connection = on_connection
+        self.admission = admission
+        self.reports = reports
+        self._frame_limits = frame_limits
+        self._privileged = privileged
+        self._connections: dict[ServerConnection, None] = {}
+        self._server: asyncio.Server | None = None
+        self._stopping = False
+        self._stopped: asyncio.Future[None] | None = None
+        self._aborted = 0
+
+    async def start(self, host: str, port: int) -> None:
+        assert self._server is None, "started already"
+        self._server = await self._context.loop.create_server(
+            self._new_stream, host, port, backlog=_BACKLOG
+        )
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None, "not started"
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    @property
+    def connections(self) -> "tuple[ServerConnection, ...]":
+        return tuple(self._connections)
+
+    async def stop(self, *, timeout_ms: int) -> int:
+        assert self._server is not None, "not started"
+        assert not self._stopping, "stopped already"
+        self._stopping = True
+        self._server.close()
+        for connection in self.connections:
+            connection.drain()
+        if self._connections:
+            self._stopped = self._context.loop.create_future()
+            timer = self._context.wheel.after(timeout_ms, self._abort_rest)
+            try:
+                await self._stopped
+            finally:
+                timer.cancel()
+        return self._aborted
+
+    def _new_stream(self) -> FrameStream:
+        return ServerConnection(self, self._context, self._frame_limits).stream
+
+    def _abort_rest(self) -> None:
+        for connection in self.connections:
+            self._aborted += 1
+            connection.stream.abort(CloseReason.STOPPED_LATE)
+
+    def admit(self, connection: "ServerConnection") -> RequestHandler | None:
+        """The handler of a new connection, or None after having refused it."""
+        stream = connection.stream
+        if self._stopping:
+            stream.abort(CloseReason.STOPPED)
+            return None
+        refusal = self.admission.refusal(stream.peer, privileged=self._privileged)
+        if refusal is not None:
+            stream.abort(refusal)
+            return None
+        self.admission.enter(stream.peer)
+        self._connections[connection] = None
+        self._context.counters.accepted += 1
+        try:
+            return self._on_connection(connection)
+        except Exception as error:
+            connection.fail(error)
+            return None
+
+    def forget(self, connection: "ServerConnection") -> None:
+        if connection not in self._connections:
+            return  # it was refused
+        del self._connections[connection]
+        self.admission.leave(connection.stream.peer)
+        if not self._connections and self._stopped is not None and not self._stopped.done():
+            self._stopped.set_result(None)
+
+
+class ServerConnection:
+    """An accepted connection: its requests in order, its answers in the same order."""
+
+    __slots__ = (
+        "_draining",
+        "_handler",
+        "_held_bytes",
+        "_held_limit",
+        "_server",
+        "_slots",
+        "stream",
+    )
+
+    def __init__(self, server: FrameServer, context: NetworkContext, limits: FrameLimits) -> None:
+        self.stream = FrameStream(context, limits, self, trusted=False)
+        self._server = server
+        self._handler: RequestHandler | None = None
+        self._slots: deque[Slot] = deque()
+        self._held_bytes = 0  # answers that are ready and wait for earlier ones
+        self._held_limit = limits.write_high_bytes
+        self._draining = False
+
+    @property
+    def trusted(self) -> bool:
+        return self.stream.trusted
+
+    @trusted.setter
+    def trusted(self, trusted: bool) -> None:
+        self.stream.trusted = trusted
+
+    @property
+    def peer(self) -> str:
+        return self.stream.peer
+
+    @property
+    def congested(self) -> bool:
+        return self.stream.congested
+
+    @property
+    def open_requests(self) -> int:
+        return len(self._slots)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    def pause(self) -> None:
+        self.stream.pause(PAUSED_BY_OWNER)
+
+    def resume(self) -> None:
+        self.stream.resume(PAUSED_BY_OWNER)
+
+    def fail(self, error: Exception) -> None:
+        self._server.reports.report(error, self.peer)
+        self.stream.close(CloseReason.HANDLER_FAILED)
+
+    def close(self) -> None:
+        self.stream.close(CloseReason.CLOSED_BY_US)
+
+    def drain(self) -> None:
+        """Take no more requests; close when the last answer has left."""
+        self._draining = True
+        self.stream.pause(STOPPING)
+        if not self._slots:
+            self.stream.close(CloseReason.STOPPED)
+
+    def on_connected(self) -> None:
+        self._handler = self._server.admit(self)
+
+    def on_frame(self, frame: memoryview) -> None:
+        assert self._handler is not None, "a refused connection was read"
+        slot = Slot(self, charge_of(len(frame)))
+        self._slots.append(slot)
+        try:
+            self._handler.on_request(frame, slot)
+        except Exception as error:
+            self.fail(error)
+
+    def on_closed(self, reason: CloseReason) -> None:
+        for slot in self._slots:
+            slot.abandon()
+        self._slots.clear()
+        self._held_bytes = 0
+        self._server.forget(self)
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            try:
+                handler.on_closed(reason)
+            except Exception as error:
+                self._server.reports.report(error, self.peer)
+
+    def on_filled(self, slot: "Slot") -> None:
+        if self._slots[0] is slot:
+            self._send_filled()
+            return
+        self._held_bytes += slot.size_bytes
+        if self._held_bytes > self._held_limit:
+            self.stream.pause(ANSWERS_HELD)
+
+    def _send_filled(self) -> None:
+        """The first slot was filled: it leaves, and with it the filled ones right behind it."""
+        slots = self._slots
+        stream = self.stream
+        released_bytes = 0
+        held_bytes = self._held_bytes + slots[0].size_bytes  # which was not held
+        while slots and slots[0].filled:
+            slot = slots.popleft()
+            held_bytes -= slot.size_bytes
+            released_bytes += slot.charge_bytes
+            if slot.buffers is not None:
+                stream.write(slot.buffers, slot.size_bytes)
+        self._held_bytes = held_bytes
+        assert held_bytes >= 0, held_bytes
+        if held_bytes <= self._held_limit:
+            stream.resume(ANSWERS_HELD)
+        stream.release(released_bytes)
+        if self._draining and not slots:
+            stream.close(CloseReason.STOPPED)
+
+
+class Slot:
+    """The place of one request in its connection's order of answers."""
+
+    __slots__ = ("_connection", "buffers", "charge_bytes", "filled", "size_bytes")
+
+    def __init__(self, connection: ServerConnection, charge_bytes: int) -> None:
+        self._connection: ServerConnection | None = connection
+        self.charge_bytes = charge_bytes
+        self.buffers: Sequence[Buffer] | None = None
+        self.size_bytes = 0
+        self.filled = False
+
+    def answer(self, buffers: Sequence[Buffer]) -> None:
+        size_bytes = 0
+        for buffer in buffers:
+            size_bytes += len(buffer)
+        self.size_bytes = size_bytes
+        self._fill(buffers)
+
+    def answer_nothing(self) -> None:
+        self._fill(None)
+
+    def abandon(self) -> None:
+        """Its connection is gone."""
+        self._connection = None
+
+    def _fill(self, buffers: Sequence[Buffer] | None) -> None:
+        assert not self.filled, "a request was answered twice"
+        self.filled = True
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self.buffers = buffers
+            connection.on_filled(self)

@@ -1,0 +1,11 @@
+"""AddOffsetsToTxnResponse, API 25.
+
+Written by scripts/make_schemas.py from the message definitions of Apache Kafka (see NOTICE).
+"""
+
+from tidelog.wire.protocol.message import Message, field
+
+
+class AddOffsetsToTxnResponse(Message, key=25, valid="0-4", flexible="3+"):
+    throttle_time_ms: int = field("int32", default=0)
+    error_code: int = field("int16", default=0)

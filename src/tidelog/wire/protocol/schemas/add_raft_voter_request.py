@@ -1,0 +1,23 @@
+"""AddRaftVoterRequest, API 80.
+
+Written by scripts/make_schemas.py from the message definitions of Apache Kafka (see NOTICE).
+"""
+
+from collections.abc import Sequence
+
+from tidelog.wire.protocol.message import ZERO_UUID, Message, Struct, field
+
+
+class Listener(Struct):
+    name: str = field("string", default="")
+    host: str = field("string", default="")
+    port: int = field("uint16", default=0)
+
+
+class AddRaftVoterRequest(Message, key=80, valid="0-1", flexible="0+"):
+    cluster_id: str | None = field("string", nullable="0+", default=None)
+    timeout_ms: int = field("int32", default=0)
+    voter_id: int = field("int32", default=0)
+    voter_directory_id: bytes = field("uuid", default=ZERO_UUID)
+    listeners: Sequence[Listener] = field([Listener], default=())
+    ack_when_committed: bool = field("bool", "1+", default=True)

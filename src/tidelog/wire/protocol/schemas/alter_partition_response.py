@@ -1,0 +1,29 @@
+"""AlterPartitionResponse, API 56.
+
+Written by scripts/make_schemas.py from the message definitions of Apache Kafka (see NOTICE).
+"""
+
+from collections.abc import Sequence
+
+from tidelog.wire.protocol.message import ZERO_UUID, Message, Struct, field
+
+
+class PartitionData(Struct):
+    partition_index: int = field("int32", default=0)
+    error_code: int = field("int16", default=0)
+    leader_id: int = field("int32", default=0)
+    leader_epoch: int = field("int32", default=0)
+    isr: Sequence[int] = field(["int32"], default=())
+    leader_recovery_state: int = field("int8", default=0)
+    partition_epoch: int = field("int32", default=0)
+
+
+class TopicData(Struct):
+    topic_id: bytes = field("uuid", default=ZERO_UUID)
+    partitions: Sequence[PartitionData] = field([PartitionData], default=())
+
+
+class AlterPartitionResponse(Message, key=56, valid="2-3", flexible="2+"):
+    throttle_time_ms: int = field("int32", default=0)
+    error_code: int = field("int16", default=0)
+    topics: Sequence[TopicData] = field([TopicData], default=())

@@ -1,0 +1,28 @@
+"""AssignReplicasToDirsRequest, API 73.
+
+Written by scripts/make_schemas.py from the message definitions of Apache Kafka (see NOTICE).
+"""
+
+from collections.abc import Sequence
+
+from tidelog.wire.protocol.message import ZERO_UUID, Message, Struct, field
+
+
+class PartitionData(Struct):
+    partition_index: int = field("int32", default=0)
+
+
+class TopicData(Struct):
+    topic_id: bytes = field("uuid", default=ZERO_UUID)
+    partitions: Sequence[PartitionData] = field([PartitionData], default=())
+
+
+class DirectoryData(Struct):
+    id: bytes = field("uuid", default=ZERO_UUID)
+    topics: Sequence[TopicData] = field([TopicData], default=())
+
+
+class AssignReplicasToDirsRequest(Message, key=73, valid="0", flexible="0+"):
+    broker_id: int = field("int32", default=0)
+    broker_epoch: int = field("int64", default=-1)
+    directories: Sequence[DirectoryData] = field([DirectoryData], default=())

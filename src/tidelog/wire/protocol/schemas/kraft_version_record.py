@@ -1,0 +1,11 @@
+"""KRaftVersionRecord.
+
+Written by scripts/make_schemas.py from the message definitions of Apache Kafka (see NOTICE).
+"""
+
+from tidelog.wire.protocol.message import Message, field
+
+
+class KRaftVersionRecord(Message, key=-1, valid="0", flexible="0+"):
+    version: int = field("int16", default=0)
+    kraft_version: int = field("int16", default=0)

@@ -1,0 +1,12 @@
+"""UnregisterBrokerResponse, API 64.
+
+Written by scripts/make_schemas.py from the message definitions of Apache Kafka (see NOTICE).
+"""
+
+from tidelog.wire.protocol.message import Message, field
+
+
+class UnregisterBrokerResponse(Message, key=64, valid="0", flexible="0+"):
+    throttle_time_ms: int = field("int32", default=0)
+    error_code: int = field("int16", default=0)
+    error_message: str | None = field("string", nullable="0+", default=None)

@@ -1,0 +1,21 @@
+"""UpdateFeaturesResponse, API 57.
+
+Written by scripts/make_schemas.py from the message definitions of Apache Kafka (see NOTICE).
+"""
+
+from collections.abc import Sequence
+
+from tidelog.wire.protocol.message import Message, Struct, field
+
+
+class UpdatableFeatureResult(Struct):
+    feature: str = field("string", default="")
+    error_code: int = field("int16", default=0)
+    error_message: str | None = field("string", nullable="0+", default=None)
+
+
+class UpdateFeaturesResponse(Message, key=57, valid="0-2", flexible="0+"):
+    throttle_time_ms: int = field("int32", default=0)
+    error_code: int = field("int16", default=0)
+    error_message: str | None = field("string", nullable="0+", default=None)
+    results: Sequence[UpdatableFeatureResult] = field([UpdatableFeatureResult], "0-1", default=())
