@@ -9,7 +9,7 @@ import pytest
 import tidelog
 from tidelog.sim import data_marks
 from tidelog.sim.control_marks import ELECTIONS_ASKED, PROPOSAL_REFUSALS, REQUEST_REFUSALS
-from tidelog.sim.marks import MARKS, Marks, all_counts, unreached
+from tidelog.sim.marks import MARKS, MARKS_OF_BYTES, Marks, all_counts, unreached
 from tidelog.sim.world_port import Counters
 
 SIM = Path(tidelog.__file__).parent / "sim"
@@ -22,10 +22,12 @@ def marks():
 
 def test_there_are_enough_marks_and_each_is_a_sentence():
     assert len(MARKS) >= 60
-    for name, sentence in MARKS.items():
+    assert not set(MARKS) & set(MARKS_OF_BYTES)
+    every = {**MARKS, **MARKS_OF_BYTES}
+    for name, sentence in every.items():
         assert re.fullmatch(r"[a-z][a-z_]+", name), name
         assert len(sentence.split()) >= 5, f"{name}: {sentence}"
-    assert len(set(MARKS.values())) == len(MARKS)
+    assert len(set(every.values())) == len(every)
 
 
 def test_a_mark_is_counted_and_told_the_first_time():
@@ -69,4 +71,4 @@ def test_every_mark_is_added_somewhere_and_nothing_else_is():
     )
     for table in tables:
         added.update(table.values())
-    assert added == set(MARKS)
+    assert added == {*MARKS, *MARKS_OF_BYTES}

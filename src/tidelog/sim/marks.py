@@ -120,6 +120,7 @@ MARKS: Final[Mapping[str, str]] = {
     "consumer_reset": "a consumer had to go back",
     "latest_went_back": "after a loss that was allowed, the latest offset was lower than before",
 }
+"""Name → the state in one sentence. Only these can be marked."""
 
 MARKS_OF_BYTES: Final[Mapping[str, str]] = {
     "corrupt_batch_found": "a read found a batch whose bytes had changed on the disk",
@@ -132,7 +133,6 @@ MARKS_OF_BYTES: Final[Mapping[str, str]] = {
     "sync_failed": "a sync failed, and the log directory went offline for good",
 }
 """Only reached where logs are bytes."""
-"""Name → the state in one sentence. Only these can be marked."""
 
 
 class Marks:
