@@ -7,6 +7,7 @@ import pytest
 
 from tidelog.sim.faults import AIMS, KINDS, KINDS_OF_BYTES
 from tidelog.sim.plan import Plan, draw_plan, from_json, to_json
+from tidelog.sim.plots import PLOTS
 
 MANY = 2_000
 
@@ -55,6 +56,25 @@ def test_every_kind_of_fault_and_every_aim_appears(plans):
     assert set(kinds) == set(KINDS) - set(KINDS_OF_BYTES)
     assert set(byte_kinds) == set(KINDS)
     assert aims == {"", *AIMS}
+
+
+def test_every_schedule_is_in_order_of_time_and_ends_with_the_chaos(plans):
+    for plan in plans:
+        times = [fault.at_ms for fault in plan.faults]
+        assert times == sorted(times)
+        assert all(plan.phases.calm_ms <= at_ms < plan.duration_ms for at_ms in times)
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_plot_leaves_ordinary_faults_in_the_schedule(name):
+    for seed in range(200):
+        plan = draw_plan(seed, focus=(name,))
+        for fault in plan.faults:
+            assert fault.kind in KINDS
+            assert fault.aim in ("", *AIMS)
+            assert all(1 <= node <= plan.brokers for node in fault.nodes)
+            assert fault.topic < len(plan.topics)
+            assert fault.partition < plan.topics[fault.topic].partitions
 
 
 def test_knobs_reach_their_extremes(plans):

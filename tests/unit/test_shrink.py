@@ -74,6 +74,33 @@ def test_the_search_ends_when_its_time_or_its_tries_are_over():
     assert shrink(plan, RULE, fails, expired=lambda: True).plan == plan
 
 
+def test_what_came_after_the_violation_goes_first():
+    plan = next(p for p in map(draw_plan, range(50)) if len(p.faults) > 9)
+    broke_at_ms = plan.faults[3].at_ms + 1
+    tried = []
+
+    def fails(candidate):
+        tried.append(candidate)
+        return RULE if candidate.faults[:4] == plan.faults[:4] else None
+
+    shrunk = shrink(plan, RULE, fails, broke_at_ms=broke_at_ms).plan
+    assert tried[0].faults == plan.faults[:4]
+    assert tried[0].duration_ms == broke_at_ms + 1
+    assert shrunk.faults == plan.faults[:4]
+
+
+def test_faults_that_do_not_need_to_wait_happen_sooner():
+    plan = next(p for p in map(draw_plan, range(50)) if p.phases.chaos_ms > 10_000)
+    late = plan.phases.calm_ms + 8_000
+    plan = replace(plan, faults=(Fault(late, "crash", (1,)), Fault(late + 700, "pause", (1,))))
+    kinds = ["crash", "pause"]
+    shrunk = shrink(plan, RULE, lambda p: RULE if [f.kind for f in p.faults] == kinds else None)
+    first, second = shrunk.plan.faults
+    assert first.at_ms == plan.phases.calm_ms
+    assert second.at_ms == first.at_ms + 700
+    assert second.at_ms < shrunk.plan.duration_ms < plan.duration_ms
+
+
 def test_fewer_brokers_leave_a_plan_that_makes_sense():
     for seed in range(300):
         plan = draw_plan(seed)

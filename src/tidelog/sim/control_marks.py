@@ -13,11 +13,10 @@ from tidelog.core.metadata.effects import AppendRecords
 from tidelog.core.quorum.messages import VoteResponse
 from tidelog.core.quorum.state import QuorumState
 from tidelog.core.types import NO_LEADER, LogEntry
-from tidelog.sim.rules.chronicle import PartitionFacts
+from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.plain_image import Committed
 
 if TYPE_CHECKING:
-    from tidelog.sim.rules.chronicle import Chronicle
     from tidelog.sim.world import World
 
 PROPOSAL_REFUSALS: Final = {
@@ -43,7 +42,7 @@ ELECTIONS_ASKED: Final = {
 class ControlMarks:
     """A witness of the judge; `events` is what else it wants to see."""
 
-    __slots__ = ("_candidates", "_marks", "_votes", "_wiped", "_world", "events")
+    __slots__ = ("_candidates", "_chronicle", "_marks", "_votes", "_wiped", "_world", "events")
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -58,11 +57,8 @@ class ControlMarks:
             events.BrokerFenced: self._on_fenced,
         }
 
-    @property
-    def _chronicle(self) -> Chronicle:
-        chronicle = self._world.judge.chronicle
-        assert chronicle is not None, "a hook of a judge that attends nothing"
-        return chronicle
+    def attend(self, chronicle: Chronicle) -> None:
+        self._chronicle = chronicle
 
     # -- the quorum
 

@@ -10,7 +10,7 @@ from tidelog.core.errors import Error
 from tidelog.core.replication.isr import CommittedIsr, PendingExpand
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.types import PartitionId
-from tidelog.sim.rules.chronicle import PartitionFacts
+from tidelog.sim.rules.chronicle import Chronicle
 from tidelog.sim.rules.view import LogFace, RecordBatch, ReplicaFace
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ PARKED_FAILURES: Final = {
 class DataMarks:
     """A witness of the judge; `events` is what else it wants to see."""
 
-    __slots__ = ("_diverged", "_leaders", "_marks", "_world", "events")
+    __slots__ = ("_chronicle", "_diverged", "_leaders", "_marks", "_world", "events")
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -62,6 +62,10 @@ class DataMarks:
             events.IsrChanged: self._on_isr,
             events.BrokerFenced: self._on_fenced,
         }
+
+    def attend(self, chronicle: Chronicle) -> None:
+        """Hooks find the facts of a partition here; asked at every append, so kept at hand."""
+        self._chronicle = chronicle
 
     # -- events
 
@@ -120,7 +124,7 @@ class DataMarks:
     # -- hooks of the judge
 
     def became_leader(self, replica: ReplicaFace, _unclean: bool) -> None:
-        if replica.high_watermark < self._facts(replica).committed_end:
+        if replica.high_watermark < self._chronicle.facts(replica.partition).committed_end:
             self._marks.add("hw_lower_than_predecessor")
         self._see_frozen(replica)
 
@@ -137,7 +141,8 @@ class DataMarks:
     def leader_appended(self, replica: ReplicaFace, _batch: RecordBatch) -> None:
         if type(replica.role.isr_state) is PendingExpand:
             self._marks.add("hw_waits_for_pending_expand")
-        if self._facts(replica).state.leader_epoch > replica.leader_epoch:
+        facts = self._chronicle.facts(replica.partition)
+        if facts.state.leader_epoch > replica.leader_epoch:
             self._marks.add("zombie_leader_appended")
 
     def consumer_read(
@@ -145,7 +150,9 @@ class DataMarks:
     ) -> None:
         if replica.leader != replica.broker_id:
             self._marks.add("consumer_served_by_follower")
-        elif self._facts(replica).state.leader_epoch > replica.leader_epoch:
+            return
+        facts = self._chronicle.facts(replica.partition)
+        if facts.state.leader_epoch > replica.leader_epoch:
             self._marks.add("zombie_leader_read")
 
     def produce_refused(self, _replica: ReplicaFace, error: Error, _end: int) -> None:
@@ -161,7 +168,7 @@ class DataMarks:
             return
         if first.leader_epoch != last.leader_epoch:
             self._marks.add("truncated_two_epochs")
-        led = self._facts(replica).leader_of_epoch
+        led = self._chronicle.facts(replica.partition).leader_of_epoch
         if led.get(last.leader_epoch) == replica.broker_id:
             self._marks.add("former_leader_truncated")
 
@@ -176,8 +183,3 @@ class DataMarks:
     def failed_parked(self, error: Error) -> None:
         if (name := PARKED_FAILURES.get(error)) is not None:
             self._marks.add(name)
-
-    def _facts(self, replica: Replica | ReplicaFace) -> PartitionFacts:
-        chronicle = self._world.judge.chronicle
-        assert chronicle is not None, "a hook of a judge that attends nothing"
-        return chronicle.facts(replica.partition)

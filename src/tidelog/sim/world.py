@@ -91,6 +91,9 @@ class World:
         self.disturbances = Disturbances(self)
         # Replicas see their log through a narrower face than the rules do; it is one object.
         self.judge.attend(cast(WorldView, self), witnesses=witnesses)
+        assert self.judge.chronicle is not None, "a judge attends with its chronicle"
+        for witness in witnesses:
+            witness.attend(self.judge.chronicle)
 
     def _make_node(self, node_id: int) -> SimNode:
         nothing = QuorumState(0, NO_LEADER, None)
