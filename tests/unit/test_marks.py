@@ -9,7 +9,7 @@ import pytest
 import tidelog
 from tidelog.sim import data_marks
 from tidelog.sim.control_marks import ELECTIONS_ASKED, PROPOSAL_REFUSALS, REQUEST_REFUSALS
-from tidelog.sim.marks import MARKS, Marks, all_counts, unreached
+from tidelog.sim.marks import MARKS, MARKS_OF_BYTES, Marks, all_counts, unreached
 from tidelog.sim.world_port import Counters
 
 SIM = Path(tidelog.__file__).parent / "sim"
@@ -69,4 +69,4 @@ def test_every_mark_is_added_somewhere_and_nothing_else_is():
     )
     for table in tables:
         added.update(table.values())
-    assert added == set(MARKS)
+    assert added == {*MARKS, *MARKS_OF_BYTES}
