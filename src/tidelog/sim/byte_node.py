@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from tidelog.sim.byte_disk import ByteNodeDisk
 from tidelog.sim.node import SimNode
+from tidelog.sim.rules.recovery_rules import RECOVERY
 from tidelog.storage.errors import CorruptSegment, DirectoryOffline, NoSpace, StorageError
 
 Argument = TypeVar("Argument")
@@ -83,4 +84,4 @@ class ByteNode(SimNode):
             explained = disk.sync_fails
             self.marks.add("sync_failed")
         if not explained:
-            self.world.report("R19 recovery", f"node {self.id} has a sound disk: {error}")
+            self.world.report(RECOVERY, f"node {self.id} has a sound disk: {error}")

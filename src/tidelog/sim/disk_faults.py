@@ -38,9 +38,6 @@ class DiskFaults:
         disk.fill(partial_bytes)
         return True
 
-    def give_space(self, node: SimNode) -> None:
-        self.heal(node)
-
     def fail_sync(self, node: SimNode, after: int) -> bool:
         disk = node.disk
         if not isinstance(disk, ByteNodeDisk) or not node.running or disk.sync_fails:

@@ -283,7 +283,7 @@ class Disturbances:
         node = self._target(fault)
         if not self._disks.fill(node, fault.args[0]):
             return False
-        self._later(fault, self._disks.give_space, node)
+        self._later(fault, self._disks.heal, node)
         return True
 
     def _sync_error(self, fault: Fault) -> bool:

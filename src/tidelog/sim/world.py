@@ -42,6 +42,7 @@ from tidelog.sim.node_log import NodeLog
 from tidelog.sim.plan import Plan, TopicPlan
 from tidelog.sim.recorder import Recorder
 from tidelog.sim.recovery_facts import Recovery
+from tidelog.sim.rules.recovery_rules import RECOVERY
 from tidelog.sim.rules.view import WorldView
 from tidelog.sim.sim_log import SimBatch
 from tidelog.sim.trace import DOWN, NOWHERE, UP, Trace
@@ -507,7 +508,7 @@ class Bench:
         world.counters.forfeited = world.judge.forfeited
         for node in world.nodes.values():
             for complaint in node.complaints():
-                world.report("R19 recovery", f"node {node.id}: {complaint}")
+                world.report(RECOVERY, f"node {node.id}: {complaint}")
         for partition in world.consumed_partitions():
             for anomaly in history.check(world.recorder.of(partition)):
                 world.report(f"history: {anomaly.kind}", anomaly.text)

@@ -16,11 +16,11 @@ from tidelog.sim import mutation
 from tidelog.sim.fleet import Orders
 from tidelog.sim.mutation import Mutant
 from tidelog.sim.plan import draw_plan
+from tidelog.sim.rules.recovery_rules import RECOVERY
 from tidelog.sim.run import SeedResult, run_plan
 
 SEEDS_DEFAULT = 2_000
 CRASH_DEPTH = "crash"
-RECOVERY_RULE = "R19 recovery"
 
 
 class Verdict(NamedTuple):
@@ -105,7 +105,7 @@ def judge_by_crash_states(mutant: Mutant) -> Verdict | None:
         return None
     if not total.bad:
         return Verdict(name, False, None, total.states, mutant.title)
-    rule = f"{RECOVERY_RULE}: {total.bad[0].workload}"
+    rule = f"{RECOVERY}: {total.bad[0].workload}"
     for workload, states in total.by_workload.items():
         clean = try_crash_states(
             f"crash states without {name}", limit=states, workloads=(workload,), stop_at_first=True

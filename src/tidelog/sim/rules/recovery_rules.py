@@ -4,12 +4,14 @@ from tidelog.sim.recovery_facts import Recovery
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.view import label
 
+RECOVERY = "R19 recovery"
+
 
 class RecoveryKeepsWhatWasDurable(Rule):
     """After a crash a log is a batch-aligned prefix of what was written to it, with everything
     that was durable; its checksums, indexes and epochs are right, and no torn byte is served."""
 
-    name = "R19 recovery"
+    name = RECOVERY
 
     def log_recovered(self, recovery: Recovery) -> None:
         problem = self._problem(recovery)
