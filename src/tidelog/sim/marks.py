@@ -152,6 +152,11 @@ class Marks:
             self._first(name)
 
 
+def sentence(name: str) -> str:
+    """What the mark means."""
+    return MARKS.get(name) or MARKS_OF_BYTES[name]
+
+
 def all_counts(reached: Mapping[str, int]) -> dict[str, int]:
     """Every mark with its count, those never reached with 0, by name."""
     return dict(sorted({**dict.fromkeys(MARKS, 0), **reached}.items()))

@@ -8,7 +8,7 @@ from tidelog.core import events
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import happenings
 from tidelog.sim.fault_words import describe_fault
-from tidelog.sim.marks import MARKS
+from tidelog.sim.marks import sentence
 
 CROWN = "♛"
 HERE = "•"
@@ -248,7 +248,7 @@ def _started(_: Narrator, event: happenings.NodeStarted) -> tuple[str, str]:
 
 
 def _mark(_: Narrator, event: happenings.MarkReached) -> tuple[str, str]:
-    return "", f"mark {event.name}: {MARKS.get(event.name, '')}".rstrip(": ")
+    return "", f"mark {event.name}: {sentence(event.name)}"
 
 
 def _broken(_: Narrator, event: happenings.RuleBroken) -> tuple[str, str]:
