@@ -94,3 +94,21 @@ def test_one_flipped_bit_never_becomes_a_wrong_record(orderly: bool) -> None:
                 assert path == "log-start-offset-checkpoint" or refused, where
                 assert refused or missing == list(range(2, min(start, COUNT))), where
     assert min(outcomes.values()) > 0, f"a gentle test: {outcomes}"
+
+
+def test_a_flipped_bit_is_not_taken_for_the_end_of_what_may_be_read() -> None:
+    """A reader that stops at the high watermark would wait for ever for a batch whose header
+    says that it ends behind it."""
+    disk, written = stopped(orderly=False)
+    segment = "orders-0/00000000000000000000.log"
+    size = len(written[2])
+    refused = 0
+    for byte in range(2 * size, 3 * size):  # the batch at offset 2
+        for bit in range(8):
+            damaged = disk.copy()
+            log = open_directory(damaged).logs[ORDERS]
+            damaged.flip_bit(segment, byte, bit)
+            with pytest.raises(CorruptSegment) as caught:
+                log.read(2, 3, 1)
+            refused += caught.value.offset == 2
+    assert refused == 8 * size

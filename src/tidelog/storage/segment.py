@@ -261,10 +261,12 @@ class Segment:
                     break
                 if not follows(header, next_offset, gaps=self.gaps):
                     reason = f"offset {header.base_offset} where {next_offset} belongs"
-                elif header.last_offset >= to_offset:
+                elif header.last_offset >= to_offset and end > 0:
                     break
                 else:
                     reason = why_not_served(data, end, header, epochs)
+                    if reason is None and header.last_offset >= to_offset:
+                        break  # checked first: a bad batch must not pass for the end of the range
                 if reason is None and self.gaps and self._overlaps(first.position + end, header):
                     reason = f"offset {header.last_offset} is also in the next batch"
             except TruncatedBatch as error:
