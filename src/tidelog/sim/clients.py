@@ -291,7 +291,7 @@ class ConsumerClient:
                 last_fetched_epoch=self._last_epoch,
                 rack=rack,
             ),
-            self._plan.max_batches,
+            max(self._plan.max_batches, world.disturbances.least_read_batches),
             self._plan.fetch_wait_ms,
         )
         world.network.send(self.address, self._target, request)

@@ -34,13 +34,22 @@ OPERATOR_LOOKS_EVERY_MS = 100
 
 
 class Disturbances:
-    __slots__ = ("_disks", "_perform", "_restart_at_ms", "_world", "all_healed", "healed_nodes")
+    __slots__ = (
+        "_disks",
+        "_perform",
+        "_restart_at_ms",
+        "_world",
+        "all_healed",
+        "healed_nodes",
+        "least_read_batches",
+    )
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._disks = DiskFaults(world)
         self.healed_nodes: tuple[int, ...] = ()
         self.all_healed = False
+        self.least_read_batches = 0
         self._restart_at_ms: dict[int, int] = {}
         self._perform: dict[str, Callable[[Fault], bool]] = {
             kind: getattr(self, f"_{kind}") for kind in KINDS
@@ -385,6 +394,7 @@ class Disturbances:
         world.network.heal()
         world.network.calm()
         self.all_healed = everything
+        self.least_read_batches = HEALED_FETCH_BATCHES
         self.healed_nodes = tuple(world.nodes) if everything else self._core()
         for node in world.nodes.values():
             self._resume(node)
