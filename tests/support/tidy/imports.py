@@ -8,7 +8,7 @@ from .source import Finding, Source, in_package
 
 # The words that all state machines share. Not the machines themselves.
 WORDS = ("core.types", "core.errors", "core.events", "core.requests")
-DATA = ("core", "wire", "host", "config", "storage", "observe", "client", "coordinators")
+DATA = ("core", "wire", "host", "config", "storage", "rpc", "observe", "client", "coordinators")
 
 ANYTHING = "*"
 ROOT_MODULE = "tidelog"
@@ -23,16 +23,18 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "core.transactions": WORDS,
     "core": (),
     "wire": ("_native",),
-    "host": ("core.types",),
+    "host": ("core.types", "core.events"),
     "config": ("core",),
     "storage": ("core", "wire.records", "host"),
+    "rpc": (*WORDS, "wire", "host"),
     "observe": ("core", "host"),
-    "client": ("wire", "host"),
+    "client": (*WORDS, "wire", "host", "rpc"),
+    "quorum": ("core", "wire", "host", "config", "storage", "rpc"),
     "coordinators": ("core", "storage", "wire", "observe"),
     "broker": DATA,
-    "controller": DATA,
-    "node": (*DATA, "broker", "controller"),
-    "sim": (*DATA, "broker", "controller", "node"),
+    "controller": (*DATA, "quorum"),
+    "node": (*DATA, "broker", "controller", "quorum"),
+    "sim": (*DATA, "broker", "controller", "quorum", "node"),
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
     "audit": ("client", "sim", "node"),
     "bench": ("client", "sim", "node"),

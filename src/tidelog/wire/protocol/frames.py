@@ -1,7 +1,7 @@
-"""Requests and responses with their headers, and the length in front of them.
+"""Requests and responses with their headers.
 
-A frame here is what follows the four bytes of its length: the network layer reads those,
-because it must refuse a length before it allocates anything. What is written includes them.
+A frame here is what follows the four bytes of its length. Those are the network layer's: it must
+refuse a length before it allocates anything, and it knows the size of what it sends.
 
 Request headers are version 2 for flexible requests and version 1 for the others; the client
 id has the old form in both. Response headers are version 1 or 0 in the same way, except
@@ -22,9 +22,6 @@ from tidelog.wire.protocol.varints import skip_tags
 
 _REQUEST = Layout(">hhih")
 _RESPONSE = Layout(">i")
-_REQUEST_FRAME = Layout(">ihhih")
-_RESPONSE_FRAME = Layout(">ii")
-_LENGTH = Layout(">i")
 
 
 class RequestHeader(NamedTuple):
@@ -63,17 +60,17 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
 
 
 def encode_request(header: RequestHeader, request: Message) -> list[Buffer]:
-    """The buffers of a request, length first."""
+    """The buffers of a request."""
     key, version, correlation_id, client_id = header
     assert request.__api_key__ == key, (request.__api_key__, key)
     name = b"" if client_id is None else client_id.encode()
     if len(name) > STRING_BYTES_MAX:
         raise ProtocolError(f"a client id of {len(name)} bytes")
     length = -1 if client_id is None else len(name)
-    begin = _REQUEST_FRAME.pack(0, key, version, correlation_id, length) + name
+    begin = _REQUEST.pack(key, version, correlation_id, length) + name
     if is_flexible(key, version):
         begin += b"\0"
-    return _with_length(encode_parts(request, version, begin))
+    return encode_parts(request, version, begin)
 
 
 def read_response_header(frame: Buffer, key: int, version: int) -> tuple[int, int]:
@@ -95,11 +92,11 @@ def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message
 
 
 def encode_response(correlation_id: int, response: Message, version: int) -> list[Buffer]:
-    """The buffers of a response, length first, for `writelines`."""
-    begin = _RESPONSE_FRAME.pack(0, correlation_id)
+    """The buffers of a response, for `writelines`."""
+    begin = _RESPONSE.pack(correlation_id)
     if has_tagged_response_header(response.__api_key__, version):
         begin += b"\0"
-    return _with_length(encode_parts(response, version, begin))
+    return encode_parts(response, version, begin)
 
 
 def is_flexible(key: int, version: int) -> bool:
@@ -117,10 +114,3 @@ def has_tagged_response_header(key: int, version: int) -> bool:
 def _after_tags(frame: Buffer, position: int) -> int:
     count = frame[position]
     return skip_tags(frame, position + 1, count) if count else position + 1
-
-
-def _with_length(parts: list[Buffer]) -> list[Buffer]:
-    first = parts[0]
-    assert isinstance(first, bytearray), type(first)
-    _LENGTH.pack_into(first, 0, sum(map(len, parts)) - _LENGTH.size)
-    return parts

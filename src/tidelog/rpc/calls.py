@@ -1,0 +1,70 @@
+"""One request on its way through a node."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tidelog.host.ports import PeerConnection, ResponseSlot
+from tidelog.wire.protocol import Message, RequestHeader, encode_response
+
+Handler = Callable[["Call"], None]
+"""Serves one API. It answers before it returns, or keeps the call and answers later."""
+
+_running: set[asyncio.Task[None]] = set()
+"""The loop itself holds tasks only weakly."""
+
+
+class Call:
+    """A decoded request and the place of its answer.
+
+    Records in `request` are views of the receive buffer: valid until the handler returns.
+    """
+
+    __slots__ = ("_slot", "connection", "header", "listener", "request")
+
+    def __init__(
+        self,
+        header: RequestHeader,
+        request: Message,
+        slot: ResponseSlot,
+        connection: PeerConnection,
+        listener: str,
+    ) -> None:
+        self.header = header
+        self.request = request
+        self.connection = connection
+        self.listener = listener
+        """Name of the listener it came in through: answers give addresses of the same one."""
+        self._slot = slot
+
+    @property
+    def version(self) -> int:
+        return self.header.api_version
+
+    @property
+    def client_id(self) -> str:
+        return self.header.client_id or ""
+
+    def answer(self, response: Message) -> None:
+        assert response.__api_key__ == self.header.api_key, (response, self.header)
+        self._slot.answer(encode_response(self.header.correlation_id, response, self.version))
+
+    def answer_nothing(self) -> None:
+        """This request has no answer (acks=0)."""
+        self._slot.answer_nothing()
+
+    def close(self) -> None:
+        """End the connection: the only way to refuse where there is no answer to refuse with."""
+        self.connection.close()
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Answer from a coroutine. An exception of it ends the connection and is reported."""
+        task = asyncio.get_running_loop().create_task(self._guard(work))
+        _running.add(task)
+        task.add_done_callback(_running.discard)
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # the border of a task: a bug costs one connection
+            self.connection.fail(error)

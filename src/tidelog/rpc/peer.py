@@ -1,0 +1,173 @@
+"""Asking another node: one connection, made when it is first needed and again after it broke.
+
+Answers come in the order of the questions, so a question that may be parked at the other end
+(a fetch) needs a peer of its own, or everything behind it waits too.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from tidelog.host.ports import Network, NetworkError, RequestConnection
+from tidelog.wire.protocol import Message, ProtocolError, RequestHeader, decode_response
+from tidelog.wire.protocol import encode_request as encode
+
+Answer = Message | NetworkError
+OnAnswer = Callable[[Answer], None]
+
+CONNECT_TIMEOUT_MS = 2_000
+
+
+class Question(NamedTuple):
+    request: Message
+    version: int
+    on_answer: OnAnswer
+    timeout_ms: int
+
+
+class Peer:
+    """The way to one address. Answers are decoded; failures are NetworkErrors, never raised.
+
+    A connection that was refused or broke fails everything that waits on it, at once: who asked
+    knows best whether and when to ask again. The next question connects anew.
+    """
+
+    __slots__ = (
+        "_client_id",
+        "_connecting",
+        "_connection",
+        "_correlation_id",
+        "_network",
+        "_waiting",
+        "address",
+        "connect_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        network: Network,
+        address: tuple[str, int],
+        client_id: str,
+        *,
+        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+    ) -> None:
+        self.address = address
+        self.connect_timeout_ms = connect_timeout_ms
+        self._network = network
+        self._client_id = client_id
+        self._connection: RequestConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._waiting: deque[Question] = deque()
+        self._correlation_id = 0
+
+    def send(self, request: Message, version: int, on_answer: OnAnswer, *, timeout_ms: int) -> None:
+        """Ask. `on_answer` is called once, later, with the response or a NetworkError."""
+        question = Question(request, version, on_answer, timeout_ms)
+        if self._connection is not None:
+            self._ask(self._connection, question)
+            return
+        self._waiting.append(question)
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+
+    async def ask(self, request: Message, version: int, *, timeout_ms: int) -> Message:
+        """The response; raises a NetworkError when there is none."""
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+        def settle(answer: Answer) -> None:
+            if future.done():
+                return  # nobody waits any more
+            if isinstance(answer, NetworkError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+        self.send(request, version, settle, timeout_ms=timeout_ms)
+        return await future
+
+    def close(self) -> None:
+        """Everything that waits fails. The peer may be used again."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._connecting = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        self._fail_waiting(NetworkError(f"{self.address} is not asked any more"))
+
+    async def _connect(self) -> None:
+        host, port = self.address
+        try:
+            connection = await self._network.connect(
+                host, port, timeout_ms=self.connect_timeout_ms, correlation_of=correlation_of
+            )
+        except NetworkError as error:
+            self._connecting = None
+            self._fail_waiting(error)
+            return
+        self._connecting = None
+        self._connection = connection
+        waiting, self._waiting = self._waiting, deque()
+        for question in waiting:
+            self._ask(connection, question)
+
+    def _ask(self, connection: RequestConnection, question: Question) -> None:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = RequestHeader(
+            question.request.__api_key__, question.version, self._correlation_id, self._client_id
+        )
+        try:
+            answered = connection.request(
+                encode(header, question.request),
+                timeout_ms=question.timeout_ms,
+                correlation_id=self._correlation_id,
+            )
+        except NetworkError as error:
+            self._drop(connection)
+            asyncio.get_running_loop().call_soon(question.on_answer, error)
+            return
+        future = asyncio.ensure_future(answered)
+        future.add_done_callback(partial(self._on_answered, connection, question))
+
+    def _on_answered(
+        self,
+        connection: RequestConnection,
+        question: Question,
+        future: asyncio.Future[memoryview],
+    ) -> None:
+        if future.cancelled():
+            question.on_answer(NetworkError(f"{self.address}: given up"))
+            return
+        error = future.exception()
+        if error is not None:
+            if not isinstance(error, NetworkError):
+                raise error
+            self._drop(connection)
+            question.on_answer(error)
+            return
+        try:
+            _, response = decode_response(
+                future.result(), question.request.__api_key__, question.version
+            )
+        except ProtocolError as reason:
+            self._drop(connection)
+            question.on_answer(NetworkError(f"{self.address} answered nonsense: {reason}"))
+            return
+        question.on_answer(response)
+
+    def _drop(self, connection: RequestConnection) -> None:
+        """Also after a timeout: the answer would block those of later questions."""
+        if self._connection is connection:
+            self._connection = None
+            connection.close()
+
+    def _fail_waiting(self, error: NetworkError) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for question in waiting:
+            question.on_answer(error)
+
+
+def correlation_of(frame: memoryview) -> int:
+    return int.from_bytes(frame[:4], "big", signed=True)

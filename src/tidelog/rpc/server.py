@@ -1,0 +1,117 @@
+"""Serving connections: find the handler of a request by its API key and version.
+
+A request that cannot be understood ends its connection, because there is no answer that every
+client would understand. The one exception is ApiVersions: a client from the future is told what
+we speak, in the oldest version of that answer (KIP-511).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from tidelog.host.ports import CloseReason, PeerConnection, RequestHandler, ResponseSlot
+from tidelog.rpc.calls import Call, Handler
+from tidelog.wire.protocol import (
+    API_VERSIONS,
+    ApiRange,
+    Listener,
+    ProtocolError,
+    Release,
+    UnsupportedVersion,
+    Versions,
+    decode,
+    encode_response,
+    read_request_header,
+    request_class,
+    supported_versions,
+)
+from tidelog.wire.protocol.schemas.api_versions_response import ApiVersion, ApiVersionsResponse
+
+PLAIN_FRAME_MAX_BYTES = 8 * 1024 * 1024
+"""For requests without records. Decoded, many small elements take many times their bytes."""
+
+FIRST_PRODUCE_VERSION = 3
+"""Older ones are advertised, because old librdkafka wants it, and refused (wire.md gotcha 1)."""
+
+_UNSUPPORTED_VERSION = 35
+_PRODUCE = 0
+
+
+class ApiTable:
+    """What a listener serves: handlers by API key, and the versions it advertises for them."""
+
+    __slots__ = ("_served", "handlers", "ranges")
+
+    def __init__(self, listener: Listener, handlers: Mapping[int, Handler]) -> None:
+        self.handlers = dict(handlers)
+        self.ranges: list[ApiRange] = supported_versions(listener, Release.FULL, self.handlers)
+        self._served = {each.key: Versions(each.first, each.last) for each in self.ranges}
+        missing = self.handlers.keys() - self._served.keys()
+        assert not missing, f"handlers of APIs that {listener} does not offer: {sorted(missing)}"
+        if _PRODUCE in self._served:
+            last = self._served[_PRODUCE].last
+            self._served[_PRODUCE] = Versions(FIRST_PRODUCE_VERSION, last)
+
+    def serves(self, key: int, version: int) -> bool:
+        return version in self._served.get(key, ())
+
+
+class Served(NamedTuple):
+    """What the connections of one listener share."""
+
+    table: ApiTable
+    listener: str
+    on_closed: "Callable[[PeerConnection, CloseReason], None] | None"
+
+
+def serve(
+    table: ApiTable,
+    listener: str,
+    *,
+    on_closed: Callable[[PeerConnection, CloseReason], None] | None = None,
+) -> Callable[[PeerConnection], RequestHandler]:
+    """For `Network.listen`: every new connection is served from the table."""
+    served = Served(table, listener, on_closed)
+
+    def accept(connection: PeerConnection) -> RequestHandler:
+        connection.trusted = True  # plain text listeners have nobody to ask for a password
+        return Connection(connection, served)
+
+    return accept
+
+
+class Connection:
+    """One accepted connection. Its requests are served in order, their answers may wait."""
+
+    __slots__ = ("_peer", "_served")
+
+    def __init__(self, peer: PeerConnection, served: Served) -> None:
+        self._peer = peer
+        self._served = served
+
+    def on_request(self, frame: memoryview, slot: ResponseSlot) -> None:
+        header, position = read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        table = self._served.table
+        if not table.serves(key, version):
+            if key == API_VERSIONS:
+                slot.answer(encode_response(header.correlation_id, self._what_we_speak(), 0))
+                return
+            raise UnsupportedVersion(f"API {key} v{version}, asked for by {header.client_id!r}")
+        message = request_class(key)
+        if len(frame) > PLAIN_FRAME_MAX_BYTES and not message.__holds_records__:
+            raise ProtocolError(f"API {key} v{version} in {len(frame)} bytes")
+        request = decode(message, version, frame, position)
+        table.handlers[key](Call(header, request, slot, self._peer, self._served.listener))
+
+    def on_closed(self, reason: CloseReason) -> None:
+        if self._served.on_closed is not None:
+            self._served.on_closed(self._peer, reason)
+
+    def _what_we_speak(self) -> ApiVersionsResponse:
+        return ApiVersionsResponse(
+            error_code=_UNSUPPORTED_VERSION,
+            api_keys=[
+                ApiVersion(api_key=each.key, min_version=each.first, max_version=each.last)
+                for each in self._served.table.ranges
+            ],
+        )
