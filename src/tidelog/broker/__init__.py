@@ -1,0 +1,1 @@
+"""The broker: hosted replicas, one handler per API, and the ways to other nodes."""
