@@ -1,1 +1,1 @@
-"""The broker: hosted replicas, one handler per API, and the ways to other nodes."""
+"""A broker: replicas on disk, requests of clients and peers, a link to the active controller."""

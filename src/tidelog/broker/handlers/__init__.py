@@ -1,1 +1,1 @@
-"""One module per API: `handle(broker, call)`."""
+"""One module per API; each has one function `handle(broker, call)`."""
