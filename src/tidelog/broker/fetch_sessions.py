@@ -196,9 +196,7 @@ class FetchSessions:
         if session is not None:
             self.on_closed(session)
 
-    def _continue(
-        self, request: FetchRequest, *, by_topic_id: bool, now_ms: int
-    ) -> Opened | Error:
+    def _continue(self, request: FetchRequest, *, by_topic_id: bool, now_ms: int) -> Opened | Error:
         session = self._consumers.get(request.session_id)
         session = session or self._followers.get(request.session_id)
         if session is None:
