@@ -3,9 +3,9 @@
 from typing import get_args
 
 import pytest
+from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given
 from hypothesis import strategies as st
-from aiokafka.record.memory_records import MemoryRecords
 
 from tidelog.core.metadata import records as r
 from tidelog.core.quorum.messages import LeaderChange, SnapshotId, VoterKey, VotersRecord

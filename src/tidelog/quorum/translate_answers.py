@@ -292,7 +292,7 @@ def _snapshot_in(
     if wire.error_code:
         return refusal(question, _error(wire.error_code))
     told: snapshot.PartitionSnapshot = _partition_of(wire.topics, wire)
-    leader = told.current_leader
+    leader = told.current_leader  # left out when both its fields are 0: nobody leads epoch 0
     return m.FetchSnapshotResponse(
         _error(told.error_code),
         NO_EPOCH if leader is None else leader.leader_epoch,
