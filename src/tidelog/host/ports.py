@@ -10,7 +10,7 @@ the order of its requests. Budgets, buffers and timeouts are the business of the
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
@@ -62,6 +62,13 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None:
         """Names created, renamed and removed in this directory last afterwards."""
         ...
+
+
+class DiskSpace(NamedTuple):
+    """Of the file system that a directory is on."""
+
+    total_bytes: int
+    usable_bytes: int
 
 
 class Clock(Protocol):
