@@ -10,7 +10,7 @@ the order of its requests. Budgets, buffers and timeouts are the business of the
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
@@ -84,6 +84,13 @@ class Disk(Protocol):
     def start_sync_dir(self, path: str) -> Syncing:
         """The same in two steps."""
         ...
+
+
+class DiskSpace(NamedTuple):
+    """Of the file system that a directory is on."""
+
+    total_bytes: int
+    usable_bytes: int
 
 
 class Clock(Protocol):
