@@ -181,6 +181,7 @@ class FedBroker:
     async def stop(self) -> None:
         await self.broker.fetchers.stop()
         self.broker.link.close()
+        self.broker.workshop.close()
         for peer in self._peers:
             peer.close()
         await self.hang_up()
@@ -231,6 +232,7 @@ async def fed_brokers(
                 network.wheel.clock, network.wheel, network, SystemEntropy(), events.append
             )
             directory = data / f"broker-{broker_id}"
+            directory.mkdir()
             config = node_config(broker_id, directory, **settings)
             member = FedBroker(*build(config, directory, host), network)
             members[broker_id] = member

@@ -68,6 +68,12 @@ def by_index(answer: FetchResponse) -> dict[int, PartitionData]:
     return {each.partition_index: each for topic in answer.responses for each in topic.partitions}
 
 
+def reelect(cluster: FedCluster) -> None:
+    """Nobody leads, then the same broker does: two leader epochs later."""
+    for leader in (-1, 1):
+        cluster.commit(r.PartitionChange(0, topic_id("tides"), leader=leader))
+
+
 def led(data: Path, story, **settings):
     """A broker that leads three partitions of `tides` alone."""
 
@@ -203,7 +209,7 @@ def test_what_cannot_be_fetched_is_refused_with_kafkas_error(tmp_path: Path) -> 
         assert await error_of(request(wanted(5), **waits)) == Error.OFFSET_OUT_OF_RANGE
         newer = Error.UNKNOWN_LEADER_EPOCH
         assert await error_of(request(wanted(0, epoch=4), **waits)) == newer
-        cluster.commit(r.PartitionChange(0, topic_id("tides"), leader=1))
+        reelect(cluster)
         older = Error.FENCED_LEADER_EPOCH
         assert await error_of(request(wanted(0, epoch=0), **waits)) == older
 
@@ -213,13 +219,13 @@ def test_what_cannot_be_fetched_is_refused_with_kafkas_error(tmp_path: Path) -> 
 def test_a_reader_with_another_history_is_told_where_it_parts(tmp_path: Path) -> None:
     async def story(cluster: FedCluster) -> None:
         cluster.append(1, "tides", b"one")
-        cluster.commit(r.PartitionChange(0, topic_id("tides"), leader=1))
+        reelect(cluster)
         cluster.append(1, "tides", b"two")
         data = only(await fetched(cluster, request(wanted(2, last=0), max_wait_ms=LONG_MS)))
         assert data.error_code == 0
         assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 1)
         assert len(data.records) == 0
-        assert only(await fetched(cluster, request(wanted(2, last=1)))).diverging_epoch is None
+        assert only(await fetched(cluster, request(wanted(2, last=2)))).diverging_epoch is None
 
     led(tmp_path, story)
 
@@ -406,7 +412,7 @@ def test_a_throttled_leader_sends_no_records_to_a_replica_that_is_not_in_sync(
         listed = r.Config(
             r.RESOURCE_TOPIC, "pair", "leader.replication.throttled.replicas", "0:1"
         )
-        cluster.commit(rate, listed, *topic_records("pair", replicas=(1, 2, 3), isr=(1, 3)))
+        cluster.commit(*topic_records("pair", replicas=(1, 2, 3), isr=(1, 3)), rate, listed)
         cluster.append(1, "pair", b"x" * 1000)
         cluster.append(1, "pair", b"y" * 1000)
 

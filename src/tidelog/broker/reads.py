@@ -167,7 +167,8 @@ class Reads:
         session = opened.session
         call.answer(fetch_answer.response(self._broker.image, session, terms, found.looks))
         for look in found.looks:
-            look.fetch.told = look.state
+            # After anything but a sound answer the next sound one is told, whatever it says.
+            look.fetch.told = None if look.is_decided else look.state
             session.active.pop(look.fetch, None)
             if not look.is_quiet:
                 session.active[look.fetch] = None  # behind those that were not served yet
