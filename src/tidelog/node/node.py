@@ -1,7 +1,9 @@
 """The composition root: from a configuration and a host to a running node, and back."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from tidelog.broker import api_table
 from tidelog.broker.broker import Broker, BrokerPlace
@@ -87,7 +89,8 @@ class Node:
 
     # -- life
 
-    async def start(self) -> None:
+    async def start(self, on_ready: Callable[[], None]) -> None:
+        """`on_ready` is called when clients may come: for a controller alone that is at once."""
         try:
             await self._listen()
         except OSError as error:
@@ -98,9 +101,22 @@ class Node:
             replicas.directories.start(replicas.on_durable, self._fail)
         self.quorum.start()
         if broker is not None and self._duties is not None:
-            broker.when_running(self._doors.open_all)
+            broker.when_running(partial(self._open_doors, on_ready))
             broker.link.poke()
             self._duties.start()
+        else:
+            on_ready()
+
+    def _open_doors(self, on_ready: Callable[[], None]) -> None:
+        self._doors.open_all()
+        on_ready()
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        image = self.broker.image if self.broker is not None else None
+        if image is None and self.controller is not None:
+            image = self.controller.image
+        topic = image.topics.get(topic_id) if image is not None else None
+        return None if topic is None else topic.name
 
     async def _listen(self) -> None:
         for listener in self.config.listeners:
