@@ -95,7 +95,8 @@ class ActiveController:
         return supported_versions(Listener.CLUSTER, Release.FULL, keys)
 
     def stop(self) -> None:
-        """No more deadlines and probes. What still waits is answered when leadership is lost."""
+        """Decide nothing more. What waits for a commit is told to ask another controller."""
+        self._perform(self.core.renounce(self.host.now_ms()))
         self._disarm()
         self.liveness.stop()
 
