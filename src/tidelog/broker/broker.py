@@ -1,0 +1,188 @@
+"""The broker: what every handler, fetcher and timer of a node's data side is given.
+
+Metadata comes in as committed entries of the metadata log. It is applied to the replicas only
+after our own registration is part of it: what is older speaks of an incarnation that is gone, and
+acting on that, an empty disk could lead with the old one's authority (ADR 0012).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple, cast
+
+from tidelog.broker.controller_link import ControllerLink, FindController
+from tidelog.broker.directories import Directories
+from tidelog.broker.fetchers import Fetchers
+from tidelog.broker.reads import Reads
+from tidelog.broker.record_work import RecordWorkshop
+from tidelog.broker.replicas import Replicas
+from tidelog.config.node_config import NodeConfig
+from tidelog.core.metadata import records as r
+from tidelog.core.metadata.image import MetadataImage
+from tidelog.core.metadata.replay import replay
+from tidelog.core.types import LogEntry, PartitionId
+from tidelog.host.node_host import NodeHost
+
+
+class BrokerPlace(NamedTuple):
+    """What a broker is told about itself and its surroundings."""
+
+    config: NodeConfig
+    cluster_id: str
+    find_controller: FindController
+    previous_broker_epoch: int
+
+
+class Broker:
+    """Owner of the local metadata image. Implements `quorum.listener.MetadataListener`."""
+
+    __slots__ = (
+        "_on_running",
+        "_order",
+        "_waiting",
+        "cluster_id",
+        "config",
+        "fetchers",
+        "host",
+        "id",
+        "image",
+        "link",
+        "metadata_offset",
+        "reads",
+        "replicas",
+        "serving",
+        "workshop",
+    )
+
+    def __init__(self, place: BrokerPlace, directories: Directories, host: NodeHost) -> None:
+        self.config = place.config
+        self.id = place.config.node_id
+        self.cluster_id = place.cluster_id
+        self.host = host
+        self.image = MetadataImage()
+        self.metadata_offset = 0
+        """Everything below it is part of `image`."""
+        self.serving = False
+        self._on_running: Callable[[], None] | None = None
+        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+        self.replicas = Replicas(self, directories)
+        self.reads = Reads(self)
+        self.fetchers = Fetchers(self)
+        self.workshop = RecordWorkshop()
+        self.link = ControllerLink(
+            self,
+            find_controller=place.find_controller,
+            previous_broker_epoch=place.previous_broker_epoch,
+        )
+
+    def now_ms(self) -> int:
+        return self.host.clock.monotonic_ms()
+
+    # -- metadata
+
+    def on_snapshot(self, records: tuple[r.MetadataRecord, ...], end_offset: int) -> None:
+        """Start over from a snapshot."""
+        image = MetadataImage()
+        for record in records:
+            replay(image, record)
+        self.image = image
+        self.replicas.forget_settings(None)
+        self.replicas.refresh_statuses()
+        if self.serving:
+            self._publish_all()
+
+    def on_committed(self, entry: LogEntry) -> None:
+        """Replay one committed batch, then make every touched replica follow it."""
+        if entry.control:
+            return
+        touched: dict[PartitionId, None] = {}
+        brokers_changed = False
+        for record in cast("tuple[r.MetadataRecord, ...]", entry.records):
+            if isinstance(record, r.RemoveTopic):
+                touched.update(self._partitions_of(record.topic_id))
+            elif isinstance(record, r.Partition | r.PartitionChange):
+                touched[PartitionId(record.topic_id, record.partition)] = None
+            elif isinstance(record, r.Config):
+                touched.update(self._follow_config(record))
+            elif isinstance(
+                record, r.RegisterBroker | r.UnregisterBroker | r.BrokerRegistrationChange
+            ):
+                brokers_changed = True
+            replay(self.image, record)
+        if brokers_changed:
+            self.replicas.refresh_statuses()
+        if not self.serving:
+            return
+        if touched:
+            self.replicas.publish(touched)
+        if brokers_changed:
+            self.replicas.tell_about_brokers()
+
+    def on_applied(self, offset: int) -> None:
+        self.metadata_offset = offset
+        if self._on_running is not None and self.is_running():
+            on_running, self._on_running = self._on_running, None
+            on_running()
+        while self._waiting and self._waiting[0][0] <= offset:
+            heapq.heappop(self._waiting)[2]()
+        self.link.poke()
+
+    def is_running(self) -> bool:
+        """This incarnation is in the metadata, unfenced: clients may be told of us."""
+        own = self.image.brokers.get(self.id)
+        return (
+            self.serving
+            and own is not None
+            and own.broker_epoch == self.link.broker_epoch
+            and not own.fenced
+        )
+
+    def when_running(self, callback: Callable[[], None]) -> None:
+        """Call back once, when this broker is unfenced for the first time."""
+        assert self._on_running is None, "somebody waits already"
+        self._on_running = callback
+
+    def on_claimable(self, epoch: int, next_offset: int) -> None:
+        """The controller's business."""
+
+    def on_lost(self, epoch: int) -> None:
+        """The controller's business."""
+
+    def on_metadata(self, offset: int, callback: Callable[[], None]) -> None:
+        """Call back once everything below this offset is applied; at once if it is."""
+        if offset <= self.metadata_offset:
+            callback()
+        else:
+            heapq.heappush(self._waiting, (offset, next(self._order), callback))
+
+    def begin_serving(self) -> None:
+        """Our own registration is replayed."""
+        assert not self.serving, f"broker {self.id} serves already"
+        self.serving = True
+        self.replicas.set_strays_aside()
+        self._publish_all()
+
+    def on_registered(self, broker_epoch: int) -> None:
+        """From here on a crash loses nothing that others count on, if acknowledging syncs."""
+        for directory in self.replicas.directories.all:
+            directory.note_registered(broker_epoch)
+
+    def _publish_all(self) -> None:
+        touched = dict.fromkeys(self.replicas.hosted)
+        touched.update(dict.fromkeys(state.id for state in self.image.partitions()))
+        self.replicas.publish(touched)
+
+    def _partitions_of(self, topic_id: bytes) -> dict[PartitionId, None]:
+        topic = self.image.topics.get(topic_id)
+        return dict.fromkeys(p.id for p in topic.partitions.values()) if topic else {}
+
+    def _follow_config(self, record: r.Config) -> dict[PartitionId, None]:
+        if record.resource_type == r.RESOURCE_TOPIC:
+            self.replicas.forget_settings(record.resource_name)
+            topic_id = self.image.topic_ids.get(record.resource_name)
+            return self._partitions_of(topic_id) if topic_id is not None else {}
+        self.replicas.forget_settings(None)
+        return dict.fromkeys(self.replicas.hosted)

@@ -1,0 +1,61 @@
+"""The log directories of a broker, and which log is in which.
+
+A directory that fails takes the process with it: what it held must be led by others at once, and
+a broker that half works is harder to reason about than one that is gone (ADR 0018).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tidelog.broker.group_commit import GroupCommit
+from tidelog.storage.checkpoints import PartitionName
+from tidelog.storage.errors import CorruptSegment
+from tidelog.storage.log import Log
+from tidelog.storage.log_directory import LogDirectory
+
+
+class Directories:
+    """Owner of the log directories."""
+
+    __slots__ = ("_commits", "all")
+
+    def __init__(self, directories: Sequence[LogDirectory]) -> None:
+        assert directories, "a broker without a log directory"
+        self.all = tuple(directories)
+        self._commits: dict[LogDirectory, GroupCommit] = {}
+
+    def start(
+        self,
+        on_durable: Callable[[Sequence[Log]], None],
+        on_offline: Callable[[Exception], None],
+    ) -> None:
+        for directory in self.all:
+            self._commits[directory] = GroupCommit(directory, on_durable, on_offline)
+
+    async def stop(self) -> None:
+        for commit in self._commits.values():
+            await commit.stop()
+
+    def holding(self, name: PartitionName) -> LogDirectory | None:
+        """The directory that has a log of this name, opened or refused."""
+        return next((each for each in self.all if name in each.topic_ids), None)
+
+    def emptiest(self) -> LogDirectory:
+        """Where a new log goes."""
+        return min(self.all, key=lambda each: len(each.logs))
+
+    def refusal(self, name: PartitionName) -> CorruptSegment | None:
+        """Why a log that is there was not opened."""
+        directory = self.holding(name)
+        return directory.refused.get(name) if directory is not None else None
+
+    def request_sync(self, directory: LogDirectory) -> None:
+        self._commits[directory].request()
+
+    def sync_all(self) -> None:
+        for commit in self._commits.values():
+            commit.request()
+
+    def close(self, broker_epoch: int, high_watermarks: Mapping[PartitionName, int]) -> None:
+        for directory in self.all:
+            own = {name: high_watermarks.get(name, 0) for name in directory.logs}
+            directory.close(broker_epoch=broker_epoch, high_watermarks=own)

@@ -1,0 +1,89 @@
+"""Group commit: one pass of syncs covers every append that came before it.
+
+A pass runs on a thread, because a sync may take as long as the disk likes; the event loop goes
+on appending meanwhile, and what it appends waits for the next pass. There is one pass at a time,
+so a busy disk makes passes longer and fewer, not more.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from tidelog.storage.errors import StorageError
+from tidelog.storage.group_commit import PendingPass
+from tidelog.storage.log import Log
+from tidelog.storage.log_directory import LogDirectory
+
+
+class GroupCommit:
+    """The passes over one log directory."""
+
+    __slots__ = (
+        "_directory",
+        "_executor",
+        "_loop",
+        "_on_durable",
+        "_on_offline",
+        "_requested",
+        "_running",
+        "_stopped",
+    )
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        on_durable: Callable[[Sequence[Log]], None],
+        on_offline: Callable[[Exception], None],
+    ) -> None:
+        self._directory = directory
+        self._on_durable = on_durable
+        self._on_offline = on_offline
+        self._loop = asyncio.get_running_loop()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="sync")
+        self._requested = False
+        self._running: asyncio.Future[None] | None = None
+        self._stopped = False
+
+    def request(self) -> None:
+        """Something was appended. The pass begins after this round of the loop, which may
+        append more."""
+        if not self._requested:
+            self._requested = True
+            if self._running is None:
+                self._loop.call_soon(self._begin)
+
+    async def stop(self) -> None:
+        """After the pass under way, none follows."""
+        self._stopped = True
+        while self._running is not None:
+            await asyncio.wait([self._running])
+        self._executor.shutdown()
+
+    def _begin(self) -> None:
+        if self._stopped or self._running is not None:
+            return
+        self._requested = False
+        try:
+            pending = self._directory.start_sync()
+        except StorageError as error:
+            self._on_offline(error)
+            return
+        if pending is None:
+            return
+        self._running = self._loop.run_in_executor(self._executor, pending.run)
+        self._running.add_done_callback(lambda future: self._finish(pending, future))
+
+    def _finish(self, pending: PendingPass, future: asyncio.Future[None]) -> None:
+        self._running = None
+        error = future.exception()
+        if error is not None and not isinstance(error, OSError):
+            raise error
+        try:
+            moved = self._directory.finish_sync(pending, error)
+        except StorageError as failure:
+            self._on_offline(failure)
+            return
+        if moved:
+            self._on_durable(moved)
+        if self._requested:
+            self._begin()

@@ -1,0 +1,1 @@
+"""One module per API; each has one function `handle(broker, call)`."""

@@ -1,0 +1,332 @@
+"""The replicas this broker hosts: metadata in, effects performed.
+
+It does what `core.replication` asks for, in the order it asks, and decides nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidelog.broker.directories import Directories
+from tidelog.broker.hosted import Hosted
+from tidelog.broker.topic_settings import TopicSettings, topic_settings
+from tidelog.core import events
+from tidelog.core.metadata.image import PartitionState
+from tidelog.core.replication import effects as e
+from tidelog.core.replication.follower import FollowerReplica
+from tidelog.core.replication.inputs import BrokerStatus, PartitionMetadata
+from tidelog.core.replication.replica import Replica
+from tidelog.core.types import PartitionId
+from tidelog.storage.checkpoints import PartitionName
+from tidelog.storage.config import LogConfig
+from tidelog.storage.errors import NoSpace, UnexpectedAppend
+from tidelog.storage.log import Log
+from tidelog.storage.log_directory import LogDirectory
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+
+class Replicas:
+    """Owner of every hosted partition."""
+
+    __slots__ = (
+        "_broker",
+        "_by_log",
+        "_by_name",
+        "_perform",
+        "_topics",
+        "directories",
+        "hosted",
+        "problems",
+        "statuses",
+    )
+
+    def __init__(self, broker: Broker, directories: Directories) -> None:
+        self._broker = broker
+        self.directories = directories
+        self.hosted: dict[PartitionId, Hosted] = {}
+        self.statuses: dict[int, BrokerStatus] = {}
+        self.problems: dict[PartitionId, str] = {}
+        """Partitions we should host and cannot, with the reason."""
+        self._by_name: dict[PartitionName, Hosted] = {}
+        self._by_log: dict[Log, Hosted] = {}
+        self._topics: dict[str, TopicSettings] = {}
+        self._perform: dict[type, Callable[[Hosted, Any], None]] = {
+            e.AnswerProduce: self._answer_produce,
+            e.ProposeIsr: self._propose_isr,
+            e.AssignEpoch: self._assign_epoch,
+            e.TruncateLog: self._truncate,
+            e.AppendBatches: self._append_batches,
+            e.RestartLog: self._restart_log,
+            e.RaiseLogStart: self._raise_log_start,
+            e.AskLeaderOffsets: self._ask_leader_offsets,
+            events.HighWatermarkAdvanced: self._high_watermark_moved,
+            events.HighWatermarkLowered: self._high_watermark_moved,
+        }
+
+    def named(self, topic: str, index: int) -> Hosted | None:
+        return self._by_name.get((topic, index))
+
+    # -- metadata
+
+    def refresh_statuses(self) -> None:
+        self.statuses = {
+            broker.broker_id: BrokerStatus(broker.broker_epoch, broker.active, broker.rack)
+            for broker in self._broker.image.brokers.values()
+        }
+
+    def tell_about_brokers(self) -> None:
+        now = self._broker.now_ms()
+        for hosted in list(self.hosted.values()):
+            effects = hosted.replica.on_brokers_changed(self.statuses, now)
+            if effects:
+                self.perform(hosted, effects)
+        self._broker.fetchers.wake_all()
+
+    def forget_settings(self, topic: str | None) -> None:
+        """Settings of this topic, or of all, changed: they are read again."""
+        if topic is None:
+            self._topics.clear()
+        else:
+            self._topics.pop(topic, None)
+
+    def publish(self, touched: Iterable[PartitionId]) -> None:
+        """Deletes, then leaders, then followers (kraft.md §11.4)."""
+        leaders: list[PartitionState] = []
+        followers: list[PartitionState] = []
+        for partition in touched:
+            state = self._broker.image.partition(partition)
+            if state is None or self._broker.id not in state.replicas:
+                self._stop_hosting(partition)
+            elif state.leader == self._broker.id:
+                leaders.append(state)
+            else:
+                followers.append(state)
+        for state in (*leaders, *followers):
+            self._apply_state(state)
+        self._broker.fetchers.wake_all()
+
+    def _apply_state(self, state: PartitionState) -> None:
+        hosted = self.hosted.get(state.id) or self._host(state)
+        if hosted is None:
+            return
+        replica, now = hosted.replica, self._broker.now_ms()
+        self._refresh_settings(hosted)
+        was_leading = hosted.leader is not None
+        epoch_before, leader_before = replica.leader_epoch, replica.leader
+        effects = replica.apply_metadata(_metadata(state), self.statuses, now)
+        if hosted.leader is not None:
+            self._broker.fetchers.drop(state.id)
+        elif replica.leader_epoch != epoch_before or replica.leader != leader_before:
+            self._broker.link.withdraw(state.id)
+            self._broker.fetchers.follow(hosted)
+        self.perform(hosted, effects)
+        if was_leading and replica.leader_epoch != epoch_before:
+            self._broker.reads.wake(state.id)
+
+    def _refresh_settings(self, hosted: Hosted) -> None:
+        settings = self._settings_of(hosted.topic)
+        if settings is hosted.topic_settings:
+            return
+        hosted.topic_settings = settings
+        hosted.log.config = settings.log
+        if settings.log.compacts:
+            hosted.log.allow_gaps()
+        if hosted.settings.min_insync_replicas != settings.min_insync_replicas:
+            hosted.settings.min_insync_replicas = settings.min_insync_replicas
+            self.perform(hosted, hosted.replica.on_settings_changed(self._broker.now_ms()))
+
+    def _settings_of(self, topic: str) -> TopicSettings:
+        settings = self._topics.get(topic)
+        if settings is None:
+            settings = topic_settings(self._broker.image, self._broker.config, topic)
+            self._topics[topic] = settings
+        return settings
+
+    def log_config(self, topic: str) -> LogConfig:
+        """For logs that are opened before their metadata is known: from what is known."""
+        return self._settings_of(topic).log
+
+    # -- hosting
+
+    def set_strays_aside(self) -> list[str]:
+        """Logs that metadata does not place here: their records are kept, not served."""
+        image = self._broker.image
+        moved = []
+        for directory in self.directories.all:
+            for name, topic_id in list(directory.topic_ids.items()):
+                state = image.partition(PartitionId(topic_id, name[1]))
+                if state is None or self._broker.id not in state.replicas:
+                    moved.append(directory.set_aside_stray(name))
+        return moved
+
+    def _host(self, state: PartitionState) -> Hosted | None:
+        topic = self._broker.image.topics[state.id.topic_id].name
+        name = (topic, state.id.partition)
+        directory = self.directories.holding(name)
+        if directory is not None and directory.topic_ids[name] != state.id.topic_id:
+            directory.set_aside_stray(name)  # of a topic that had the same name once
+            directory = None
+        if directory is None:
+            directory = self.directories.emptiest()
+            log = directory.create_log(name, state.id.topic_id)
+        elif name in directory.refused:
+            repaired = self._repair(directory, name, state)
+            if repaired is None:
+                return None
+            log = repaired
+        else:
+            log = directory.logs[name]
+        return self._adopt(state, log, directory, topic)
+
+    def _repair(
+        self, directory: LogDirectory, name: PartitionName, state: PartitionState
+    ) -> Log | None:
+        """A log with bad records is cut there only if somebody else has what is cut."""
+        if state.leader == self._broker.id or state.isr in ((), (self._broker.id,)):
+            self.problems[state.id] = str(directory.refused[name])
+            return None
+        self.problems.pop(state.id, None)
+        return directory.repair(name)
+
+    def _adopt(
+        self, state: PartitionState, log: Log, directory: LogDirectory, topic: str
+    ) -> Hosted:
+        settings = self._settings_of(topic)
+        log.config = settings.log
+        if settings.log.compacts:
+            log.allow_gaps()
+        replica_settings = self._broker.config.replica_settings()
+        replica_settings.min_insync_replicas = settings.min_insync_replicas
+        replica = Replica(
+            state.id,
+            self._broker.id,
+            log,
+            replica_settings,
+            high_watermark=directory.initial_high_watermark((topic, state.id.partition)),
+        )
+        hosted = Hosted(replica, log, directory, topic, settings)
+        self.hosted[state.id] = hosted
+        self._by_name[hosted.name] = hosted
+        self._by_log[log] = hosted
+        return hosted
+
+    def _stop_hosting(self, partition: PartitionId) -> None:
+        self.problems.pop(partition, None)
+        hosted = self.hosted.pop(partition, None)
+        if hosted is None:
+            return
+        del self._by_name[hosted.name], self._by_log[hosted.log]
+        self.perform(hosted, hosted.replica.stop(self._broker.now_ms()))
+        self._broker.link.withdraw(partition)
+        self._broker.fetchers.drop(partition)
+        self._broker.reads.wake(partition)
+        hosted.directory.delete_log(hosted.name)
+
+    # -- durability
+
+    def mark_dirty(self, hosted: Hosted) -> None:
+        """Something was appended: ask for a sync, where acknowledging needs one."""
+        if hosted.log.config.durability == "fsync":
+            self.directories.request_sync(hosted.directory)
+
+    def on_durable(self, logs: Sequence[Log]) -> None:
+        """A pass of group commit has moved the durable offset of these."""
+        now = self._broker.now_ms()
+        for log in logs:
+            hosted = self._by_log.get(log)
+            if hosted is None:
+                continue
+            leader = hosted.leader
+            if leader is not None:
+                self.perform(hosted, leader.on_durable(now))
+            else:
+                self._broker.fetchers.wake(hosted.partition)
+
+    def high_watermarks(self) -> dict[PartitionName, int]:
+        return {hosted.name: hosted.replica.high_watermark for hosted in self.hosted.values()}
+
+    # -- in-sync replicas
+
+    def check_isr(self) -> None:
+        now = self._broker.now_ms()
+        for hosted in list(self.hosted.values()):
+            leader = hosted.leader
+            if leader is not None:
+                effects = leader.check_isr(now)
+                if effects:
+                    self.perform(hosted, effects)
+
+    # -- effects
+
+    def perform(self, hosted: Hosted, effects: Sequence[e.Effect]) -> None:
+        for effect in effects:
+            perform = self._perform.get(type(effect))
+            if perform is not None:
+                perform(hosted, effect)
+            else:
+                self._broker.host.emit(effect)  # type: ignore[arg-type]  # the rest are events
+
+    def _answer_produce(self, _: Hosted, effect: e.AnswerProduce) -> None:
+        effect.token.answered(effect.error)  # type: ignore[attr-defined]  # opaque to core
+
+    def _propose_isr(self, _: Hosted, effect: e.ProposeIsr) -> None:
+        self._broker.link.propose(effect.proposal)
+
+    def _assign_epoch(self, hosted: Hosted, effect: e.AssignEpoch) -> None:
+        hosted.log.assign_epoch(effect.leader_epoch, effect.start_offset)
+
+    def _truncate(self, hosted: Hosted, effect: e.TruncateLog) -> None:
+        hosted.log.truncate_to(effect.offset)
+        self._after_cut(hosted)
+
+    def _restart_log(self, hosted: Hosted, effect: e.RestartLog) -> None:
+        hosted.log.truncate_fully_and_start_at(effect.offset)
+        self._after_cut(hosted)
+
+    def _after_cut(self, hosted: Hosted) -> None:
+        role = hosted.replica.role
+        assert isinstance(role, FollowerReplica), role
+        self.perform(hosted, role.on_truncated(self._broker.now_ms()))
+        self._broker.reads.wake(hosted.partition)
+
+    def _append_batches(self, hosted: Hosted, effect: e.AppendBatches) -> None:
+        role = hosted.replica.role
+        assert isinstance(role, FollowerReplica), role
+        try:
+            hosted.log.append_as_follower([batch.data for batch in effect.batches])  # type: ignore[attr-defined]  # bytes are the shell's business
+        except (NoSpace, UnexpectedAppend) as error:
+            self.problems[hosted.partition] = str(error)
+            self.mark_dirty(hosted)  # the batches that fitted are kept
+            role.on_append_failed(self._broker.now_ms())
+            return
+        self.problems.pop(hosted.partition, None)
+        self.mark_dirty(hosted)
+        self.perform(hosted, role.on_appended(effect, self._broker.now_ms()))
+
+    def _raise_log_start(self, hosted: Hosted, effect: e.RaiseLogStart) -> None:
+        hosted.log.raise_log_start(effect.offset)
+
+    def _ask_leader_offsets(self, hosted: Hosted, effect: e.AskLeaderOffsets) -> None:
+        self._broker.fetchers.ask_leader_offsets(hosted, effect)
+
+    def _high_watermark_moved(
+        self, hosted: Hosted, event: events.HighWatermarkAdvanced | events.HighWatermarkLowered
+    ) -> None:
+        self._broker.host.emit(event)
+        self._broker.reads.wake_consumers(hosted.partition)
+
+
+def _metadata(state: PartitionState) -> PartitionMetadata:
+    return PartitionMetadata(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        partition_epoch=state.partition_epoch,
+        replicas=state.replicas,
+        isr=state.isr,
+        adding_replicas=state.adding_replicas,
+        removing_replicas=state.removing_replicas,
+        leader_recovery_state=state.leader_recovery_state,
+    )
