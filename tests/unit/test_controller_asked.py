@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from support.manual_clock import ManualClock
 from tidelog.controller.asked import Asked, Refused
 from tidelog.core.errors import Error
 from tidelog.core.requests import (
@@ -12,7 +13,6 @@ from tidelog.core.requests import (
     DeleteTopicRequest,
 )
 from tidelog.host.timers import TimerWheel
-from support.manual_clock import ManualClock
 
 STEPS = (DeleteTopicRequest("a"), DeleteTopicRequest("b"))
 DONE = AdminResponse(Error.NONE)
