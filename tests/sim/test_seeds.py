@@ -27,6 +27,7 @@ KILLED_BY = {
     "M16": ("quorum_rules",),
     "M17": ("controller_rules",),
     "M21": ("isr_rules",),
+    "M24": ("controller_rules",),
     "M26": ("acknowledgement_rules",),
 }
 

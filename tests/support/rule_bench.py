@@ -81,6 +81,7 @@ class Bench:
         self.stopped: list[int] = []
         self.nodes: dict[int, StandInQuorumNode] = {}
         self.controller_list: list[tuple[int, object]] = []
+        self.incarnations: dict[int, bytes] = {}
         self.judge = Judge()
         self.judge.attend(self)
         self.offset = 0
@@ -111,6 +112,9 @@ class Bench:
 
     def quorum_nodes(self) -> list[tuple[int, StandInQuorumNode]]:
         return list(self.nodes.items())
+
+    def incarnation_of(self, node_id: int) -> bytes | None:
+        return self.incarnations.get(node_id)
 
     def controllers(self) -> list[tuple[int, object]]:
         return self.controller_list

@@ -118,7 +118,7 @@ def test_a_program_gets_the_same_as_json(tidelog):
     result = tidelog("explain", "broker.session.timeout.ms", "--profile", "brisk", "-o", "json")
     assert json.loads(result.stdout) == {
         "key": "broker.session.timeout.ms",
-        "value": 500,
+        "value": 4000,
         "source": {"layer": "profile", "where": "brisk", "name": "broker.session.timeout.ms"},
         "overruled": [],
         "default": 9000,

@@ -62,6 +62,7 @@ RARE = st.one_of(
     st.tuples(st.just("minimum"), st.none() | TOPICS, st.integers(1, 3)),
     st.tuples(st.just("ids"), BROKERS),
     st.tuples(st.just("unregister"), BROKERS),
+    st.tuples(st.just("gone"), BROKERS, st.sampled_from([0, 0, 0, -1, 1])),
     st.tuples(st.just("pass"), st.just(9000)),
     st.tuples(st.just("elect"), st.integers(0, 2), st.booleans()),
 )
@@ -124,6 +125,8 @@ class RandomCluster(Cluster):
             self.commit(arguments[0])
         elif kind == "elect":
             self.elect(arguments[0], keep_pending=arguments[1])
+        elif kind == "gone":
+            self.tell_gone(*arguments)
         elif kind == "repeat":
             if self.sent:
                 self.send(self.sent[arguments[0] % len(self.sent)])
@@ -131,6 +134,13 @@ class RandomCluster(Cluster):
             request = getattr(self, f"{kind}_action")(*arguments)
             if request is not None:
                 self.send(request)
+
+    def tell_gone(self, broker: int, age: int) -> None:
+        """True or not: what follows has to be right in any case."""
+        broker_epoch = self.controller.registered_epoch(broker) + age
+        effects = self.controller.on_broker_gone(broker, broker_epoch, self.now_ms)
+        assert age == 0 or effects == [], f"another incarnation of {broker} was fenced"
+        self.perform(effects)
 
     def register_action(self, broker: int) -> ControllerRequest:
         return cast(ControllerRequest, self.register_request(broker))

@@ -14,9 +14,14 @@ from tidelog.sim.rules.rule import Rule
 A, B = 1, 2
 
 
+OF_OUR_OWN = {"K21"}
+"""Rules that the design documents do not have: K21 is of ADR 0017."""
+
+
 def test_every_rule_of_the_design_is_judged_or_says_who_does():
     numbers = {rule.name.split()[0] for rule in ALL_RULES} | {n.split()[0] for n in ELSEWHERE}
-    assert numbers == {f"R{n:02}" for n in range(1, 23)} | {f"K{n:02}" for n in range(1, 21)}
+    designed = {f"R{n:02}" for n in range(1, 23)} | {f"K{n:02}" for n in range(1, 21)}
+    assert numbers == designed | OF_OUR_OWN
 
 
 def test_names_are_unique_and_every_rule_is_explained():

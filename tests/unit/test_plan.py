@@ -40,6 +40,22 @@ def test_a_damaged_plan_is_refused_with_a_reason(damage, complaint):
         from_json({**to_json(draw_plan(1)), **damage})
 
 
+def test_a_plan_from_before_there_were_hints_is_one_without_them():
+    document = to_json(next(plan for plan in map(draw_plan, range(50)) if plan.hints))
+    del document["hints"]
+    assert from_json(document).hints is None
+
+
+def test_some_plans_have_hints_and_only_those_have_resets(plans):
+    hinted = [plan for plan in plans if plan.hints is not None]
+    assert MANY // 3 < len(hinted) < 2 * MANY // 3
+    for plan in plans:
+        resets = [fault for fault in plan.faults if fault.kind == "connection_reset"]
+        assert not resets or plan.hints is not None
+    assert {plan.hints.unanswered > 0 for plan in hinted} == {True, False}
+    assert {plan.hints.late > 0 for plan in hinted} == {True, False}
+
+
 def test_a_plan_without_a_field_is_refused_by_its_name():
     document = to_json(draw_plan(1))
     del document["brokers"]

@@ -25,8 +25,10 @@ HEAL_MS = 15_000
 class Run:
     """One seed. Every draw comes from it, so a failing seed fails again."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, hints: bool = False) -> None:
+        """With `hints` followers are told at times that their leader is gone, true or not."""
         self.random = draw = random.Random(seed)
+        self.hints = hints
         self.voter_count = draw.choice((1, 2, 3, 3, 3, 5))
         self.loss = draw.choice((0.0, 0.02, 0.2))
         self.copies = draw.choice((0.0, 0.1, 0.3))
@@ -179,6 +181,8 @@ class Run:
         kinds = ["crash", "crash", "fragile", "isolate", "one_way", "mend", "snapshot", "resign"]
         if self.reconfigures:
             kinds += ["voters", "voters"]
+        if self.hints:
+            kinds += ["hint"] * 6
         node_id = self.random.choice(list(self.hosts))
         getattr(self, "fault_" + self.random.choice(kinds))(node_id)
 
@@ -213,6 +217,12 @@ class Run:
             self.perform(node_id, effects)
             if stop:
                 self.at(self.now_ms + 200, "stop", node_id, self.boots[node_id])
+
+    def fault_hint(self, node_id: int) -> None:
+        host = self.hosts[node_id]
+        if host.node is not None:
+            leader_id, epoch = host.node.leader_id, host.node.epoch
+            self.perform(node_id, host.node.on_leader_gone(leader_id, epoch, self.now_ms))
 
     def do_stop(self, node_id: int, boot: int) -> None:
         if self.running(node_id, boot) is not None:
@@ -259,6 +269,15 @@ def test_random_schedules_keep_every_rule_and_heal(first_seed: int) -> None:
             Run(seed).play()
         except AssertionError as broken:
             raise AssertionError(f"seed {seed}: {broken}") from broken
+
+
+@pytest.mark.parametrize("first_seed", range(200, 300, 20))
+def test_false_alarms_about_the_leader_break_no_rule(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 20):
+        try:
+            Run(seed, hints=True).play()
+        except AssertionError as broken:
+            raise AssertionError(f"seed {seed} with hints: {broken}") from broken
 
 
 def test_the_same_seed_is_the_same_run() -> None:

@@ -353,3 +353,21 @@ def test_a_replica_that_completes_a_reassignment_may_lead_at_once():
     bench.change(isr=(A,), adding_replicas=(C,), removing_replicas=(A, B))
     bench.change(replicas=(C,), isr=(C,), leader=C, adding_replicas=(), removing_replicas=())
     assert bench.broken == []
+
+
+# -- K21
+
+
+def test_a_hint_that_fences_a_running_incarnation_is_reported():
+    bench = three()
+    bench.incarnations[B] = b"the second start"
+    bench.judge.fenced_by_hint(A, B, b"the second start")
+    assert bench.broken == ["K21"]
+
+
+def test_a_hint_may_fence_who_is_down_and_who_was_replaced():
+    bench = three()
+    bench.judge.fenced_by_hint(A, B, b"the second start")
+    bench.incarnations[B] = b"the third start"
+    bench.judge.fenced_by_hint(A, B, b"the second start")
+    assert bench.broken == []

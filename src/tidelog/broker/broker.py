@@ -39,6 +39,7 @@ class Broker:
     """Owner of the local metadata image. Implements `quorum.listener.MetadataListener`."""
 
     __slots__ = (
+        "_on_running",
         "_order",
         "_waiting",
         "cluster_id",
@@ -64,6 +65,7 @@ class Broker:
         self.metadata_offset = 0
         """Everything below it is part of `image`."""
         self.serving = False
+        self._on_running: Callable[[], None] | None = None
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.replicas = Replicas(self, directories)
@@ -121,9 +123,27 @@ class Broker:
 
     def on_applied(self, offset: int) -> None:
         self.metadata_offset = offset
+        if self._on_running is not None and self.is_running():
+            on_running, self._on_running = self._on_running, None
+            on_running()
         while self._waiting and self._waiting[0][0] <= offset:
             heapq.heappop(self._waiting)[2]()
         self.link.poke()
+
+    def is_running(self) -> bool:
+        """This incarnation is in the metadata, unfenced: clients may be told of us."""
+        own = self.image.brokers.get(self.id)
+        return (
+            self.serving
+            and own is not None
+            and own.broker_epoch == self.link.broker_epoch
+            and not own.fenced
+        )
+
+    def when_running(self, callback: Callable[[], None]) -> None:
+        """Call back once, when this broker is unfenced for the first time."""
+        assert self._on_running is None, "somebody waits already"
+        self._on_running = callback
 
     def on_claimable(self, epoch: int, next_offset: int) -> None:
         """The controller's business."""

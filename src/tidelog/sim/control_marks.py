@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.core import events
 from tidelog.core import requests as rq
 from tidelog.core.errors import Error
+from tidelog.core.failover import Suspicion
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.effects import AppendRecords
 from tidelog.core.quorum.messages import VoteResponse
 from tidelog.core.quorum.state import QuorumState
-from tidelog.core.types import NO_LEADER, LogEntry
+from tidelog.core.types import NO_EPOCH, NO_LEADER, LogEntry
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.plain_image import Committed
 
@@ -116,6 +117,8 @@ class ControlMarks:
         if isinstance(request, rq.HeartbeatRequest):
             if error == Error.STALE_BROKER_EPOCH:
                 self._marks.add("heartbeat_of_former_incarnation")
+            elif not self._world.nodes[request.broker_id].running:
+                self._on_heartbeat_of_the_dead(request, response)
         elif isinstance(response, rq.AlterPartitionResponse):
             self._on_proposals_answered(response)
         elif isinstance(request, rq.RegisterBrokerRequest):
@@ -207,6 +210,25 @@ class ControlMarks:
             self._marks.add("fenced_while_paused")
         elif node.running and not node.stopping:
             self._marks.add("fenced_though_alive")
+
+    def fenced_by_hint(self, _node: int, _broker: int, _incarnation_id: bytes) -> None:
+        self._marks.add("fenced_by_hint")
+
+    def hint_ignored(self, node_id: int, suspicion: Suspicion) -> None:
+        if suspicion.broker_epoch == NO_EPOCH or not self._world.nodes[suspicion.node_id].running:
+            return
+        controller = self._world.nodes[node_id].controller
+        if controller is not None and controller.active:
+            self._marks.add("hint_of_live_broker_ignored")
+
+    def _on_heartbeat_of_the_dead(
+        self, request: rq.HeartbeatRequest, response: rq.ControllerResponse
+    ) -> None:
+        """One that would have unfenced a living broker."""
+        assert isinstance(response, rq.HeartbeatResponse), f"{response} to {request}"
+        wants_nothing_else = not request.want_fence and not request.want_shut_down
+        if wants_nothing_else and response.is_fenced:
+            self._marks.add("heartbeat_of_dead_broker")
 
     def wiped(self, broker: int) -> None:
         self._wiped[broker] = None

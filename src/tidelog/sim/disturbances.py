@@ -249,6 +249,13 @@ class Disturbances:
         self._later(fault, network.unclog, handle)
         return True
 
+    def _connection_reset(self, fault: Fault) -> bool:
+        node = self._target(fault)
+        if not node.running or not self._world.hints.given:
+            return False
+        self._world.hints.reset(node.id)
+        return True
+
     def _late_proposals(self, fault: Fault) -> bool:
         node = self._target(fault)
         node.proposals_late_ms, node.proposals_copied = fault.args[0], bool(fault.args[1])

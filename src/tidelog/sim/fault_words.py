@@ -94,6 +94,7 @@ _WORDS: Final[dict[str, Words]] = {
     "late_fetches": lambda f, whom: (
         f"copies of the fetches of {whom} arrive again {_time(_arg(f))} later,"
     ),
+    "connection_reset": lambda _, whom: f"reset all connections of {whom}",
     "disk_full": lambda _, whom: f"fill the disk of {whom}",
     "sync_error": lambda f, whom: f"let a sync of {whom} fail after {_arg(f)} good ones",
     "bit_flip": lambda f, whom: f"flip bit {_arg(f, 1)} at {_arg(f) / 10:g} % of a log of {whom}",

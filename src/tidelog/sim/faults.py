@@ -63,6 +63,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         " and of heartbeats come late",
     ),
     "late_fetches": Kind(3, "copies of the fetches of the node arrive args[0] ms late, too"),
+    "connection_reset": Kind(4, "every connection of the node closes, and nothing else happens"),
     "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
     "disk_full": Kind(3, "byte depth; args=(bytes of the first write that still fit,)"),
     "sync_error": Kind(2, "byte depth; one sync fails after args[0] good ones"),
@@ -71,8 +72,8 @@ KINDS: Final[Mapping[str, Kind]] = {
 KINDS_OF_BYTES: Final = ("bit_flip", "disk_full", "sync_error")
 """They happen to disks with bytes on them, and only there."""
 
-DRAWN_APART: Final = ("disk_full", "sync_error")
-"""From a stream of their own, so that both depths have the same schedule otherwise."""
+DRAWN_APART: Final = ("disk_full", "sync_error", "connection_reset")
+"""From streams of their own, so that the schedule is otherwise the same in runs without them."""
 
 KINDS_FOR_ONE_BROKER: Final = (
     "crash",

@@ -50,6 +50,7 @@ HOOKS: dict[str, int] = {
     "controller_claimed": 2,
     "controller_renounced": 3,
     "controller_answered": 3,
+    "fenced_by_hint": 3,
     "snapshot_taken": 4,
     "snapshot_installed": 3,
     # nodes and phases
@@ -107,6 +108,7 @@ class Judge:
     controller_claimed: Hook
     controller_renounced: Hook
     controller_answered: Hook
+    fenced_by_hint: Hook
     snapshot_taken: Hook
     snapshot_installed: Hook
     node_stopped: Hook

@@ -173,7 +173,11 @@ class Network:
 
     def connected(self, source: int, target: int) -> bool:
         """Could a message get through now, luck aside?"""
-        return target not in self._down and _link(source, target) not in self._blocked
+        return target not in self._down and self.reaches(source, target)
+
+    def reaches(self, source: int, target: int) -> bool:
+        """Does the link work, whether or not anybody is there to receive?"""
+        return _link(source, target) not in self._blocked
 
     def _arrive(self, packet: tuple[int, int, object]) -> None:
         target, source, message = packet

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidelog.core.events import QuorumLeaderElected
+from tidelog.core.failover import Suspicion
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.effects import Answer, AppendRecords
 from tidelog.core.metadata.image import MetadataImage
@@ -23,9 +24,11 @@ from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import QuorumSettings
 from tidelog.core.replication.inputs import ReplicaSelector
 from tidelog.core.replication.selector import rack_aware
+from tidelog.core.types import NO_EPOCH
 from tidelog.sim import messages as m
 from tidelog.sim.broker import SimBroker
 from tidelog.sim.controller_link import ControllerLink
+from tidelog.sim.hints import Detector
 from tidelog.sim.node_disk import NodeDisk
 from tidelog.sim.raft_log import Snapshot
 
@@ -92,8 +95,10 @@ class SimNode:
         self.control_marks.started_quorum(self.disk.quorum_state, self.quorum.role)
         self.broker = SimBroker(self)
         self.link = ControllerLink(self, previous_broker_epoch)
+        self.detector = Detector(self)
         self._receive = self._routes()
         self.network.open(self.id)
+        self.world.hints.started(self.id)
         self.judge.node_started(self.id)
         if self.disk.raft_log.snapshots:
             self._load_snapshot(self.disk.raft_log.snapshots[-1])
@@ -119,6 +124,7 @@ class SimNode:
         self.kernel.revoke(self.id)
         self.network.close(self.id)
         self.judge.node_stopped(self.id, kind)
+        self.world.hints.ended(self.id, kind)
 
     def complaints(self) -> list[str]:
         """What is wrong on its disk at the end of a run: nothing, where there are only objects."""
@@ -426,6 +432,7 @@ class SimNode:
         next_offset = self.disk.raft_log.log_end_offset
         self.perform_controller(self.controller.claim(effect.epoch, next_offset, self.now_ms()))
         self._arm_controller()
+        self.detector.look_at(list(self.controller.committed.brokers))
 
     def _renounce(self) -> None:
         if self.controller is None or not self.controller.active:
@@ -456,6 +463,29 @@ class SimNode:
                 self.control_marks.controller_ticked(effects)
                 self.perform_controller(effects)
             self._arm_controller()
+
+    # -- processes that are gone
+
+    def confirmed_gone(self, suspicion: Suspicion) -> None:
+        if self.controller is not None:
+            self._broker_gone(self.controller, suspicion)
+        effects = self.quorum.on_leader_gone(
+            suspicion.node_id, suspicion.leader_epoch, self.now_ms()
+        )
+        if effects and self.key in self.voters:
+            self.marks.add("quorum_hint_started_election")
+        self.perform_quorum(effects)
+
+    def _broker_gone(self, controller: Controller, suspicion: Suspicion) -> None:
+        broker, broker_epoch, _ = suspicion
+        effects = controller.on_broker_gone(broker, broker_epoch, self.now_ms())
+        if effects and controller.current is not None:
+            incarnation_id = controller.current.brokers[broker].incarnation_id
+            self.judge.fenced_by_hint(self.id, broker, incarnation_id)
+        elif NO_EPOCH < broker_epoch < controller.registered_epoch(broker):
+            self.marks.add("hint_of_former_incarnation")
+        self.perform_controller(effects)
+        self._arm_controller()
 
     # -- periodic duties of the broker
 

@@ -10,13 +10,14 @@ timeouts close to each other, one voter, replication factor 1 and 5.
 
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Final
 
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault, Terrain
+from tidelog.sim.hints import HintPlan, draw_hint_plan
 from tidelog.sim.network import CHANCE_SIZE, NetworkPlan
-from tidelog.sim.schedule import draw_disk_faults, draw_schedule
+from tidelog.sim.schedule import draw_disk_faults, draw_resets, draw_schedule
 
 DEPTHS: Final = ("object", "byte")
 FORMAT: Final = 1
@@ -121,6 +122,8 @@ class Plan:
     consumers: tuple[ConsumerPlan, ...]
     phases: Phases
     faults: tuple[Fault, ...]
+    hints: HintPlan | None = None
+    """None: nodes know of each other's death by timeouts only."""
 
     @property
     def duration_ms(self) -> int:
@@ -143,6 +146,8 @@ class Plan:
             f"{len(self.faults)} fault{'s' if len(self.faults) != 1 else ''}"
             f" in {self.phases.chaos_ms / 1000:.0f} s",
         ]
+        if self.hints is not None:
+            parts.insert(-1, "hints")
         if self.depth != "object":
             parts.insert(1, f"{self.depth} depth")
         return " · ".join(parts)
@@ -172,6 +177,7 @@ def draw_plan(seed: int, *, depth: str = "object", focus: Sequence[str] = ()) ->
         byte_depth=depth == "byte",
     )
     until_ms = phases.calm_ms + phases.chaos_ms
+    faults, hints = _draw_hints(seed, terrain, phases, focus)
     return Plan(
         seed=seed,
         depth=depth,
@@ -189,7 +195,8 @@ def draw_plan(seed: int, *, depth: str = "object", focus: Sequence[str] = ()) ->
         producers=_draw_producers(entropy, topics),
         consumers=_draw_consumers(entropy, topics, racks, until_ms),
         phases=phases,
-        faults=_draw_faults(seed, terrain, phases, focus),
+        faults=_in_order(_draw_faults(seed, terrain, phases, focus), faults),
+        hints=hints,
     )
 
 
@@ -203,6 +210,22 @@ def _draw_faults(
         return faults
     entropy = stream(seed, "disk faults")
     more = draw_disk_faults(entropy, terrain, from_ms=from_ms, until_ms=until_ms)
+    return _in_order(faults, more)
+
+
+def _draw_hints(
+    seed: int, terrain: Terrain, phases: Phases, focus: Sequence[str]
+) -> tuple[tuple[Fault, ...], HintPlan | None]:
+    """From a stream of their own: the rest of a plan is the same with and without hints."""
+    entropy = stream(seed, "hints")
+    hints = draw_hint_plan(entropy, terrain.session_timeout_ms)
+    if hints is None or focus:
+        return (), None
+    from_ms, until_ms = phases.calm_ms, phases.calm_ms + phases.chaos_ms
+    return draw_resets(entropy, terrain, from_ms=from_ms, until_ms=until_ms), hints
+
+
+def _in_order(faults: tuple[Fault, ...], more: tuple[Fault, ...]) -> tuple[Fault, ...]:
     return tuple(sorted((*faults, *more), key=lambda fault: fault.at_ms))
 
 
@@ -211,6 +234,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
     document = asdict(plan)
     document["network"] = plan.network._asdict()
     document["faults"] = [fault._asdict() for fault in plan.faults]
+    document["hints"] = plan.hints._asdict() if plan.hints is not None else None
     return {"format": FORMAT, **document}
 
 
@@ -218,10 +242,14 @@ def from_json(document: dict[str, Any]) -> Plan:
     """The plan that `to_json` wrote; ValueError with the reason if it is not one."""
     if document.get("format") != FORMAT:
         raise ValueError(f"plan format {document.get('format')!r}, this version reads {FORMAT}")
-    missing = [field.name for field in fields(Plan) if field.name not in document]
+    missing = [
+        field.name
+        for field in fields(Plan)
+        if field.name not in document and field.default is MISSING
+    ]
     if missing:
         raise ValueError(f"plan without {', '.join(missing)}")
-    values = {field.name: document[field.name] for field in fields(Plan)}
+    values = {f.name: document[f.name] for f in fields(Plan) if f.name in document}
     try:
         values["topics"] = tuple(TopicPlan(**topic) for topic in values["topics"])
         values["network"] = NetworkPlan(**values["network"])
@@ -238,6 +266,8 @@ def from_json(document: dict[str, Any]) -> Plan:
             Fault(**{**fault, "nodes": tuple(fault["nodes"]), "args": tuple(fault["args"])})
             for fault in values["faults"]
         )
+        hints = values.get("hints")
+        values["hints"] = HintPlan(**hints) if hints is not None else None
     except (TypeError, KeyError) as reason:
         raise ValueError(f"plan with a wrong shape: {reason}") from reason
     return Plan(**values)

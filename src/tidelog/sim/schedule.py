@@ -71,6 +71,21 @@ def draw_disk_faults(
     return tuple(faults)
 
 
+def draw_resets(
+    entropy: random.Random, terrain: Terrain, *, from_ms: int, until_ms: int
+) -> tuple[Fault, ...]:
+    """Connections that close for no reason, in a run whose nodes draw conclusions from it."""
+    mean_gap_ms = entropy.choice((300, 1_000, 3_000))
+    faults: list[Fault] = []
+    at_ms = from_ms
+    while makes_sense("connection_reset", terrain):
+        at_ms += 1 + round(entropy.expovariate(1.0) * mean_gap_ms)
+        if at_ms >= until_ms:
+            break
+        faults.append(draw_fault(entropy, terrain, "connection_reset", at_ms))
+    return tuple(faults)
+
+
 def draw_kinds(entropy: random.Random, terrain: Terrain) -> list[str]:
     """The subset of kinds and plots switched on for this seed, in their order."""
     everything = [kind for kind in (*KINDS, *PLOTS) if kind not in DRAWN_APART]

@@ -206,6 +206,7 @@ _PLAINER: Final[tuple[Callable[[Plan], Plan], ...]] = (
     lambda plan: replace(plan, clocks=tuple(ClockPlan(0, 1_000_000) for _ in plan.clocks)),
     lambda plan: replace(plan, racks=()),
     lambda plan: replace(plan, elr=True),
+    lambda plan: replace(plan, hints=None),
     lambda plan: replace(plan, fetch_max_batches=50),
     lambda plan: replace(plan, snapshot_every_records=10_000),
     _one_record_at_a_time,

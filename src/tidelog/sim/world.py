@@ -31,6 +31,7 @@ from tidelog.sim.disturbances import Disturbances
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault
 from tidelog.sim.happenings import MarkReached, NodeStarted
+from tidelog.sim.hints import Hints
 from tidelog.sim.judge import Judge, fan_out
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.ledger import Ledger
@@ -78,6 +79,7 @@ class World:
         self.image = MetadataImage()
         self.image_offset = 0
         self.network = Network(kernel, stream(plan.seed, "network"), plan.network, self._deliver)
+        self.hints = Hints(self)
         self._entropy = stream(plan.seed, "clients")
         self._values = 0
         self._producer_ids = 0
@@ -339,6 +341,10 @@ class World:
             for node in self.nodes.values()
             if node.running and node.controller is not None
         ]
+
+    def incarnation_of(self, node_id: int) -> bytes | None:
+        node = self.nodes[node_id]
+        return node.link.lifecycle.incarnation_id if node.running else None
 
     def quorum_nodes(self) -> list[tuple[int, QuorumNode]]:
         return [(node.id, node.quorum) for node in self.nodes.values() if node.running]

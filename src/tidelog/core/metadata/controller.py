@@ -34,7 +34,7 @@ from tidelog.core.metadata import (
     registration,
     topics,
 )
-from tidelog.core.metadata.decision import Decision, View, refuse
+from tidelog.core.metadata.decision import Decision, View, refuse, sender
 from tidelog.core.metadata.effects import Answer, AppendRecords, Effect
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.records import MetadataRecord, NoOp, RegisterBroker
@@ -75,9 +75,9 @@ class Controller:
         "_newest_offset",
         "_next_offset",
         "_registered_at",
-        "_registered_at_current",
         "_sessions",
         "_timers",
+        "_unfences_from",
         "_waiting",
         "committed",
         "committed_end",
@@ -109,7 +109,9 @@ class Controller:
         self._next_offset = NO_OFFSET
         self._newest_offset = NO_OFFSET
         self._registered_at: dict[int, int] = {}
-        self._registered_at_current: dict[int, int] = {}
+        self._unfences_from: dict[int, int] = {}
+        """What a broker must have applied before it is unfenced: its own registration, or a
+        record that was written after its process had been found gone."""
 
     @property
     def active(self) -> bool:
@@ -175,7 +177,7 @@ class Controller:
         self.current = self.committed.copy()
         self._next_offset = next_offset
         self._newest_offset = NO_OFFSET
-        self._registered_at_current = dict(self._registered_at)
+        self._unfences_from = dict(self._registered_at)
         self._sessions.begin(self.current.brokers.values(), next_offset - 1, now_ms)
         self._timers.start(self.current, now_ms)
         effects: list[Effect] = [events.ControllerClaimed(self.node_id, epoch)]
@@ -189,7 +191,7 @@ class Controller:
         self.current = None
         self._sessions.clear()
         self._timers.stop()
-        self._registered_at_current = {}
+        self._unfences_from = {}
         effects: list[Effect] = [
             Answer(waiting.token, refuse(waiting.request, Error.NOT_CONTROLLER))
             for waiting in self._waiting
@@ -247,11 +249,36 @@ class Controller:
             effects += self._append((NoOp(),), now_ms)
         return effects
 
+    def on_broker_gone(self, broker_id: int, broker_epoch: int, now_ms: int) -> list[Effect]:
+        """The process of exactly this incarnation is known to be gone (ADR 0017).
+
+        It is fenced without waiting for its lease, and its successor may register at once. A
+        heartbeat of it may still be on its way; it cannot know any record written from now on,
+        so it does not unfence. Whoever does know one is alive, and is unfenced as ever.
+        """
+        if self.current is None:
+            return []
+        broker = sender(self.current, broker_id, broker_epoch)
+        if broker is None:
+            return []
+        unfences_from = self._next_offset
+        effects: list[Effect] = []
+        if not broker.fenced:
+            effects += self._append(membership.fence(self._view(), broker), now_ms)
+        self._unfences_from[broker_id] = unfences_from
+        self._sessions.end(broker_id)
+        return effects
+
+    def registered_epoch(self, broker_id: int) -> int:
+        """Broker epoch under which the active controller knows this broker, else -1."""
+        broker = self.current.brokers.get(broker_id) if self.current is not None else None
+        return broker.broker_epoch if broker is not None else NO_EPOCH
+
     def _decide(self, request: ControllerRequest, now_ms: int) -> Decision:
         view = self._view()
         if isinstance(request, HeartbeatRequest):
-            registered_at = self._registered_at_current.get(request.broker_id, NO_OFFSET)
-            return heartbeats.decide_heartbeat(view, request, self._sessions, registered_at)
+            unfences_from = self._unfences_from.get(request.broker_id, NO_OFFSET)
+            return heartbeats.decide_heartbeat(view, request, self._sessions, unfences_from)
         if isinstance(request, AlterPartitionRequest):
             return alter_partition.decide_alter_partition(view, request)
         if isinstance(request, RegisterBrokerRequest):
@@ -299,7 +326,7 @@ class Controller:
                 replay(self.current, record)
                 self._sessions.follow(record, self._next_offset, now_ms)
                 if type(record) is RegisterBroker:
-                    self._registered_at_current[record.broker_id] = self._next_offset
+                    self._unfences_from[record.broker_id] = self._next_offset
                 self._next_offset += 1
         self._newest_offset = self._next_offset - 1
         self._timers.appended(self.current, now_ms)

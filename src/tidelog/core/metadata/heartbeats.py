@@ -34,15 +34,16 @@ class HeartbeatFacts(NamedTuple):
 
 
 def decide_heartbeat(
-    view: View, request: HeartbeatRequest, sessions: Sessions, registered_at: int
+    view: View, request: HeartbeatRequest, sessions: Sessions, unfences_from: int
 ) -> Decision:
-    """`registered_at` is the offset of the sender's RegisterBroker record."""
+    """`unfences_from` is the offset of the sender's RegisterBroker record, or a later one that
+    only a living process can have applied."""
     broker = sender(view.image, request.broker_id, request.broker_epoch)
     if broker is None:
         return Decision(HeartbeatResponse(Error.STALE_BROKER_EPOCH))
     state = current_state(broker)
     facts = HeartbeatFacts(
-        caught_up=request.current_metadata_offset >= registered_at,
+        caught_up=request.current_metadata_offset >= unfences_from,
         leads_any=view.image.leads_any(broker.broker_id),
         departure_known=state is BrokerState.CONTROLLED_SHUTDOWN
         and departure_is_known(view, broker, sessions),

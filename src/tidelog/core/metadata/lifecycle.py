@@ -119,6 +119,10 @@ class BrokerLifecycle:
         self._shutdown_answered = False
 
     @property
+    def incarnation_id(self) -> bytes:
+        return self._registration.incarnation_id
+
+    @property
     def registered(self) -> bool:
         return self.broker_epoch != NO_EPOCH
 

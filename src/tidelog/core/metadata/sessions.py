@@ -81,7 +81,8 @@ class Sessions:
         return self._sessions.get(broker)
 
     def end(self, broker: int) -> None:
-        """The broker said it is going: its next incarnation need not wait for the lease."""
+        """The broker said it is going, or is known to be gone: its next incarnation need not
+        wait for the lease."""
         self._sessions.pop(broker, None)
         self._leases.pop(broker, None)
 
@@ -111,7 +112,7 @@ class Sessions:
         if isinstance(record, RegisterBroker):
             self._follow_registration(record, now_ms)
         elif isinstance(record, BrokerRegistrationChange):
-            self._follow_change(record, offset)
+            self._follow_change(record, offset, now_ms)
         elif isinstance(record, UnregisterBroker):
             self.end(record.broker_id)
 
@@ -124,7 +125,7 @@ class Sessions:
         self.end(record.broker_id)
         self._open(record.broker_id, record.broker_epoch, now_ms)
 
-    def _follow_change(self, record: BrokerRegistrationChange, offset: int) -> None:
+    def _follow_change(self, record: BrokerRegistrationChange, offset: int, now_ms: int) -> None:
         if record.in_controlled_shutdown > 0:
             session = self._sessions.get(record.broker_id)
             if session is not None:
@@ -132,7 +133,10 @@ class Sessions:
         if record.fenced > 0:
             self._leases.pop(record.broker_id, None)
         elif record.fenced < 0:
-            unfenced = self._sessions[record.broker_id]
+            # Nobody keeps the session of a broker that was taken for dead and is not.
+            unfenced = self._sessions.get(record.broker_id) or self._open(
+                record.broker_id, record.broker_epoch, now_ms
+            )
             assert unfenced.broker_epoch == record.broker_epoch, (unfenced.broker_epoch, record)
             self._leases[record.broker_id] = unfenced
 

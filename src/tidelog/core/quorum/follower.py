@@ -51,7 +51,7 @@ class Follower:
 
     `retry_at_ms` is when to send (again): the open fetch is overdue, or a pause is over.
     It is NEVER_MS while the log is not durable (then `on_durable` continues) and once the
-    leader has said that it leads no more (then only the fetch timer is left).
+    leader leads no more or is gone (then only the fetch timer is left).
     """
 
     __slots__ = (
@@ -146,7 +146,8 @@ class Follower:
         self.retry_at_ms = now_ms + self._member.settings.retry_backoff_ms
 
     def on_leader_resigned(self, fetch_deadline_ms: int) -> None:
-        """Its leader will never lead this epoch again: stop asking, let others try."""
+        """Its leader will never lead this epoch again (it said so, or its process is gone): stop
+        asking, let others try."""
         self.leader_gone = True
         self.has_fetched = False
         self.download = None

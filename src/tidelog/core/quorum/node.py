@@ -12,7 +12,7 @@ from tidelog.core.errors import Error
 from tidelog.core.quorum import rules
 from tidelog.core.quorum.effects import Effect, Send
 from tidelog.core.quorum.follower import Follower, SnapshotVoters
-from tidelog.core.quorum.leader import Leader
+from tidelog.core.quorum.leader import Leader, Progress
 from tidelog.core.quorum.log_view import QuorumLogView
 from tidelog.core.quorum.messages import (
     BeginEpochRequest,
@@ -117,6 +117,15 @@ class QuorumNode(RoleKeeper):
     def next_deadline_ms(self) -> int:
         return min(self._start_at_ms, self._role.deadline_ms)
 
+    def follows(self, leader_id: int) -> bool:
+        """Is this the leader it fetches from?"""
+        return type(self._role) is Follower and self._role.leader_id == leader_id
+
+    def replicas(self) -> tuple[Progress, ...]:
+        """What a leader knows of the others (DescribeQuorum); nothing on any other node."""
+        role = self._role
+        return role.replicas() if type(role) is Leader else ()
+
     def snapshot_allowed(self, snapshot: SnapshotId) -> bool:
         """May the shell take a snapshot with this id now?"""
         return rules.snapshot_allowed(snapshot, self._member.high_watermark, self._member.log)
@@ -166,6 +175,37 @@ class QuorumNode(RoleKeeper):
         if type(role) is Follower and target == role.leader_id:
             role.on_send_failed(message, now_ms)
         return []
+
+    def on_leader_gone(self, leader_id: int, epoch: int, now_ms: int) -> list[Effect]:
+        """The process that led this epoch is known to be gone (ADR 0017).
+
+        What is started in its place never leads this epoch, so nobody need wait for the fetch
+        timer: this voter grants pre-votes from now on, and campaigns at once or, if others are
+        before it in the voter set, a moment later.
+        """
+        member = self._member
+        role = self._role
+        effects: list[Effect] = []
+        if type(role) is not Follower or (role.leader_id, member.epoch) != (leader_id, epoch):
+            return effects
+        if role.leader_gone:
+            return effects  # it resigned before it went, and said who campaigns when
+        if not member.may_campaign or self._stopping:
+            self._become_unattached(epoch, now_ms, effects)
+            return effects
+        delay_ms = self._campaign_delay_ms(leader_id)
+        role.on_leader_resigned(now_ms + delay_ms)
+        if delay_ms == 0:
+            self._become_prospective(now_ms, effects)
+        return effects
+
+    def _campaign_delay_ms(self, gone_leader_id: int) -> int:
+        """All voters learn of a death in the same moment; who campaigned in it with another
+        would only split the vote."""
+        member = self._member
+        rivals = [v.node_id for v in member.other_voters if v.node_id != gone_leader_id]
+        before = sum(rival < member.node_id for rival in rivals)
+        return rules.campaign_delay_ms(before, member.settings.campaign_stagger_ms)
 
     def resign(self, now_ms: int) -> list[Effect]:
         """Stop leading and hand over to the most caught-up voter; no effect on others."""

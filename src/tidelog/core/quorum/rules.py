@@ -44,6 +44,12 @@ def handover_delay_ms(position: int, candidate_count: int, max_ms: int) -> int:
     return min(max_ms, (max_ms >> (candidate_count - 1)) << (position - 1))
 
 
+def campaign_delay_ms(voters_before: int, stagger_ms: int) -> int:
+    """How long a voter waits that found the leader gone, while others may have found it too."""
+    assert voters_before >= 0, voters_before
+    return voters_before * stagger_ms
+
+
 # Leadership (§1.3, §2.5) -----------------------------------------------------------------
 
 

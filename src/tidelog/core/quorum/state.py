@@ -30,6 +30,8 @@ class QuorumSettings:
     fetch_max_wait_ms: int = 500
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
+    campaign_stagger_ms: int = 50
+    """Enough for two round trips and a sync of every voter, within a data centre."""
     max_entries: int = 500
     snapshot_chunk_bytes: int = 1 << 20
     probe_interval_ms: int = 100

@@ -10,8 +10,9 @@ All transitions (kraft.md §1.1); `_switch` refuses any other:
 | prospective | the epoch's leader is learned, or announces itself           | follower    |
 | candidate   | the epoch's leader is learned                                | follower    |
 | unattached  | voter: election timer                                        | prospective |
-| follower    | voter: fetch timer (leader and vote kept)                    | prospective |
-| follower    | observer: fetch timer, or the leader says it leads no more   | unattached  |
+| follower    | voter: fetch timer, or the leader's process is gone          | prospective |
+|             | (leader and vote kept)                                       |             |
+| follower    | observer: the same, or the leader says it leads no more      | unattached  |
 | prospective | a majority would vote for it                                 | candidate   |
 | prospective | a majority would not, or timer: back to the leader if known  | follower    |
 | prospective | the same, no leader known (vote kept)                        | unattached  |

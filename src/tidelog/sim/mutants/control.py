@@ -1,7 +1,9 @@
-"""M14–M20, M22, M23: rules of the quorum and the controller."""
+"""M14–M20, M22–M24, M41, M42: rules of the quorum and the controller."""
 
 from typing import Any
 
+from tidelog.core import failover
+from tidelog.core.failover import ProbeOutcome
 from tidelog.core.metadata import alter_partition, elections, registration
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.records import MetadataRecord
@@ -40,6 +42,21 @@ def _snapshot_of_pending_state(controller: Controller) -> tuple[MetadataRecord, 
     return image_records(controller.current or controller.committed)
 
 
+def _any_failure_confirms(outcome: ProbeOutcome) -> bool:
+    return outcome is not ProbeOutcome.ACCEPTED
+
+
+_on_broker_gone = Controller.on_broker_gone
+
+
+def _whoever_is_registered_is_gone(
+    controller: Controller, broker_id: int, broker_epoch: int, now_ms: int
+) -> list[Any]:
+    if broker_epoch < 0:
+        return []
+    return _on_broker_gone(controller, broker_id, controller.registered_epoch(broker_id), now_ms)
+
+
 def _leave_copies_valid(*_: Any) -> None:
     return None
 
@@ -72,7 +89,11 @@ MUTANTS = (
          rules, "check_quorum_deadline_ms", _never),
     _one("M23", "a snapshot contains records that are not committed",
          Controller, "snapshot_records", _snapshot_of_pending_state),
+    _one("M24", "any failed probe is taken for the death of a process",
+         failover, "confirms_death", _any_failure_confirms),
     _one("M41", "a copy of a refused ISR proposal may still be accepted",
          alter_partition, "outdate_copies", _leave_copies_valid,
          "late_join"),
+    _one("M42", "a proof of death fences whichever incarnation is registered by then",
+         Controller, "on_broker_gone", _whoever_is_registered_is_gone),
 )  # fmt: skip

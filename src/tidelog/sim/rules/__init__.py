@@ -1,6 +1,7 @@
 """The safety rules, one small class each; `judge` runs them.
 
-R01 to R22 are the rules of replication.md §12, K01 to K20 those of kraft.md §12. Where a rule
+R01 to R22 are the rules of replication.md §12, K01 to K20 those of kraft.md §12, K21
+that of ADR 0017. Where a rule
 cannot be judged from the happenings of a run, ELSEWHERE says who judges it.
 """
 
@@ -11,6 +12,7 @@ from tidelog.sim.rules.controller_rules import (
     CleanElections,
     ControllerIsReplay,
     EpochBumps,
+    HintsFenceOnlyTheDead,
     OneIncarnation,
     OnlyActiveBrokersLead,
     ProducerIdsDisjoint,
@@ -101,6 +103,7 @@ ALL_RULES: tuple[type[Rule], ...] = (
     TopicsAreWhole,
     ProducerIdsDisjoint,
     OneVoterAtATime,
+    HintsFenceOnlyTheDead,
 )
 
 ELSEWHERE: dict[str, str] = {

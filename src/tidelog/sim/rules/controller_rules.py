@@ -1,4 +1,4 @@
-"""Rules about the controller and the metadata it commits (kraft.md §12, rules 11 to 19)."""
+"""Rules about the controller and what it commits (kraft.md §12, rules 11 to 19; ADR 0017)."""
 
 from bisect import bisect_right
 from typing import Any
@@ -388,3 +388,14 @@ class ProducerIdsDisjoint(Rule):
             if other[0] < block[1] and block[0] < other[1]:
                 self.broken(f"node {node} gave out producer ids {block}, {other} was given before")
         self._blocks.insert(index, block)
+
+
+class HintsFenceOnlyTheDead(Rule):
+    """A hint never fences a live process: who is fenced because a connection was closed and the
+    next one refused is an incarnation that does not run any more."""
+
+    name = "K21 hints fence only the dead"
+
+    def fenced_by_hint(self, node: int, broker: int, incarnation_id: bytes) -> None:
+        if self.world.incarnation_of(broker) == incarnation_id:
+            self.broken(f"controller {node} took broker {broker} for dead, which is running")

@@ -103,6 +103,10 @@ class WorldView(Protocol):
         """Running members of the quorum: (node id, QuorumNode)."""
         ...
 
+    def incarnation_of(self, node_id: int) -> bytes | None:
+        """Under which incarnation id its process runs; None when it is down."""
+        ...
+
     def controllers(self) -> Sequence[tuple[int, Any]]:
         """Running controllers, active and standing by: (node id, Controller)."""
         ...

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from tidelog.core import events
+from tidelog.core.failover import Suspicion
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.effects import Answer, AppendRecords
 from tidelog.core.metadata.effects import Effect as ControllerEffect
@@ -376,6 +377,14 @@ class Machine:
     def _renounce(self) -> None:
         if self.controller is not None:
             self.perform_controller(self.controller.renounce(self.stage.now_ms))
+
+    def confirmed_gone(self, suspicion: Suspicion) -> None:
+        node_id, broker_epoch, leader_epoch = suspicion
+        now_ms = self.stage.now_ms
+        if self.controller is not None:
+            gone = self.controller.on_broker_gone(node_id, broker_epoch, now_ms)
+            self.perform_controller(gone)
+        self.perform(self.running.on_leader_gone(node_id, leader_epoch, now_ms))
 
     def perform_controller(self, effects: list[ControllerEffect]) -> None:
         for effect in effects:

@@ -1,5 +1,6 @@
 """Processes die, come back and stop; disks are slow."""
 
+from tidelog.core.failover import ProbeOutcome, confirms_death, suspect
 from tidelog.sim.scenario.quorum.commands.registry import command
 from tidelog.sim.scenario.quorum.machine import TRAPS, Machine
 from tidelog.sim.scenario.quorum.stage import QuorumStage
@@ -54,6 +55,25 @@ def disk(stage: QuorumStage, arguments: Arguments) -> None:
     machine.disk.slow = arguments.choice("how fast it is", ("slow", "fast")) == "slow"
     if not machine.disk.slow:
         machine.sync()
+
+
+@command("hint", "NODE [unanswered]")
+def hint(stage: QuorumStage, arguments: Arguments) -> None:
+    """Its connections close. Whoever depends on it connects once more, and acts on what comes of
+    it; with the last word nothing comes."""
+    closed = stage.machine(arguments.word("a node"))
+    outcome = ProbeOutcome.REFUSED if closed.node is None else ProbeOutcome.ACCEPTED
+    if arguments.flag("unanswered"):
+        outcome = ProbeOutcome.UNANSWERED
+    for machine in stage.machines.values():
+        if machine.node is None or machine is closed:
+            continue
+        suspicion = suspect(closed.key.node_id, machine.controller, machine.running)
+        if suspicion is None:
+            continue
+        machine.note(f"connects to {closed.name} again: {outcome.value}")
+        if confirms_death(outcome):
+            machine.confirmed_gone(suspicion)
 
 
 def _running(stage: QuorumStage, arguments: Arguments) -> Machine:

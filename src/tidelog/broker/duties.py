@@ -1,0 +1,113 @@
+"""What a broker does by the clock: in-sync checks, checkpoints, retention, compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tidelog.host.timers import Timer
+from tidelog.storage.errors import NoSpace, StorageError
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+COMPACTION_PAUSE_MS = 15_000
+COMPACTION_SLICE_BYTES = 256 * 1024
+"""A slice of compaction runs on the event loop: small enough that nobody notices."""
+BETWEEN_SLICES_MS = 5
+
+
+class Duties:
+    """The repeated work of one broker. A duty that fails for want of space is tried again."""
+
+    __slots__ = ("_broker", "_checkpointed", "_on_failure", "_timers")
+
+    def __init__(self, broker: Broker, on_failure: Callable[[Exception], None]) -> None:
+        self._broker = broker
+        self._on_failure = on_failure
+        self._checkpointed: dict[tuple[str, int], int] = {}
+        self._timers: dict[Callable[[], None], Timer] = {}
+
+    def start(self) -> None:
+        config = self._broker.config
+        logs = config.logs
+        lag_ms = config.settings.whole("replica.lag.time.max.ms")
+        self._every(max(1, lag_ms // 2), self._broker.replicas.check_isr)
+        self._every(
+            config.replication.high_watermark_checkpoint_interval_ms,
+            self.checkpoint_high_watermarks,
+        )
+        self._every(logs.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points)
+        self._every(logs.log_start_checkpoint_interval_ms, self._checkpoint_log_starts)
+        self._every(logs.retention_check_interval_ms, self._apply_retention)
+        self._after(COMPACTION_PAUSE_MS, self._compact)
+
+    def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def checkpoint_high_watermarks(self) -> None:
+        high_watermarks = self._broker.replicas.high_watermarks()
+        if high_watermarks == self._checkpointed:
+            return
+        for directory in self._broker.replicas.directories.all:
+            own = {name: high_watermarks[name] for name in directory.logs if name in high_watermarks}
+            directory.checkpoint_high_watermarks(own)
+        self._checkpointed = high_watermarks
+
+    def _checkpoint_recovery_points(self) -> None:
+        for directory in self._broker.replicas.directories.all:
+            directory.checkpoint_recovery_points()
+        self._broker.replicas.directories.sync_all()  # where nobody waits for syncs, for the next
+
+    def _checkpoint_log_starts(self) -> None:
+        for directory in self._broker.replicas.directories.all:
+            directory.checkpoint_log_starts()
+
+    def _apply_retention(self) -> None:
+        clock, replicas = self._broker.host.clock, self._broker.replicas
+        high_watermarks = replicas.high_watermarks()
+        expiration_ms = self._broker.config.logs.producer_id_expiration_ms
+        for directory in replicas.directories.all:
+            directory.apply_retention(
+                wall_ms=clock.wall_ms(),
+                monotonic_ms=clock.monotonic_ms(),
+                high_watermarks=high_watermarks,
+            )
+            for log in directory.logs.values():
+                log.producers.expire(clock.wall_ms(), expiration_ms)
+
+    def _compact(self) -> None:
+        clock, replicas = self._broker.host.clock, self._broker.replicas
+        busy = False
+        for directory in replicas.directories.all:
+            progress = directory.compact_once(
+                wall_ms=clock.wall_ms(),
+                monotonic_ms=clock.monotonic_ms(),
+                high_watermarks=replicas.high_watermarks(),
+                budget_bytes=COMPACTION_SLICE_BYTES,
+            )
+            busy = busy or progress is not None
+        self._after(BETWEEN_SLICES_MS if busy else COMPACTION_PAUSE_MS, self._compact)
+
+    def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
+        def again() -> None:
+            work()
+            self._every(interval_ms, work)
+
+        self._timers[work] = self._timer(interval_ms, again)
+
+    def _after(self, delay_ms: int, work: Callable[[], None]) -> None:
+        self._timers[work] = self._timer(delay_ms, work)
+
+    def _timer(self, delay_ms: int, work: Callable[[], None]) -> Timer:
+        def guarded() -> None:
+            try:
+                work()
+            except NoSpace:
+                self._timer(delay_ms, guarded)  # reads and deletes go on meanwhile
+            except StorageError as error:
+                self._on_failure(error)
+
+        return self._broker.host.timers.after(delay_ms, guarded)

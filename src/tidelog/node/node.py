@@ -1,0 +1,176 @@
+"""The composition root: from a configuration and a host to a running node, and back."""
+
+import asyncio
+from contextlib import suppress
+
+from tidelog.broker import api_table
+from tidelog.broker.broker import Broker, BrokerPlace
+from tidelog.broker.directories import Directories
+from tidelog.broker.duties import Duties
+from tidelog.config.node_config import NodeConfig
+from tidelog.controller.controller import ActiveController
+from tidelog.core.types import NO_LEADER
+from tidelog.host.node_host import NodeHost
+from tidelog.host.ports import Listener as OpenListener
+from tidelog.node.disks import CannotStart, Disks, open_log_directories, open_metadata_disk
+from tidelog.node.doors import Doors
+from tidelog.quorum.entry_codec import EntryCodec
+from tidelog.quorum.member import QuorumMember, QuorumPlace
+from tidelog.rpc import ApiTable, serve
+from tidelog.storage.errors import StorageError
+from tidelog.storage.metadata_log import MetadataLog
+from tidelog.wire.protocol import Listener
+
+STOP_TIMEOUT_MS = 30_000
+"""How long a clean stop waits for the controller to move our leaders."""
+LEADERLESS_TIMEOUT_MS = 1_000
+STOP_POLL_MS = 50
+DRAIN_TIMEOUT_MS = 2_000
+
+
+class Node:
+    """A quorum member, and a controller or a broker or both around it.
+
+    Start opens the listeners first: a node that has registered can always be connected to, until
+    its process is gone.
+    """
+
+    def __init__(self, config: NodeConfig, host: NodeHost) -> None:
+        self.config = config
+        self.host = host
+        self._listeners: list[OpenListener] = []
+        self._doors = Doors()
+        self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        disks = open_metadata_disk(config)
+        self.cluster_id = disks.identity.cluster_id
+        self.quorum = _quorum_member(config, disks, host)
+        self.controller: ActiveController | None = None
+        self.broker: Broker | None = None
+        self._duties: Duties | None = None
+        if config.is_controller:
+            settings = config.controller_settings(self.cluster_id)
+            self.controller = ActiveController(config.node_id, self.quorum, settings, host)
+            self.quorum.listeners.append(self.controller)
+        if config.is_broker:
+            self.broker = self._make_broker()
+            self.quorum.listeners.append(self.broker)
+            self._duties = Duties(self.broker, self._fail)
+
+    def _make_broker(self) -> Broker:
+        directories = open_log_directories(self.config, self.cluster_id)
+        place = BrokerPlace(
+            self.config,
+            self.cluster_id,
+            self._find_controller,
+            previous_broker_epoch=_previous_broker_epoch(directories),
+        )
+        return Broker(place, Directories(directories), self.host)
+
+    def _find_controller(self) -> tuple[int, tuple[str, int]] | None:
+        address = self.quorum.leader_address()
+        return None if address is None else (self.quorum.leader_id, address)
+
+    # -- life
+
+    async def start(self) -> None:
+        try:
+            await self._listen()
+        except OSError as error:
+            raise CannotStart(f"cannot listen: {error}") from error
+        broker = self.broker
+        if broker is not None:
+            replicas = broker.replicas
+            replicas.directories.start(replicas.on_durable, self._fail)
+        self.quorum.start()
+        if broker is not None and self._duties is not None:
+            broker.when_running(self._doors.open_all)
+            broker.link.poke()
+            self._duties.start()
+
+    async def _listen(self) -> None:
+        for listener in self.config.listeners:
+            if listener.name in self.config.controller_listeners:
+                if self.controller is not None:
+                    await self._open_controller(listener.name, listener.host, listener.port)
+            elif self.broker is not None:
+                table = ApiTable(Listener.CLIENT, api_table.handlers(self.broker))
+                accept = self._doors.guard(serve(table, listener.name))
+                self._listeners.append(
+                    await self.host.network.listen(listener.host, listener.port, accept)
+                )
+
+    async def _open_controller(self, name: str, host: str, port: int) -> None:
+        assert self.controller is not None, "no controller"
+        table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
+        accept = serve(table, name, on_closed=self.controller.on_connection_closed)
+        self._listeners.append(await self.host.network.listen(host, port, accept, privileged=True))
+
+    @property
+    def ready(self) -> bool:
+        """May serve: what /healthz says."""
+        if self.broker is None:
+            return self.quorum.leader_id != NO_LEADER
+        return self.broker.is_running()
+
+    async def failed(self) -> Exception:
+        """Returns when the node cannot go on: a disk is gone."""
+        return await asyncio.shield(self._failed)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._failed.done():
+            self._failed.set_result(error)
+
+    async def stop(self) -> None:
+        """Leaders first, then connections, then files, then the proof that all was in order."""
+        broker = self.broker
+        if broker is not None:
+            await self._leave(broker)
+            await broker.fetchers.stop()
+        for listener in self._listeners:
+            await listener.stop(timeout_ms=DRAIN_TIMEOUT_MS)
+        if self._duties is not None:
+            self._duties.stop()
+        await self.quorum.stop()
+        if broker is not None:
+            replicas = broker.replicas
+            await replicas.directories.stop()
+            replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
+            broker.link.close()
+
+    async def _leave(self, broker: Broker) -> None:
+        """Ask the controller to move our leaders away. Without a controller, as when the whole
+        cluster stops, there is nobody to ask and nobody to move them to."""
+        broker.link.begin_shutdown()
+        waited_ms = leaderless_ms = 0
+        while not broker.link.stopped.is_set():
+            if waited_ms >= STOP_TIMEOUT_MS or leaderless_ms >= LEADERLESS_TIMEOUT_MS:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(broker.link.stopped.wait(), STOP_POLL_MS / 1000)
+            waited_ms += STOP_POLL_MS
+            leaderless_ms = leaderless_ms + STOP_POLL_MS if self.quorum.leader_id == NO_LEADER else 0
+
+
+def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMember:
+    voters = {voter.node_id: (voter.host, voter.port) for voter in config.voters}
+    if not voters:
+        raise CannotStart(
+            "controller.quorum.voters is needed: controller.quorum.bootstrap.servers alone "
+            "does not say who may vote"
+        )
+    try:
+        log = MetadataLog.open(disks.metadata, EntryCodec())
+    except StorageError as error:
+        raise CannotStart(f"{config.metadata_log_dir}: {error}") from error
+    place = QuorumPlace(
+        node_id=config.node_id,
+        directory_id=disks.identity.directory_id,
+        cluster_id=disks.identity.cluster_id,
+        voters=voters,
+        settings=config.quorum_settings(),
+    )
+    return QuorumMember(place, log, disks.metadata, host)
+
+
+def _previous_broker_epoch(directories: list["LogDirectory"]) -> int:
+    raise NotImplementedError
