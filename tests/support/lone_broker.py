@@ -66,6 +66,8 @@ class LoneBroker:
         self.clock = clock
         self.port = listener.port
         self.client = Peer(broker.host.network, ("127.0.0.1", listener.port), "story")
+        self.offline: list[Exception] = []
+        """What the node would hear when a log directory fails."""
         self._offset = 0
 
     def commit(self, *records: r.MetadataRecord) -> None:
@@ -170,21 +172,22 @@ async def lone_broker(
         directories = Directories([directory])
         broker = Broker(BrokerPlace(config, "story", find_controller, -1), directories, host)
         brokers.append(broker)
-        offline: list[Exception] = []
-        directories.start(broker.replicas.on_durable, offline.append)
         table = ApiTable(
             Listener.CLIENT, {key: partial(handle, broker) for key, handle in apis.items()}
         )
         listener = await network.listen("127.0.0.1", 0, serve(table, LISTENER))
         lone = LoneBroker(broker, listener, network.wheel.clock)
+        directories.start(broker.replicas.on_durable, lone.offline.append)
         for broker_id in (1, 2, 3):
-            lone.register(broker_id, 9000 + broker_id)
+            lone.register(broker_id, port=broker_id)  # where nobody listens
         if serving:
+            broker.link.lifecycle.broker_epoch = FIRST_BROKER_EPOCH + BROKER_ID
             broker.begin_serving()
         try:
             yield lone
         finally:
             lone.client.close()
+            await broker.fetchers.stop()
             broker.link.close()
             broker.workshop.close()
             await listener.stop(timeout_ms=0)
