@@ -28,7 +28,7 @@ def group() -> None:
 
 
 class NodeModule(Protocol):
-    def run(self, config: Any, ready: Callable[[], None]) -> None:
+    def run(self, config: Any, ready: Callable[[], None]) -> int:
         """Until SIGTERM or SIGINT."""
         ...
 
