@@ -1,20 +1,24 @@
 """`tidelog node`: one node of a production cluster."""
 
-import importlib
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from tidelog.cli.failure import UNREACHABLE, USAGE, CommandError
 from tidelog.cli.lazy import Lazy, LazyGroup, shared_options
+from tidelog.core.events import Event
+from tidelog.core.types import PartitionId
+
+if TYPE_CHECKING:
+    from tidelog.config.node_config import NodeConfig  # at run time only when a node starts
 
 COMMANDS = {"start": Lazy("tidelog.cli.node", "Run a node until it is told to stop.", "start")}
 LIFELINE_GRACE_SECONDS = 10
+TOO_FREQUENT = ("RecordsAppended", "HighWatermarkAdvanced")
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS)
@@ -27,12 +31,6 @@ def group() -> None:
     """
 
 
-class NodeModule(Protocol):
-    def run(self, config: Any, ready: Callable[[], None]) -> None:
-        """Until SIGTERM or SIGINT."""
-        ...
-
-
 @click.command(name="start")
 @click.option("--config", "file", metavar="FILE", required=True, help="A server.properties.")
 @click.option("--profile", metavar="NAME", help="A set of values, such as brisk.")
@@ -41,7 +39,15 @@ class NodeModule(Protocol):
 )
 @click.option("--lifeline", type=int, hidden=True, help="Ends with whoever holds the other end.")
 @shared_options
-def start(file: str, profile: str | None, overrides: tuple[str, ...], lifeline: int | None) -> None:
+@click.pass_context
+def start(
+    context: click.Context,
+    *,
+    file: str,
+    profile: str | None,
+    overrides: tuple[str, ...],
+    lifeline: int | None,
+) -> None:
     """Run one node until SIGTERM or Ctrl-C; it hands its leaderships over before it ends.
 
     \b
@@ -52,14 +58,45 @@ def start(file: str, profile: str | None, overrides: tuple[str, ...], lifeline: 
     if lifeline is not None:
         hold_lifeline(lifeline)
     config = load_config(file, profile, overrides)
-    node = cast(NodeModule, importlib.import_module("tidelog.node"))
+    from tidelog import node
+
     try:
-        node.run(config, lambda: click.echo(f"node {config.node_id} is ready", err=True))
-    except OSError as reason:
-        raise failed(reason) from None
+        code = node.run(config, say=say, emit=tell_event)
+    except node.CannotStart as reason:
+        raise CommandError(
+            "the node cannot start",
+            why=str(reason),
+            advice="another port or directory in its server.properties",
+            code=UNREACHABLE,
+        ) from None
+    context.exit(code)
 
 
-def load_config(file: str, profile: str | None, overrides: tuple[str, ...]) -> Any:
+def say(text: str) -> None:
+    """One line of the node's log."""
+    now = time.time()
+    clock = time.strftime("%H:%M:%S", time.localtime(now))
+    click.echo(f"{clock}.{int(now * 1000) % 1000:03d} {text}", err=True)
+
+
+def tell_event(event: Event) -> None:
+    """Everything that happens less often than records do."""
+    kind = type(event).__name__
+    if kind in TOO_FREQUENT:
+        return
+    facts = " ".join(f"{name}={fact(value)}" for name, value in event._asdict().items())
+    say(f"{kind} {facts}")
+
+
+def fact(value: object) -> str:
+    if isinstance(value, PartitionId):
+        return str(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "-"
+    return str(value)
+
+
+def load_config(file: str, profile: str | None, overrides: tuple[str, ...]) -> "NodeConfig":
     from tidelog.cli.config.inputs import gather_inputs
     from tidelog.config.node_config import load_node_config
     from tidelog.config.properties import PropertiesError
@@ -85,16 +122,6 @@ def load_config(file: str, profile: str | None, overrides: tuple[str, ...]) -> A
             code=USAGE,
         )
     return loaded.config
-
-
-def failed(reason: OSError) -> CommandError:
-    place = f" ({reason.filename})" if reason.filename else ""
-    return CommandError(
-        "the node cannot run",
-        why=f"{(reason.strerror or str(reason)).lower()}{place}",
-        advice="another port or directory in its server.properties",
-        code=UNREACHABLE,
-    )
 
 
 def hold_lifeline(descriptor: int) -> None:
