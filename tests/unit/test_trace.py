@@ -6,6 +6,7 @@ import pytest
 
 from tidelog.core import events
 from tidelog.core.types import PartitionId
+from tidelog.observe import sentences
 from tidelog.sim import happenings, story
 from tidelog.sim.fault_words import describe_fault
 from tidelog.sim.faults import AIMS, KINDS, Fault
@@ -97,9 +98,10 @@ def test_a_number_given_as_a_fact_changes_the_digest_and_not_the_story():
 
 
 def test_every_event_and_happening_has_its_own_sentence():
-    assert set(events.Event.__args__) <= set(story._TELLERS)
-    assert set(happenings.Happening.__args__) <= set(story._TELLERS)
-    assert set(story.SILENT) <= set(story._TELLERS)
+    told = {*sentences._SENTENCES, *story._TELLERS}
+    assert set(events.Event.__args__) <= set(sentences._SENTENCES)
+    assert set(happenings.Happening.__args__) <= told
+    assert set(story.SILENT) <= told
 
 
 class SeatsCounted(NamedTuple):

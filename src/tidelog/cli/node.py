@@ -10,15 +10,12 @@ import click
 
 from tidelog.cli.failure import UNREACHABLE, USAGE, CommandError
 from tidelog.cli.lazy import Lazy, LazyGroup, shared_options
-from tidelog.core.events import Event
-from tidelog.core.types import PartitionId
 
 if TYPE_CHECKING:
     from tidelog.config.node_config import NodeConfig  # at run time only when a node starts
 
 COMMANDS = {"start": Lazy("tidelog.cli.node", "Run a node until it is told to stop.", "start")}
 LIFELINE_GRACE_SECONDS = 10
-TOO_FREQUENT = ("RecordsAppended", "HighWatermarkAdvanced")
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS)
@@ -61,7 +58,7 @@ def start(
     from tidelog import node
 
     try:
-        code = node.run(config, say=say, emit=tell_event)
+        code = node.run(config, lambda: say_ready(config.node_id))
     except node.CannotStart as reason:
         raise CommandError(
             "the node cannot start",
@@ -72,28 +69,8 @@ def start(
     context.exit(code)
 
 
-def say(text: str) -> None:
-    """One line of the node's log."""
-    now = time.time()
-    clock = time.strftime("%H:%M:%S", time.localtime(now))
-    click.echo(f"{clock}.{int(now * 1000) % 1000:03d} {text}", err=True)
-
-
-def tell_event(event: Event) -> None:
-    """Everything that happens less often than records do."""
-    kind = type(event).__name__
-    if kind in TOO_FREQUENT:
-        return
-    facts = " ".join(f"{name}={fact(value)}" for name, value in event._asdict().items())
-    say(f"{kind} {facts}")
-
-
-def fact(value: object) -> str:
-    if isinstance(value, PartitionId):
-        return str(value)
-    if isinstance(value, tuple):
-        return ",".join(map(str, value)) or "-"
-    return str(value)
+def say_ready(node_id: int) -> None:
+    click.echo(f"node {node_id} is ready", err=True)
 
 
 def load_config(file: str, profile: str | None, overrides: tuple[str, ...]) -> "NodeConfig":

@@ -1,0 +1,1 @@
+"""What a node tells about itself: one stream of events, and everything that renders it."""
