@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 
-from tidelog.host.ports import Buffer, Disk, DiskFile
+from tidelog.host.ports import Buffer, Disk, DiskFile, Syncing
 
 
 class KillingDisk:
@@ -53,6 +53,9 @@ class KillingDisk:
         self.about_to_change()
         self._disk.sync_dir(path)
 
+    def start_sync_dir(self, path: str) -> "KillingSyncing":
+        return KillingSyncing(self, self._disk.start_sync_dir(path))
+
 
 class KillingFile:
     """An open file of a `KillingDisk`."""
@@ -75,6 +78,22 @@ class KillingFile:
     def sync(self) -> None:
         self._disk.about_to_change()
         self._file.sync()
+
+    def start_sync(self) -> "KillingSyncing":
+        return KillingSyncing(self._disk, self._file.start_sync())
+
+
+class KillingSyncing:
+    """A sync of a `KillingDisk`."""
+
+    def __init__(self, disk: KillingDisk, syncing: Syncing) -> None:
+        self._disk = disk
+        self._syncing = syncing
+        self.release = syncing.release
+
+    def run(self) -> None:
+        self._disk.about_to_change()
+        self._syncing.run()
 
 
 def killed(workload: Callable[[KillingDisk], None], disk: Disk, kill_at: int) -> bool:

@@ -361,6 +361,19 @@ def test_reassignments_that_cannot_be() -> None:
     assert cluster.ask(unknown).error is Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_who_only_moves_replicas_does_not_change_their_number() -> None:
+    cluster = Cluster()
+    cluster.start_brokers(1, 2, 3)
+    name = cluster.create("t", (1, 2))
+    more = AlterReassignmentRequest(name, (1, 2, 3), may_change_replication_factor=False)
+    assert cluster.ask(more).error is Error.INVALID_REPLICATION_FACTOR
+    move = AlterReassignmentRequest(name, (2, 3), may_change_replication_factor=False)
+    assert cluster.ask(move).error is Error.NONE
+    # While it moves there are three, and the number that must stay is still two.
+    again = AlterReassignmentRequest(name, (3, 2), may_change_replication_factor=False)
+    assert cluster.ask(again).error is Error.NONE
+
+
 def test_a_cancelled_reassignment_returns_to_where_it_came_from() -> None:
     cluster = Cluster()
     cluster.start_brokers(1, 2, 3)

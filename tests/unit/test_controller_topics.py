@@ -30,7 +30,7 @@ def test_a_topic_with_its_settings_and_partitions_is_one_atomic_batch() -> None:
     request = CreateTopicRequest("t", 2, 2, configs=(("retention.ms", "5"),))
     response = cluster.ask(request)
     topic_id = response.topic_id
-    assert response == CreateTopicResponse(Error.NONE, "", topic_id)
+    assert response == CreateTopicResponse(Error.NONE, "", topic_id, 2, 2)
     assert cluster.log[-1].records == (
         r.Topic("t", topic_id),
         r.Config(TOPIC, "t", "retention.ms", "5"),
@@ -101,6 +101,8 @@ def test_validating_writes_nothing() -> None:
     cluster = three_brokers()
     assert cluster.records_of(CreateTopicRequest("t", validate_only=True)) == ()
     assert cluster.ask(CreateTopicRequest("t", validate_only=True)).error is Error.NONE
+    response = cluster.ask(CreateTopicRequest("t", 2, 3, validate_only=True))
+    assert (response.partitions, response.replication_factor) == (2, 3)
     bad = CreateTopicRequest("t", replication_factor=9, validate_only=True)
     assert cluster.ask(bad).error is Error.INVALID_REPLICATION_FACTOR
 
@@ -146,6 +148,36 @@ def test_a_removed_topic_is_gone_with_its_settings() -> None:
 
 
 # -- settings -------------------------------------------------------------------------------------
+
+
+def test_validating_partitions_and_settings_writes_nothing_either() -> None:
+    cluster = three_brokers()
+    cluster.create("t", (1, 2))
+    for good, bad in (
+        (
+            CreatePartitionsRequest("t", 3, validate_only=True),
+            CreatePartitionsRequest("t", 1, validate_only=True),
+        ),
+        (
+            AlterConfigRequest(TOPIC, "t", (("retention.ms", "5"),), validate_only=True),
+            AlterConfigRequest(TOPIC, "t", (("retention.ms", "x"),), validate_only=True),
+        ),
+    ):
+        assert cluster.records_of(good) == ()
+        assert cluster.ask(good).error is Error.NONE
+        assert cluster.ask(bad).error is not Error.NONE
+
+
+def test_a_topic_is_deleted_by_its_id_and_its_successor_is_not() -> None:
+    cluster = three_brokers()
+    old = cluster.create("t", (1, 2)).topic_id
+    by_id = DeleteTopicRequest("", old)
+    assert cluster.records_of(by_id) == (r.RemoveTopic(old),)
+    cluster.create("t", (1, 2))
+    response = cluster.ask(by_id)
+    assert response.error is Error.UNKNOWN_TOPIC_ID
+    assert old.hex() in response.message
+    assert "t" in cluster.image.topic_ids
 
 
 def test_settings_change_together_and_only_what_differs_is_written() -> None:
@@ -204,6 +236,15 @@ def test_brokers_have_settings_too() -> None:
     cluster = three_brokers(elr_enabled=False)
     rate = (("leader.replication.throttled.rate", "1000"), ("min.insync.replicas", "2"))
     assert len(cluster.records_of(AlterConfigRequest(BROKER, "1", rate))) == 2
+
+
+def test_a_node_judges_the_settings_of_brokers_by_the_keys_it_knows() -> None:
+    known = {"log.retention.ms": None, "listeners": "they are opened at the start"}
+    cluster = three_brokers(check_broker_config=lambda name, _: known.get(name, "who?"))
+    granted = AlterConfigRequest(BROKER, "", (("log.retention.ms", "5"),))
+    assert cluster.records_of(granted) == (r.Config(BROKER, "", "log.retention.ms", "5"),)
+    refused = cluster.ask(AlterConfigRequest(BROKER, "1", (("listeners", "A://:1"),)))
+    assert refused == AdminResponse(Error.INVALID_CONFIG, "they are opened at the start")
 
 
 def test_removing_a_topics_minimum_brings_back_the_clusters() -> None:

@@ -16,6 +16,7 @@ from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.directories import Directories
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.reads import Reads
+from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata import records as r
@@ -52,6 +53,7 @@ class Broker:
         "reads",
         "replicas",
         "serving",
+        "workshop",
     )
 
     def __init__(self, place: BrokerPlace, directories: Directories, host: NodeHost) -> None:
@@ -69,6 +71,7 @@ class Broker:
         self.replicas = Replicas(self, directories)
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
+        self.workshop = RecordWorkshop()
         self.link = ControllerLink(
             self,
             find_controller=place.find_controller,

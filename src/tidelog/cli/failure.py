@@ -7,6 +7,8 @@ from typing import Final
 OK: Final = 0
 ERROR: Final = 1
 USAGE: Final = 2
+UNREACHABLE: Final = 3
+NOT_REACHED: Final = 4
 VIOLATION: Final = 5
 INTERRUPTED: Final = 130
 

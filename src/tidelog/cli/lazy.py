@@ -67,6 +67,18 @@ def shared_options(function: Any) -> Any:
     return function
 
 
+def table_option(function: Any) -> Any:
+    """`-o`, for commands whose result is a table."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["text", "wide", "json", "tsv"]),
+        default="text",
+        show_default=True,
+        help="How to print the result.",
+    )(function)
+
+
 def output_option(function: Any) -> Any:
     return click.option(
         "-o",

@@ -18,6 +18,18 @@ from tidelog.cli.usage import as_command_error
 COMMANDS = {
     "demo": Lazy("tidelog.cli.demo", "The main job, end to end: a story, then 200 seeds."),
     "lab": Lazy("tidelog.cli.lab", "Replication told step by step on the simulator.", "group"),
+    "up": Lazy("tidelog.cli.local.up", "Start a cluster on this machine."),
+    "down": Lazy("tidelog.cli.local.down", "Stop it."),
+    "ps": Lazy("tidelog.cli.local.ps", "Its nodes: running, paused or gone."),
+    "logs": Lazy("tidelog.cli.local.logs", "What its nodes said."),
+    "node": Lazy("tidelog.cli.node", "One node, from its server.properties.", "group"),
+    "topic": Lazy("tidelog.cli.topic", "Create, describe, change and delete topics.", "group"),
+    "produce": Lazy("tidelog.cli.produce", "Write records."),
+    "consume": Lazy("tidelog.cli.consume", "Read records."),
+    "cluster": Lazy("tidelog.cli.cluster", "Brokers, health and what they can do.", "group"),
+    "leaders": Lazy("tidelog.cli.leaders", "Elect leaders, bring them home.", "group"),
+    "explain": Lazy("tidelog.cli.explain", "Why a partition is as it is."),
+    "chaos": Lazy("tidelog.cli.chaos", "Break the local cluster on purpose.", "group"),
     "sim": Lazy("tidelog.cli.sim", "Run, replay and shrink simulated clusters.", "group"),
     "config": Lazy("tidelog.cli.config", "Explain, list and check settings of a node.", "group"),
 }
@@ -85,6 +97,8 @@ def cli() -> None:
     \b
     Examples:
       tidelog demo
+      tidelog up --brokers 3
+      tidelog topic create orders -p 3
       tidelog sim run --seeds 200
       tidelog sim run --seed 4711
       tidelog lab run reconcile --step

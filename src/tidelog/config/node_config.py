@@ -11,6 +11,7 @@ from tidelog.config import checks
 from tidelog.config.broker_keys import KEYS
 from tidelog.config.endpoints import Address, Listener, Voter
 from tidelog.config.layers import Finding, Inputs, Source
+from tidelog.config.live_keys import check_live_config
 from tidelog.config.replication_keys import RACK_AWARE_SELECTOR
 from tidelog.config.settings import Settings, resolve
 from tidelog.config.topology import (
@@ -180,6 +181,7 @@ class NodeConfig:
             leader_imbalance_percentage=given.whole("leader.imbalance.per.broker.percentage"),
             max_idle_interval_ms=given.whole("metadata.max.idle.interval.ms"),
             unclean_check_interval_ms=given.whole("unclean.leader.election.interval.ms"),
+            check_broker_config=check_live_config,
         )
 
 

@@ -265,6 +265,14 @@ OURS: tuple[BrokerKey, ...] = (
         ),
     ),
     *without_effect(
+        integer(
+            "http.port",
+            None,
+            "The port of metrics, state and control over HTTP; there is none if it is not set.",
+            at_least=0,
+            at_most=65_535,
+            ours=True,
+        ),
         duration(
             "ack.durability.window.ms",
             5,

@@ -89,19 +89,27 @@ class CreateTopicRequest(NamedTuple):
 
 
 class CreateTopicResponse(NamedTuple):
+    """The numbers are those of the topic, also when the request left them to the defaults."""
+
     error: Error
     message: str = ""
     topic_id: bytes = b""
+    partitions: int = -1
+    replication_factor: int = -1
 
 
 class DeleteTopicRequest(NamedTuple):
+    """By id if there is one: a topic that was created again under the name is another one."""
+
     name: str
+    topic_id: bytes = b""
 
 
 class CreatePartitionsRequest(NamedTuple):
     name: str
     total: int
     assignment: tuple[tuple[int, ...], ...] = ()
+    validate_only: bool = False
 
 
 class AlterConfigRequest(NamedTuple):
@@ -110,6 +118,7 @@ class AlterConfigRequest(NamedTuple):
     resource_type: int
     resource_name: str
     changes: tuple[tuple[str, str | None], ...]
+    validate_only: bool = False
 
 
 ELECT_PREFERRED = 0
@@ -131,6 +140,7 @@ class AlterReassignmentRequest(NamedTuple):
 
     partition: PartitionId
     replicas: tuple[int, ...] | None
+    may_change_replication_factor: bool = True
 
 
 class AllocateProducerIdsRequest(NamedTuple):

@@ -3,9 +3,15 @@
 Positions are explicit (`pread`, `pwritev`), so that readers and the writer of a file never
 share a cursor. Every OSError names the path: "no space left" without a file name is no
 help to the person who is paged.
+
+A sync may run on another thread, on a descriptor of its own that nobody else closes. The kernel
+tells an error of writing back only once to all copies of a descriptor: if two of them sync at
+the same time, one hears of it and the other one is told that all is well. Therefore the syncs of
+an open file follow one another, and after a failed one every other one fails too.
 """
 
 import os
+import threading
 from collections.abc import Sequence
 
 from tidelog.host.ports import Buffer
@@ -50,14 +56,12 @@ class FileDisk:
             os.rmdir(full)
 
     def sync_dir(self, path: str) -> None:
+        self.start_sync_dir(path).run()
+
+    def start_sync_dir(self, path: str) -> "DirectorySyncing":
         full = self._full(path)
-        descriptor = os.open(full, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        except OSError as error:
-            raise _named(error, full) from None
-        finally:
-            os.close(descriptor)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        return DirectorySyncing(os.open(full, flags), full)
 
     def _full(self, path: str) -> str:
         names = [name for name in path.split("/") if name not in ("", ".")]
@@ -69,11 +73,12 @@ class FileDisk:
 class OpenFile:
     """An open file of a `FileDisk`."""
 
-    __slots__ = ("_descriptor", "_path")
+    __slots__ = ("_descriptor", "_path", "_syncs")
 
     def __init__(self, descriptor: int, path: str) -> None:
         self._descriptor = descriptor
         self._path = path
+        self._syncs = _Syncs(path)
 
     def size(self) -> int:
         try:
@@ -114,16 +119,85 @@ class OpenFile:
             raise _named(error, self._path) from None
 
     def sync(self) -> None:
-        # fdatasync also writes the size, which is all of the inode that reading needs.
+        self._syncs.sync(self._descriptor)
+
+    def start_sync(self) -> "FileSyncing":
         try:
-            os.fdatasync(self._descriptor)
+            descriptor = os.dup(self._descriptor)
         except OSError as error:
             raise _named(error, self._path) from None
+        return FileSyncing(descriptor, self._syncs)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+class FileSyncing:
+    """A sync of an open file, on a copy of its descriptor."""
+
+    __slots__ = ("_descriptor", "_syncs")
+
+    def __init__(self, descriptor: int, syncs: "_Syncs") -> None:
+        self._descriptor = descriptor
+        self._syncs = syncs
+
+    def run(self) -> None:
+        try:
+            self._syncs.sync(self._descriptor)
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class DirectorySyncing:
+    """A sync of the names in a directory."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+
+    def run(self) -> None:
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _named(error, self._path) from None
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+class _Syncs:
+    """What the copies of one descriptor must know of each other's syncs."""
+
+    __slots__ = ("_error", "_lock", "_path")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._error: OSError | None = None
+
+    def sync(self, descriptor: int) -> None:
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            try:
+                # It also writes the size, which is all of the inode that reading needs.
+                os.fdatasync(descriptor)
+            except OSError as error:
+                self._error = _named(error, self._path)
+                raise self._error from None
 
 
 def _after(buffers: Sequence[memoryview], written: int) -> "list[memoryview]":

@@ -10,9 +10,23 @@ the order of its requests. Budgets, buffers and timeouts are the business of the
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
+
+
+class Syncing(Protocol):
+    """A sync that was asked for and may wait for a slow device on another thread. It stands for
+    the file it was made from, also when that is closed, renamed or removed in the meantime."""
+
+    def run(self) -> None:
+        """What had been written when this began is on stable storage afterwards. Once; the only
+        part of a disk that may be called on another thread. OSError: as after a failed `sync`."""
+        ...
+
+    def release(self) -> None:
+        """It will not be run. Nothing is synced."""
+        ...
 
 
 class DiskFile(Protocol):
@@ -30,6 +44,10 @@ class DiskFile(Protocol):
     def truncate(self, size_bytes: int) -> None: ...
     def sync(self) -> None:
         """Data and size are on stable storage afterwards. After an error they are unknown."""
+        ...
+
+    def start_sync(self) -> Syncing:
+        """The same in two steps: this one returns at once, the other one may be slow."""
         ...
 
     def close(self) -> None: ...
@@ -62,6 +80,17 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None:
         """Names created, renamed and removed in this directory last afterwards."""
         ...
+
+    def start_sync_dir(self, path: str) -> Syncing:
+        """The same in two steps."""
+        ...
+
+
+class DiskSpace(NamedTuple):
+    """Of the file system that a directory is on."""
+
+    total_bytes: int
+    usable_bytes: int
 
 
 class Clock(Protocol):

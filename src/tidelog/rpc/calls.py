@@ -4,8 +4,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from tidelog.host.ports import PeerConnection, ResponseSlot
-from tidelog.wire.protocol import Message, RequestHeader, encode_response
+from tidelog.host.ports import Buffer, PeerConnection, ResponseSlot
+from tidelog.wire.protocol import (
+    Message,
+    RequestHeader,
+    encode_response,
+    encode_response_header,
+)
 
 Handler = Callable[["Call"], None]
 """Serves one API. It answers before it returns, or keeps the call and answers later."""
@@ -48,6 +53,12 @@ class Call:
     def answer(self, response: Message) -> None:
         assert response.__api_key__ == self.header.api_key, (response, self.header)
         self._slot.answer(encode_response(self.header.correlation_id, response, self.version))
+
+    def answer_encoded(self, body: Buffer) -> None:
+        """Answer with a body that was encoded before, for the version of this request."""
+        header = self.header
+        begin = encode_response_header(header.correlation_id, header.api_key, header.api_version)
+        self._slot.answer([begin, body])
 
     def answer_nothing(self) -> None:
         """This request has no answer (acks=0)."""

@@ -87,6 +87,26 @@ class Peer:
         self.send(request, version, settle, timeout_ms=timeout_ms)
         return await future
 
+    async def tell(self, request: Message, version: int) -> None:
+        """Send a request that has no answer (acks=0); raises a NetworkError if it cannot be sent.
+
+        Not behind questions that wait for the connection: it goes out on one that is there.
+        """
+        while self._connection is None:
+            if self._connecting is None:
+                self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            await asyncio.shield(self._connecting)
+            if self._connection is None:
+                raise NetworkError(f"{self.address} cannot be connected to")
+        connection = self._connection
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = RequestHeader(request.__api_key__, version, self._correlation_id, self._client_id)
+        try:
+            connection.post(encode(header, request))
+        except NetworkError:
+            self._drop(connection)
+            raise
+
     def close(self) -> None:
         """Everything that waits fails. The peer may be used again."""
         if self._connecting is not None:

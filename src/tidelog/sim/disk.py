@@ -123,9 +123,10 @@ class SimDisk:
         self._do(Remove(number, path, directory, name))
 
     def sync_dir(self, path: str) -> None:
-        number = self._require_directory(path)
-        self._fail_if_told("sync_dir", path)
-        self._do(SyncDirectory(number, path))
+        self.start_sync_dir(path).run()
+
+    def start_sync_dir(self, path: str) -> "SimDirectorySyncing":
+        return SimDirectorySyncing(self, self._require_directory(path), path)
 
     # Crashes
 
@@ -335,13 +336,11 @@ class SimFile:
         self._disk._do(Truncate(self._node, self._path, size_bytes))
 
     def sync(self) -> None:
+        self.start_sync().run()
+
+    def start_sync(self) -> "SimFileSyncing":
         self._file()
-        if self._disk._faults:
-            fault = self._disk._due_fault("sync", self._path)
-            if fault is not None:
-                self._disk._do(FailedSync(self._node, self._path))
-                raise _os_error(fault.error, self._path)
-        self._disk._do(SyncFile(self._node, self._path))
+        return SimFileSyncing(self._disk, self._node, self._path)
 
     def close(self) -> None:
         self._closed = True
@@ -354,6 +353,46 @@ class SimFile:
         if self._closed:
             raise _os_error(errno.EBADF, self._path)
         return self._disk._state.file(self._node)
+
+
+class SimFileSyncing:
+    """A sync of a file of a `SimDisk`: everything that was written until it is run."""
+
+    __slots__ = ("_disk", "_node", "_path")
+
+    def __init__(self, disk: SimDisk, node: int, path: str) -> None:
+        self._disk = disk
+        self._node = node
+        self._path = path
+
+    def run(self) -> None:
+        if self._disk._faults:
+            fault = self._disk._due_fault("sync", self._path)
+            if fault is not None:
+                self._disk._do(FailedSync(self._node, self._path))
+                raise _os_error(fault.error, self._path)
+        self._disk._do(SyncFile(self._node, self._path))
+
+    def release(self) -> None:
+        """It holds nothing."""
+
+
+class SimDirectorySyncing:
+    """A sync of the names in a directory of a `SimDisk`."""
+
+    __slots__ = ("_disk", "_node", "_path")
+
+    def __init__(self, disk: SimDisk, node: int, path: str) -> None:
+        self._disk = disk
+        self._node = node
+        self._path = path
+
+    def run(self) -> None:
+        self._disk._fail_if_told("sync_dir", self._path)
+        self._disk._do(SyncDirectory(self._node, self._path))
+
+    def release(self) -> None:
+        """It holds nothing."""
 
 
 class _Fault:

@@ -10,7 +10,7 @@ write did not happen, the caller cuts back what it left, and the directory stays
 import errno
 from collections.abc import Sequence
 
-from tidelog.host.ports import Buffer, Disk, DiskFile
+from tidelog.host.ports import Buffer, Disk, DiskFile, Syncing
 from tidelog.storage.errors import DirectoryOffline, NoSpace, StorageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -93,6 +93,21 @@ class GuardedDisk:
         except OSError as error:
             raise self.failed(path, "sync", error) from error
 
+    def start_sync_dir(self, path: str) -> Syncing:
+        """Who ran it takes an error to `sync_ended`."""
+        self.refuse_if_offline()
+        try:
+            return self._inner.start_sync_dir(path)
+        except OSError as error:
+            raise self.failed(path, "sync", error) from error
+
+    def sync_ended(self, path: str, error: OSError | None) -> None:
+        """Back from another thread. DirectoryOffline if the sync failed, or anything else did
+        while it ran: it is then not known what the sync is worth."""
+        if error is not None:
+            raise self.failed(str(error.filename or path), "sync", error) from error
+        self.refuse_if_offline()
+
 
 class GuardedFile:
     """A `DiskFile` of a guarded disk."""
@@ -134,6 +149,14 @@ class GuardedFile:
         self._disk.refuse_if_offline()
         try:
             self._inner.sync()
+        except OSError as error:
+            raise self._disk.failed(self.path, "sync", error) from error
+
+    def start_sync(self) -> Syncing:
+        """Who ran it takes an error to `GuardedDisk.sync_ended`."""
+        self._disk.refuse_if_offline()
+        try:
+            return self._inner.start_sync()
         except OSError as error:
             raise self._disk.failed(self.path, "sync", error) from error
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tidelog.host.ports import Disk, DiskFile
 from tidelog.storage.atomic_file import discard, read_file
 from tidelog.storage.errors import CorruptFile, StorageError
+from tidelog.storage.pending_sync import FileSync
 
 _TIME_ENTRY = struct.Struct(">qi")
 _OFFSET_ENTRY = struct.Struct(">ii")
@@ -26,12 +27,12 @@ _TRANSACTION_VERSION = 0
 class IndexFile:
     """The file behind an index: opened when something must be written, closed on roll."""
 
-    __slots__ = ("_disk", "_file", "_unsynced", "path", "size")
+    __slots__ = ("_changes", "_disk", "_file", "_synced_changes", "path", "size")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._file: DiskFile | None = None
-        self._unsynced = False
+        self._changes = self._synced_changes = 0
         self.path = path
         self.size = 0
 
@@ -42,7 +43,7 @@ class IndexFile:
         if self._file.size():
             self._file.truncate(0)
         self.size = 0
-        self._unsynced = True
+        self._changes += 1
 
     def load(self, entry_size: int) -> bytes:
         content = read_file(self._disk, self.path) or b""
@@ -62,19 +63,28 @@ class IndexFile:
             self.cut(self.size)  # a full device: no part of an entry may stay
             raise
         self.size += len(entry)
-        self._unsynced = True
+        self._changes += 1
 
     def cut(self, size: int) -> None:
         """Also back to a size a failed write may have gone past."""
         assert size <= self.size, f"{self.path}: cut from {self.size} to {size}"
         self._opened().truncate(size)
         self.size = size
-        self._unsynced = True
+        self._changes += 1
 
     def sync(self) -> None:
-        if self._unsynced:
+        if self._changes > self._synced_changes:
             self._opened().sync()
-            self._unsynced = False
+            self._synced_changes = self._changes
+
+    def start_sync(self) -> FileSync | None:
+        """None if there is nothing to sync."""
+        if self._changes == self._synced_changes:
+            return None
+        return FileSync(self._opened().start_sync(), self._note_synced, self._changes)
+
+    def _note_synced(self, changes: int) -> None:
+        self._synced_changes = max(self._synced_changes, changes)
 
     def close(self) -> None:
         if self._file is not None:
@@ -85,7 +95,7 @@ class IndexFile:
         self.close()
         discard(self._disk, self.path)
         self.size = 0
-        self._unsynced = False
+        self._synced_changes = self._changes
 
     def _opened(self) -> DiskFile:
         if self._file is None:

@@ -30,19 +30,15 @@ from tidelog.storage.errors import (
     UnexpectedAppend,
 )
 from tidelog.storage.guarded_disk import GuardedDisk, guard
+from tidelog.storage.incoming import inspect, offsets_in, writable
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp
+from tidelog.storage.pending_sync import PendingSync
 from tidelog.storage.producer_replay import follow_batch, rebuild
 from tidelog.storage.scan import follows
 from tidelog.storage.segment import NO_TIMESTAMP, AppendInfo, Segment, info_of, info_of_all
 from tidelog.storage.swap import swap_in
-from tidelog.wire.records import (
-    BatchHeader,
-    InvalidBatch,
-    check_crc,
-    read_header,
-    stamp,
-)
+from tidelog.wire.records import BatchHeader, read_header, stamp
 
 
 class Log:
@@ -54,6 +50,8 @@ class Log:
         "_disk",
         "_epochs_are_stale",
         "_gaps_are_noted",
+        "_generation",
+        "_name_changes",
         "_names_are_unsynced",
         "_segments",
         "_snapshots",
@@ -94,6 +92,8 @@ class Log:
         self._deleted: list[tuple[int, str]] = []
         self._epochs_are_stale = False
         self._names_are_unsynced = bool(loaded.recovered)
+        self._name_changes = 0
+        self._generation = 0
         self._gaps_are_noted = loaded.gaps_are_noted
 
     @classmethod
@@ -154,7 +154,7 @@ class Log:
 
     def append_as_leader(self, batch: Buffer, leader_epoch: int) -> BatchHeader:
         """Stamp one batch with the log end offset and the epoch, in place if it can be."""
-        data = _writable(batch)
+        data = writable(batch)
         stamp(data, 0, base_offset=self.log_end_offset, leader_epoch=leader_epoch)
         header = read_header(data)
         assert header.size_bytes == len(data), f"{header.size_bytes} of {len(data)} bytes"
@@ -167,13 +167,13 @@ class Log:
 
     def append_as_follower(self, batches: Sequence[Buffer]) -> None:
         """Append what a leader sent, as it is. On NoSpace the batches that fit are kept."""
-        pieces = self._inspect(batches)
+        pieces = inspect(batches, gaps=self.may_have_gaps)
         if not pieces:
             return
         first = pieces[0][1]
         if not follows(first, self.log_end_offset, gaps=self.may_have_gaps):
             self._start_inside(first)
-        if pieces[-1][1].next_offset - self.log_end_offset != _offsets_in(pieces):
+        if pieces[-1][1].next_offset - self.log_end_offset != offsets_in(pieces):
             self.allow_gaps()
         datas: list[Buffer] = []
         headers: list[BatchHeader] = []
@@ -186,32 +186,6 @@ class Log:
             headers.append(header)
             size += header.size_bytes
         self._append(datas, headers)
-
-    def _inspect(self, batches: Sequence[Buffer]) -> list[tuple[Buffer, BatchHeader]]:
-        """One piece per batch; UnexpectedAppend unless all are whole, intact and in order."""
-        pieces: list[tuple[Buffer, BatchHeader]] = []
-        for run in batches:
-            view = memoryview(run)
-            position = 0
-            while position < len(view):
-                try:
-                    header = read_header(view, position)
-                    if not check_crc(view, position, header):
-                        raise UnexpectedAppend(f"bad checksum at {header.base_offset}")
-                except InvalidBatch as error:
-                    raise UnexpectedAppend(f"not a batch: {error}") from error
-                if pieces and not follows(
-                    header, pieces[-1][1].next_offset, gaps=self.may_have_gaps
-                ):
-                    raise UnexpectedAppend(
-                        f"{header.base_offset} follows {pieces[-1][1].last_offset}"
-                    )
-                if header.leader_epoch < 0:
-                    raise UnexpectedAppend(f"no leader epoch at {header.base_offset}")
-                end = position + header.size_bytes
-                pieces.append((view[position:end], header))
-                position = end
-        return pieces
 
     def _start_inside(self, header: BatchHeader) -> None:
         """A follower that starts at the leader's log start may be sent a batch which began
@@ -248,7 +222,7 @@ class Log:
                 aborted = follow_batch(self.producers, header, data, 0)
                 if aborted is not None:
                     segment.transactions.add(aborted)
-                    self._names_are_unsynced = True  # its file may be new
+                    self._note_new_names()  # its file may be new
         except StorageError:
             segment.cut_at(position, info.first_offset)
             self._rebuild_producers()
@@ -318,6 +292,43 @@ class Log:
             self._disk.sync_dir(self.directory)
             self._names_are_unsynced = False
 
+    def start_sync(self) -> PendingSync | None:
+        """The same as `sync` in three steps, of which only `run` of what this returns is slow
+        and may be done on another thread. None if there is nothing to sync."""
+        if self.is_synced:
+            return None
+        files = [file for segment in self._unsealed for file in segment.start_seal()]
+        files += self._segments[-1].start_sync()
+        names = self._disk.start_sync_dir(self.directory) if self._names_are_unsynced else None
+        return PendingSync(
+            files,
+            names,
+            self._name_changes,
+            tuple(self._unsealed),
+            self._generation,
+            self.recovery_point,
+            self.log_end_offset,
+        )
+
+    def finish_sync(self, pending: PendingSync, error: OSError | None) -> bool:
+        """Did the recovery point move since `start_sync`? DirectoryOffline if the sync failed.
+
+        It was about records that a truncation may have replaced by others; then it proves
+        nothing about the log end, and the next sync does."""
+        self._disk.sync_ended(self.directory, error)
+        for file in pending.files:
+            file.note_synced(file.changes)
+        self._unsealed = [s for s in self._unsealed if s not in pending.sealed]
+        if pending.names is not None and pending.name_changes == self._name_changes:
+            self._names_are_unsynced = False
+        if pending.generation == self._generation:
+            self._advance_recovery_point(max(self.recovery_point, pending.end_offset))
+        return self.recovery_point > pending.recovery_point
+
+    def _note_new_names(self) -> None:
+        self._names_are_unsynced = True
+        self._name_changes += 1
+
     def _advance_recovery_point(self, synced_offset: int) -> None:
         assert self.recovery_point <= synced_offset <= self.log_end_offset, (
             f"{self.directory}: recovery point {self.recovery_point} to {synced_offset}, "
@@ -334,13 +345,13 @@ class Log:
         active.seal()
         end = active.next_offset
         self.take_producer_snapshot()
-        self._names_are_unsynced = True
+        self._note_new_names()
         self._push(self._new_segment(end))
 
     def take_producer_snapshot(self) -> None:
         self._snapshots.take(self.log_end_offset, self.producers)
         self._snapshots.prune([*self._bases, self.log_end_offset])
-        self._names_are_unsynced = True
+        self._note_new_names()
 
     def close(self) -> None:
         """An orderly stop: all is on disk, and the next load need not look at it."""
@@ -353,6 +364,7 @@ class Log:
 
     def release(self) -> None:
         """Give the open files back without writing anything."""
+        self._generation += 1
         for segment in self._segments:
             segment.close()
 
@@ -442,11 +454,13 @@ class Log:
             self._remove_files(first.mark_deleted())
             del self._segments[0], self._bases[0]
         self._names_are_unsynced = False
+        self._name_changes += 1
         self.log_start_offset = self.recovery_point = offset
 
     def _lower_checkpoints(self, *, recovery_point: int, log_start: int) -> None:
         """The promises on disk about records that are about to go are taken back first:
         otherwise a crash finds them and takes other, unsynced records for synced ones."""
+        self._generation += 1
         self.recovery_point = min(self.recovery_point, recovery_point)
         self.log_start_offset = min(self.log_start_offset, log_start)
         if self.before_truncation is not None:
@@ -582,13 +596,3 @@ class Log:
             discard(self._disk, path)
         self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
         return len(due)
-
-
-def _writable(batch: Buffer) -> bytearray | memoryview:
-    if isinstance(batch, bytearray) or (isinstance(batch, memoryview) and not batch.readonly):
-        return batch
-    return bytearray(batch)
-
-
-def _offsets_in(pieces: Sequence[tuple[Buffer, BatchHeader]]) -> int:
-    return sum(header.last_offset_delta + 1 for _, header in pieces)

@@ -1,8 +1,9 @@
 """One log directory: every log on one disk, its checkpoints, its owner and its health.
 
 Group commit: appends of all logs go to the page cache and the logs note that they are
-unsynced; `sync_dirty` makes one pass over them. Who waits for durability waits for a pass that
-began after the append.
+unsynced; one pass makes all of them durable. Who waits for durability waits for a pass that
+began after the append. A node starts a pass, runs it on another thread and finishes it
+(`start_sync`); `sync_dirty` is the same in one step.
 
 Failure: the first failed sync takes the whole directory offline (guarded_disk). Every log in
 it then refuses every operation with DirectoryOffline until a new process starts on it.
@@ -31,6 +32,7 @@ from tidelog.storage.compaction import (
 from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
+    METADATA,
     STRAY_SUFFIX,
     aside,
     directory_of,
@@ -43,6 +45,7 @@ from tidelog.storage.errors import (
     DirectoryOffline,
     StorageError,
 )
+from tidelog.storage.group_commit import PendingPass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.retention import RetentionClock
@@ -148,7 +151,7 @@ class LogDirectory:
                 discard(guarded, entry)
             elif entry.endswith(DELETE_SUFFIX):
                 directory._remove_tree(entry)
-            elif name is not None:
+            elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
         return directory
 
@@ -279,6 +282,34 @@ class LogDirectory:
         for log in pending.values():
             log.sync()
         return len(pending)
+
+    def start_sync(self) -> PendingPass | None:
+        """A pass over all logs that are dirty now; None if none is. `run` it on another thread,
+        then `finish_sync`. One pass at a time: who is written to meanwhile stays dirty."""
+        self._disk.refuse_if_offline()
+        parts = []
+        for log in list(self.dirty.values()):
+            pending = log.start_sync()
+            if pending is None:
+                del self.dirty[log.directory]
+            else:
+                parts.append((log, pending))
+        return PendingPass(tuple(parts)) if parts else None
+
+    def finish_sync(self, pending: PendingPass, error: OSError | None) -> list[Log]:
+        """The logs whose durable offset has moved since the pass began. DirectoryOffline when it
+        failed: then nothing has moved, and none of them may be trusted."""
+        self._disk.sync_ended("", error)
+        moved = []
+        for log, part in pending.parts:
+            name = parse_directory(log.directory)
+            if name is None or self.logs.get(name) is not log:
+                continue  # deleted, and perhaps made anew
+            if log.finish_sync(part, None):
+                moved.append(log)
+            if log.is_synced:
+                self.dirty.pop(log.directory, None)
+        return moved
 
     def _on_unsynced(self, log: Log) -> None:
         self.dirty[log.directory] = log

@@ -19,6 +19,7 @@ from tidelog.storage.atomic_file import join
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptFile, CorruptSegment, StorageError
 from tidelog.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
+from tidelog.storage.pending_sync import FileSync
 from tidelog.storage.scan import (
     LARGEST_RELATIVE_OFFSET,
     IntactCheck,
@@ -56,6 +57,7 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_entry",
+        "_changes",
         "_directory",
         "_disk",
         "_first_timestamp",
@@ -64,9 +66,9 @@ class Segment:
         "_max_timestamp",
         "_offset_of_max_timestamp",
         "_suffix",
+        "_synced_changes",
         "_tail_offset",
         "_tail_position",
-        "_unsynced",
         "base_offset",
         "config",
         "config",
@@ -112,7 +114,7 @@ class Segment:
         self._bytes_since_entry = 0
         self._tail_offset = _BEHIND_EVERYTHING
         self._tail_position = self._last_append_position = 0
-        self._unsynced = False
+        self._changes = self._synced_changes = 0
 
     @classmethod
     def create(
@@ -130,7 +132,7 @@ class Segment:
         if segment.size:
             segment._shrink_file(0)
         segment.forget_indexes()
-        segment._unsynced = True
+        segment.mark_unsynced()
         return segment
 
     # Appending
@@ -143,7 +145,7 @@ class Segment:
         ), f"{self.path}: append of {info.first_offset} at {self.next_offset}"
         try:
             self.file.write(position, data)
-            self._unsynced = True
+            self._changes += 1
             self._index_append(position, info)
         except StorageError:
             self._undo_append(position)
@@ -215,23 +217,46 @@ class Segment:
 
     def sync(self) -> None:
         """The batches are on disk afterwards. Indexes are rebuilt after a crash instead."""
-        if self._unsynced:
+        if self._changes > self._synced_changes:
             self.file.sync()
-            self._unsynced = False
+            self._synced_changes = self._changes
+
+    def start_sync(self) -> list[FileSync]:
+        """The same in two steps. What is appended from now on is not covered."""
+        if self._changes == self._synced_changes:
+            return []
+        return [FileSync(self.file.start_sync(), self._note_synced, self._changes)]
+
+    def _note_synced(self, changes: int) -> None:
+        self._synced_changes = max(self._synced_changes, changes)
 
     def seal(self) -> None:
         """No more appends: complete the time index, put everything on disk."""
-        self.load_indexes()
-        if self.size:
-            self.times.add(self.max_timestamp, self._offset_of_max_timestamp)
+        self._complete_times()
         self.sync()
         for index in (self.offsets, self.times, self.transactions):
             index.file.sync()
             index.file.close()
 
+    def start_seal(self) -> list[FileSync]:
+        """The same in two steps."""
+        self._complete_times()
+        syncs = self.start_sync()
+        for index in (self.offsets, self.times, self.transactions):
+            sync = index.file.start_sync()
+            if sync is not None:
+                syncs.append(sync)
+            index.file.close()
+        return syncs
+
+    def _complete_times(self) -> None:
+        self.load_indexes()
+        if self.size:
+            self.times.add(self.max_timestamp, self._offset_of_max_timestamp)
+
     def mark_unsynced(self) -> None:
         """A former process wrote it, and nobody knows what of it reached the disk."""
-        self._unsynced = True
+        self._changes += 1
 
     # Reading
 

@@ -35,6 +35,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "controller": (*DATA, "quorum"),
     "node": (*DATA, "broker", "controller", "quorum"),
     "sim": (*DATA, "broker", "controller", "quorum", "node"),
+    "cluster": (*WORDS, "config", "storage", "host", "wire", "client"),  # starts nodes as processes
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
     "audit": ("client", "sim", "node"),
     "bench": ("client", "sim", "node"),

@@ -33,10 +33,6 @@ from tidelog.core.requests import AdminResponse, AlterConfigRequest
 CLUSTER_DEFAULT = ""
 """The name of the broker resource that holds for all brokers."""
 
-THROTTLE_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-"""Bytes per second; settings of brokers, not of topics."""
-
-BYTES_PER_SECOND = re.compile(r"[0-9]{1,18}")
 BROKER_ID = re.compile(r"[0-9]{1,9}")
 
 
@@ -70,7 +66,7 @@ def decide_alter_config(view: View, request: AlterConfigRequest) -> Decision:
             f"it takes {len(records)} records, {limit} fit into one batch: change topic by topic"
         )
         return Decision(AdminResponse(Error.POLICY_VIOLATION, reason))
-    return Decision(AdminResponse(Error.NONE), records)
+    return Decision(AdminResponse(Error.NONE), () if request.validate_only else records)
 
 
 def check_resource(view: View, request: AlterConfigRequest) -> None:
@@ -91,7 +87,7 @@ def check_changes(view: View, request: AlterConfigRequest) -> None:
     if len(dict(request.changes)) != len(request.changes):
         raise ConfigError(Error.INVALID_REQUEST, "a setting is named twice")
     for name, value in request.changes:
-        reason = None if value is None else misfit(request.resource_type, name, value)
+        reason = None if value is None else misfit(view, request.resource_type, name, value)
         if reason is None and request.resource_type == RESOURCE_BROKER:
             reason = forbidden_with_elr(view, request.resource_name, name, value)
         if reason is not None:
@@ -101,10 +97,9 @@ def check_changes(view: View, request: AlterConfigRequest) -> None:
         raise ConfigError(Error.INVALID_CONFIG, reason)
 
 
-def misfit(resource_type: int, name: str, value: str) -> str | None:
-    if resource_type == RESOURCE_BROKER and name in THROTTLE_RATES:
-        fits = BYTES_PER_SECOND.fullmatch(value) is not None
-        return None if fits else f"{name} must be a whole number of at least 0, not {value!r}"
+def misfit(view: View, resource_type: int, name: str, value: str) -> str | None:
+    if resource_type == RESOURCE_BROKER:
+        return view.settings.check_broker_config(name, value)
     return check_config(name, value)
 
 

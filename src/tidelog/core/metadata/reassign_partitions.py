@@ -1,7 +1,7 @@
 """AlterPartitionReassignments: start, redirect or cancel the move of one partition (§6.5)."""
 
 from tidelog.core.errors import Error
-from tidelog.core.metadata import partition_change
+from tidelog.core.metadata import partition_change, reassignment
 from tidelog.core.metadata.contexts import Contexts
 from tidelog.core.metadata.decision import Decision, View
 from tidelog.core.metadata.refusal import ReassignmentError
@@ -21,6 +21,8 @@ def decide_reassignment(view: View, request: AlterReassignmentRequest) -> Decisi
         if request.replicas is None:
             change = partition_change.cancel_reassignment(partition, context)
         else:
+            if not request.may_change_replication_factor:
+                reassignment.check_replication_factor(partition, request.replicas)
             change = partition_change.start_reassignment(
                 partition, request.replicas, view.image.brokers.__contains__, context
             )

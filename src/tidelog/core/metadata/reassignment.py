@@ -86,6 +86,18 @@ def check_target(target: tuple[int, ...], is_registered: Callable[[int], bool]) 
         )
 
 
+def check_replication_factor(partition: PartitionState, target: tuple[int, ...]) -> None:
+    """For those who say that they only move replicas: neither more nor fewer of them. What a
+    reassignment in progress adds does not count (KIP-860)."""
+    present = excluding(partition.replicas, partition.adding_replicas)
+    if len(target) != len(present):
+        raise ReassignmentError(
+            Error.INVALID_REPLICATION_FACTOR,
+            f"the target {list(target)} has {len(target)} replicas, partition"
+            f" {partition.id.partition} has {len(present)}, and the number must stay",
+        )
+
+
 def check_in_progress(partition: PartitionState) -> None:
     if not assignment_of(partition).in_progress:
         raise ReassignmentError(

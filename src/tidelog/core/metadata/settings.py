@@ -1,6 +1,8 @@
 """What an operator may tell the controller; the defaults are Kafka's."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from tidelog.core.metadata.broker_configs import BrokerConfigCheck, check_broker_config
 
 
 @dataclass(slots=True)
@@ -20,3 +22,5 @@ class ControllerSettings:
     """0 switches the NoOp records off."""
     unclean_check_interval_ms: int = 300_000
     max_records_per_batch: int = 10_000
+    check_broker_config: BrokerConfigCheck = field(default=check_broker_config, compare=False)
+    """A node judges by the keys it knows; settings are equal if their values are."""

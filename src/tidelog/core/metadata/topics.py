@@ -49,13 +49,16 @@ def decide_create_topic(
         partitions = new_partitions(view.image, topic_id, 0, assignments)
     except RefusedError as refused:
         return Decision(CreateTopicResponse(refused.error, refused.reason))
+    response = CreateTopicResponse(
+        Error.NONE, partitions=len(assignments), replication_factor=len(assignments[0])
+    )
     if request.validate_only:
-        return Decision(CreateTopicResponse(Error.NONE))
+        return Decision(response)
     assert topic_id not in view.image.topics, f"topic id {topic_id.hex()} was drawn twice"
     records: list[MetadataRecord] = [Topic(request.name, topic_id)]
     records.extend(Config(RESOURCE_TOPIC, request.name, *setting) for setting in request.configs)
     records.extend(partitions)
-    return Decision(CreateTopicResponse(Error.NONE, topic_id=topic_id), tuple(records))
+    return Decision(response._replace(topic_id=topic_id), tuple(records))
 
 
 def decide_create_partitions(view: View, request: CreatePartitionsRequest, draw: Draw) -> Decision:
@@ -68,15 +71,21 @@ def decide_create_partitions(view: View, request: CreatePartitionsRequest, draw:
         records = new_partitions(view.image, topic.topic_id, first, assignments)
     except RefusedError as refused:
         return Decision(AdminResponse(refused.error, refused.reason))
-    return Decision(AdminResponse(Error.NONE), tuple(records))
+    return Decision(AdminResponse(Error.NONE), () if request.validate_only else tuple(records))
 
 
 def decide_delete_topic(view: View, request: DeleteTopicRequest) -> Decision:
     """One record takes the partitions and settings along. A new topic of the same name has
     another id, so nothing of the old one can be mistaken for it (T26)."""
-    topic = topic_named(view.image, request.name)
-    if topic is None:
-        return unknown_topic(request.name)
+    if request.topic_id:
+        topic = view.image.topics.get(request.topic_id)
+        if topic is None:
+            reason = f"there is no topic with the id {request.topic_id.hex()}"
+            return Decision(AdminResponse(Error.UNKNOWN_TOPIC_ID, reason))
+    else:
+        topic = topic_named(view.image, request.name)
+        if topic is None:
+            return unknown_topic(request.name)
     return Decision(AdminResponse(Error.NONE), (RemoveTopic(topic.topic_id),))
 
 

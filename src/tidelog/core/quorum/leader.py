@@ -123,6 +123,10 @@ class Leader:
             progress = self._progress[key] = Progress(key)
         return progress
 
+    def replicas(self) -> tuple[Progress, ...]:
+        """Everybody who fetches or should, itself not among them; to look at, not to change."""
+        return tuple(self._progress.values())
+
     def preferred_candidates(self) -> tuple[int, ...]:
         """The other voters, most caught-up first."""
         order = sorted(self._voters, key=lambda voter: (-voter.log_end_offset, voter.key))

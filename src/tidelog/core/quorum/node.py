@@ -12,7 +12,7 @@ from tidelog.core.errors import Error
 from tidelog.core.quorum import rules
 from tidelog.core.quorum.effects import Effect, Send
 from tidelog.core.quorum.follower import Follower, SnapshotVoters
-from tidelog.core.quorum.leader import Leader
+from tidelog.core.quorum.leader import Leader, Progress
 from tidelog.core.quorum.log_view import QuorumLogView
 from tidelog.core.quorum.messages import (
     BeginEpochRequest,
@@ -120,6 +120,11 @@ class QuorumNode(RoleKeeper):
     def follows(self, leader_id: int) -> bool:
         """Is this the leader it fetches from?"""
         return type(self._role) is Follower and self._role.leader_id == leader_id
+
+    def replicas(self) -> tuple[Progress, ...]:
+        """What a leader knows of the others (DescribeQuorum); nothing on any other node."""
+        role = self._role
+        return role.replicas() if type(role) is Leader else ()
 
     def snapshot_allowed(self, snapshot: SnapshotId) -> bool:
         """May the shell take a snapshot with this id now?"""

@@ -27,6 +27,7 @@ from tidelog.wire.protocol.frames import (
     decode_response,
     encode_request,
     encode_response,
+    encode_response_header,
     read_request_header,
     read_response_header,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "encode_record",
     "encode_request",
     "encode_response",
+    "encode_response_header",
     "offered",
     "read_request_header",
     "read_response_header",

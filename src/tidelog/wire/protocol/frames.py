@@ -93,10 +93,14 @@ def decode_response(frame: Buffer, key: int, version: int) -> tuple[int, Message
 
 def encode_response(correlation_id: int, response: Message, version: int) -> list[Buffer]:
     """The buffers of a response, for `writelines`."""
-    begin = _RESPONSE.pack(correlation_id)
-    if has_tagged_response_header(response.__api_key__, version):
-        begin += b"\0"
+    begin = encode_response_header(correlation_id, response.__api_key__, version)
     return encode_parts(response, version, begin)
+
+
+def encode_response_header(correlation_id: int, key: int, version: int) -> bytes:
+    """What stands before the body of a response."""
+    begin = _RESPONSE.pack(correlation_id)
+    return begin + b"\0" if has_tagged_response_header(key, version) else begin
 
 
 def is_flexible(key: int, version: int) -> bool:

@@ -1,10 +1,12 @@
 """Control batches: words of the system in the log, invisible to applications.
 
-A control batch has one record, consumes one offset and says in its key what it is
-(KIP-98 for transactions, KIP-595 and KIP-630 for the metadata log).
+A control record consumes an offset and says in its key what it is (KIP-98 for transactions,
+KIP-595 and KIP-630 for the metadata log). A batch has one of them, except at the beginning of
+a snapshot of the metadata log, where several are one statement.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tidelog.wire.records import compression
@@ -54,16 +56,45 @@ def encode_control(
     transactional: bool = False,
 ) -> bytearray:
     """A control batch of this type; what the value means is the type's business."""
-    assert 0 <= control_type < 2**15, control_type
-    record = Record(base_offset, timestamp_ms, _KEY.pack(_VERSION, control_type), value)
     batch = encode(
-        [record],
+        _control_records([(control_type, value)], timestamp_ms, base_offset),
         base_offset=base_offset,
         leader_epoch=leader_epoch,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         transactional=transactional,
     )
+    return _marked_as_control(batch)
+
+
+def encode_controls(
+    controls: Sequence[tuple[int, bytes]],
+    *,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytearray:
+    """A batch of control records, each given by its type and its value."""
+    return _marked_as_control(
+        encode(
+            _control_records(controls, timestamp_ms, base_offset),
+            base_offset=base_offset,
+            leader_epoch=leader_epoch,
+        )
+    )
+
+
+def _control_records(
+    controls: Sequence[tuple[int, bytes]], timestamp_ms: int, base_offset: int
+) -> list[Record]:
+    assert all(0 <= kind < 2**15 for kind, _ in controls), [kind for kind, _ in controls]
+    return [
+        Record(offset, timestamp_ms, _KEY.pack(_VERSION, kind), value)
+        for offset, (kind, value) in enumerate(controls, base_offset)
+    ]
+
+
+def _marked_as_control(batch: bytearray) -> bytearray:
     header = read_header(batch)
     assert header.codec == compression.NONE, header.codec
     return build_batch(
@@ -93,7 +124,7 @@ def control_type(batch: Buffer, position: int = 0) -> int:
     Also `NOT_CONTROL` when compaction took the only record of a control batch.
     """
     record = _control_record(batch, position)
-    return NOT_CONTROL if record is None else _type_of(record)
+    return NOT_CONTROL if record is None else control_type_of(record)
 
 
 def end_txn_marker(batch: Buffer, position: int = 0) -> EndTxnMarker | None:
@@ -101,7 +132,7 @@ def end_txn_marker(batch: Buffer, position: int = 0) -> EndTxnMarker | None:
     record = _control_record(batch, position)
     if record is None:
         return None
-    kind = _type_of(record)
+    kind = control_type_of(record)
     if kind not in (ABORT, COMMIT):
         return None
     # Later versions may append fields, so only a shorter value is wrong.
@@ -121,7 +152,8 @@ def _control_record(batch: Buffer, position: int) -> Record | None:
     return next(iter_records(batch, position, header), None)
 
 
-def _type_of(record: Record) -> int:
+def control_type_of(record: Record) -> int:
+    """What a record of a control batch is."""
     if record.key is None or len(record.key) < _KEY.size:
         raise InvalidRecord("the key of a control record is too short")
     version, kind = _KEY.unpack_from(record.key)

@@ -1,0 +1,200 @@
+"""Whether this broker's metadata shows what a controller said it did.
+
+Each function gets the image, the request that was passed on and the answer that came back. Items
+that were refused change nothing, so only the others are looked for. What somebody else changed
+again in the meantime is never found; whoever waits for these waits for a bounded time.
+"""
+
+from collections.abc import Sequence
+
+from tidelog.core.errors import Error
+from tidelog.core.metadata.image import MetadataImage, PartitionState
+from tidelog.core.requests import ELECT_PREFERRED
+from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.wire.protocol import Message
+from tidelog.wire.protocol.schemas.alter_configs_request import AlterConfigsRequest
+from tidelog.wire.protocol.schemas.alter_configs_response import AlterConfigsResponse
+from tidelog.wire.protocol.schemas.alter_partition_reassignments_request import (
+    AlterPartitionReassignmentsRequest,
+)
+from tidelog.wire.protocol.schemas.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+)
+from tidelog.wire.protocol.schemas.create_partitions_request import CreatePartitionsRequest
+from tidelog.wire.protocol.schemas.create_partitions_response import CreatePartitionsResponse
+from tidelog.wire.protocol.schemas.create_topics_request import CreateTopicsRequest
+from tidelog.wire.protocol.schemas.create_topics_response import CreateTopicsResponse
+from tidelog.wire.protocol.schemas.delete_topics_request import DeleteTopicsRequest
+from tidelog.wire.protocol.schemas.delete_topics_response import DeleteTopicsResponse
+from tidelog.wire.protocol.schemas.elect_leaders_request import ElectLeadersRequest
+from tidelog.wire.protocol.schemas.elect_leaders_response import ElectLeadersResponse
+from tidelog.wire.protocol.schemas.incremental_alter_configs_request import (
+    AlterableConfig,
+    IncrementalAlterConfigsRequest,
+)
+from tidelog.wire.protocol.schemas.incremental_alter_configs_response import (
+    IncrementalAlterConfigsResponse,
+)
+from tidelog.wire.protocol.schemas.unregister_broker_request import UnregisterBrokerRequest
+from tidelog.wire.protocol.schemas.unregister_broker_response import UnregisterBrokerResponse
+from tidelog.wire.protocol.schemas.update_features_request import UpdateFeaturesRequest
+from tidelog.wire.protocol.schemas.update_features_response import UpdateFeaturesResponse
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+"""What an incremental change does to a setting."""
+
+
+def at_once(_image: MetadataImage, _request: Message, _response: Message) -> bool:
+    """Of requests that change nothing."""
+    return True
+
+
+def create_topics(
+    image: MetadataImage, request: CreateTopicsRequest, response: CreateTopicsResponse
+) -> bool:
+    return request.validate_only or all(
+        each.topic_id in image.topics for each in response.topics if each.error_code == Error.NONE
+    )
+
+
+def delete_topics(
+    image: MetadataImage, _: DeleteTopicsRequest, response: DeleteTopicsResponse
+) -> bool:
+    return not any(
+        each.topic_id in image.topics
+        for each in response.responses
+        if each.error_code == Error.NONE
+    )
+
+
+def create_partitions(
+    image: MetadataImage, request: CreatePartitionsRequest, response: CreatePartitionsResponse
+) -> bool:
+    done = {each.name for each in response.results if each.error_code == Error.NONE}
+    return request.validate_only or all(
+        _partition_count(image, each.name) >= each.count
+        for each in request.topics
+        if each.name in done
+    )
+
+
+def alter_configs(
+    image: MetadataImage, request: AlterConfigsRequest, response: AlterConfigsResponse
+) -> bool:
+    """The settings of a resource are exactly those of the request."""
+    done = {
+        (each.resource_type, each.resource_name)
+        for each in response.responses
+        if each.error_code == Error.NONE
+    }
+    return request.validate_only or all(
+        image.configs.get((each.resource_type, each.resource_name), {})
+        == {config.name: config.value for config in each.configs if config.value is not None}
+        for each in request.resources
+        if (each.resource_type, each.resource_name) in done
+    )
+
+
+def incremental_alter_configs(
+    image: MetadataImage,
+    request: IncrementalAlterConfigsRequest,
+    response: IncrementalAlterConfigsResponse,
+) -> bool:
+    done = {
+        (each.resource_type, each.resource_name)
+        for each in response.responses
+        if each.error_code == Error.NONE
+    }
+    return request.validate_only or all(
+        _shows(image.configs.get(resource, {}).get(config.name), config)
+        for each in request.resources
+        if (resource := (each.resource_type, each.resource_name)) in done
+        for config in each.configs
+    )
+
+
+def elect_leaders(
+    image: MetadataImage, request: ElectLeadersRequest, response: ElectLeadersResponse
+) -> bool:
+    preferred = request.election_type == ELECT_PREFERRED
+    return all(
+        state is None or state.leader == state.preferred_leader
+        if preferred
+        else state is None or state.leader != NO_LEADER
+        for topic in response.replica_election_results
+        for each in topic.partition_result
+        if each.error_code == Error.NONE
+        for state in (_partition(image, topic.topic, each.partition_id),)
+    )
+
+
+def alter_reassignments(
+    image: MetadataImage,
+    request: AlterPartitionReassignmentsRequest,
+    response: AlterPartitionReassignmentsResponse,
+) -> bool:
+    done = {
+        (topic.name, each.partition_index)
+        for topic in response.responses
+        for each in topic.partitions
+        if each.error_code == Error.NONE
+    }
+    return response.error_code != Error.NONE or all(
+        _is_headed_for(_partition(image, topic.name, each.partition_index), each.replicas)
+        for topic in request.topics
+        for each in topic.partitions
+        if (topic.name, each.partition_index) in done
+    )
+
+
+def unregister_broker(
+    image: MetadataImage, request: UnregisterBrokerRequest, response: UnregisterBrokerResponse
+) -> bool:
+    return response.error_code != Error.NONE or request.broker_id not in image.brokers
+
+
+def update_features(
+    image: MetadataImage, request: UpdateFeaturesRequest, response: UpdateFeaturesResponse
+) -> bool:
+    refused = {each.feature for each in response.results if each.error_code != Error.NONE}
+    return (
+        request.validate_only
+        or response.error_code != Error.NONE
+        or all(
+            image.features.get(each.feature, 0) == each.max_version_level
+            for each in request.feature_updates
+            if each.feature not in refused
+        )
+    )
+
+
+def _partition_count(image: MetadataImage, name: str) -> int:
+    topic = image.topics.get(image.topic_ids.get(name, b""))
+    return len(topic.partitions) if topic is not None else 0
+
+
+def _partition(image: MetadataImage, topic: str, index: int) -> PartitionState | None:
+    return image.partition(PartitionId(image.topic_ids.get(topic, b""), index))
+
+
+def _shows(value: str | None, change: AlterableConfig) -> bool:
+    if change.config_operation in (SET, DELETE):
+        return value == (change.value if change.config_operation == SET else None)
+    present = _items(value)
+    if change.config_operation == APPEND:
+        return present >= _items(change.value)
+    return not present & _items(change.value)
+
+
+def _items(value: str | None) -> set[str]:
+    return {item.strip() for item in (value or "").split(",") if item.strip()}
+
+
+def _is_headed_for(state: PartitionState | None, replicas: Sequence[int] | None) -> bool:
+    """The target is reached, or under way; a cancelled reassignment leaves nothing under way."""
+    if state is None:
+        return False
+    if replicas is None:
+        return not state.adding_replicas and not state.removing_replicas
+    staying = [each for each in state.replicas if each not in state.removing_replicas]
+    return sorted(staying) == sorted(replicas)

@@ -1,0 +1,66 @@
+"""A batch out of a leader's answer: its header for the state machine, its bytes for the log."""
+
+from collections.abc import Iterator
+
+from tidelog.wire.records import HEADER_SIZE, BatchHeader, iter_batches
+
+
+class FetchedBatch:
+    """Satisfies `core.types.BatchHeader`; `data` is a view of the answer's frame."""
+
+    __slots__ = ("data", "header")
+
+    def __init__(self, header: BatchHeader, data: memoryview) -> None:
+        assert len(data) >= HEADER_SIZE, f"a batch of {len(data)} bytes"
+        self.header = header
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"FetchedBatch({self.base_offset}..{self.last_offset}, {len(self.data)} bytes)"
+
+    @property
+    def base_offset(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def last_offset(self) -> int:
+        return self.header.last_offset
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.header.leader_epoch
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.header.max_timestamp
+
+    @property
+    def producer_id(self) -> int:
+        return self.header.producer_id
+
+    @property
+    def producer_epoch(self) -> int:
+        return self.header.producer_epoch
+
+    @property
+    def base_sequence(self) -> int:
+        return self.header.base_sequence
+
+    @property
+    def record_count(self) -> int:
+        return self.header.record_count
+
+    @property
+    def is_transactional(self) -> bool:
+        return self.header.is_transactional
+
+    @property
+    def is_control(self) -> bool:
+        return self.header.is_control
+
+
+def fetched_batches(records: memoryview) -> Iterator[FetchedBatch]:
+    """Every whole batch in the records of one partition. Only headers are looked at; garbage
+    raises InvalidBatch."""
+    for position, header in iter_batches(records):
+        yield FetchedBatch(header, records[position : position + header.size_bytes])

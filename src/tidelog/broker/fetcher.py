@@ -1,0 +1,382 @@
+"""One fetch loop: the partitions that this broker follows on one leader, or a share of them.
+
+One request is under way at a time, with one exception: a partition that joins while a request
+waits at the leader would wait with it, so a second request is sent behind it. The leader answers
+the first one at once when it sees the second.
+
+A loop costs what changed: positions that may differ from what the leader's session knows are in
+`_changed`, and only those are looked at. All of them are every few seconds, for changes that
+nobody reports (our own retention moves the log start).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.broker.fetch_sessions import EPOCH_MAX, INITIAL_EPOCH, NO_SESSION
+from tidelog.broker.fetched_batch import FetchedBatch, fetched_batches
+from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.replication.follower import FollowerReplica
+from tidelog.core.replication.inputs import FetchAnswer, FollowerFetch
+from tidelog.core.replication.throttle import should_throttle_follower
+from tidelog.core.types import EpochEnd, PartitionId
+from tidelog.host.ports import NetworkError
+from tidelog.rpc import Answer, Peer
+from tidelog.wire.protocol.schemas.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from tidelog.wire.protocol.schemas.fetch_response import FetchResponse, PartitionData
+from tidelog.wire.records import InvalidBatch
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+    from tidelog.broker.hosted import Hosted
+    from tidelog.broker.throttles import Throttle
+    from tidelog.host.timers import Timer
+
+FETCH_VERSION = 18
+IN_FLIGHT_MAX = 2
+REVIEW_MS = 5_000
+THROTTLED_RETRY_MS = 100
+
+_SESSION_ERRORS = (
+    Error.FETCH_SESSION_ID_NOT_FOUND,
+    Error.INVALID_FETCH_SESSION_EPOCH,
+    Error.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+
+
+class Plan(NamedTuple):
+    """What the next request says: new positions, and what it leaves out from now on."""
+
+    moved: dict[PartitionId, FollowerFetch]
+    left_out: list[PartitionId]
+    wake_at_ms: int
+    """When a partition that is left out may be fetched again; 0 if nobody knows."""
+
+
+class Fetcher:
+    """Carries the partitions of one loop."""
+
+    __slots__ = (
+        "_broker",
+        "_changed",
+        "_forgotten",
+        "_generation",
+        "_hurried",
+        "_in_flight",
+        "_partitions",
+        "_peer",
+        "_reviewed_ms",
+        "_sent",
+        "_session_epoch",
+        "_session_id",
+        "_stopped",
+        "_throttle",
+        "_timer",
+        "leader",
+    )
+
+    def __init__(self, broker: Broker, leader: int, throttle: Throttle) -> None:
+        self._broker = broker
+        self.leader = leader
+        self._throttle = throttle
+        self._partitions: dict[PartitionId, Hosted] = {}
+        self._changed: dict[PartitionId, None] = {}
+        self._sent: dict[PartitionId, FollowerFetch] = {}
+        """What the leader's session knows of us."""
+        self._forgotten: dict[PartitionId, None] = {}
+        """In the leader's session and to be taken out of it."""
+        self._session_id = NO_SESSION
+        self._session_epoch = INITIAL_EPOCH
+        self._peer: Peer | None = None
+        self._in_flight = 0
+        self._hurried = False
+        self._generation = 0
+        self._timer: Timer | None = None
+        self._reviewed_ms = broker.now_ms()
+        self._stopped = False
+
+    # -- which partitions
+
+    def add(self, hosted: Hosted) -> None:
+        self._partitions[hosted.partition] = hosted
+        self._changed[hosted.partition] = None
+        self._hurried = True
+
+    def remove(self, partition: PartitionId) -> None:
+        del self._partitions[partition]
+        self._changed.pop(partition, None)
+        if self._sent.pop(partition, None) is not None:
+            self._forgotten[partition] = None
+
+    def note_changed(self, partition: PartitionId) -> None:
+        """Its next position may be due: what waits at the leader shall not delay it."""
+        self._changed[partition] = None
+        self._hurried = True
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._partitions.clear()
+        self._disconnect()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # -- asking
+
+    def wake(self) -> None:
+        """Send the next fetch, unless one is under way or nothing may be fetched yet."""
+        lifecycle = self._broker.link.lifecycle
+        if self._stopped or not self._partitions or not self._may_send():
+            return
+        assert lifecycle.registered, "a fetch names our incarnation (KIP-903)"
+        now = self._broker.now_ms()
+        if now - self._reviewed_ms >= REVIEW_MS:
+            self._reviewed_ms = now
+            self._changed.update(dict.fromkeys(self._partitions))
+        plan = self._plan(now)
+        if plan is None:
+            return
+        for partition in plan.left_out:
+            if self._sent.pop(partition, None) is not None:
+                self._forgotten[partition] = None
+        for partition, fetch in plan.moved.items():
+            self._sent[partition] = fetch
+            self._forgotten.pop(partition, None)
+        self._arm(plan.wake_at_ms)
+        if self._sent and (self._in_flight == 0 or plan.moved):
+            self._hurried = False
+            self._send(plan, lifecycle.broker_epoch)
+
+    def _may_send(self) -> bool:
+        if self._in_flight == 0:
+            return True
+        in_session = self._session_epoch != INITIAL_EPOCH
+        return self._hurried and in_session and self._in_flight < IN_FLIGHT_MAX
+
+    def _plan(self, now_ms: int) -> Plan | None:
+        """None while a log is not durable: the next fetch acknowledges what we hold. Sent
+        without that partition it could be parked while the acknowledgement is due."""
+        moved: dict[PartitionId, FollowerFetch] = {}
+        left_out: list[PartitionId] = []
+        wake_at_ms = 0
+        for partition in self._changed:
+            log = self._partitions[partition].log
+            if log.durable_offset < log.log_end_offset:
+                return None
+        for partition in list(self._changed):
+            hosted = self._partitions[partition]
+            role = hosted.replica.role
+            assert isinstance(role, FollowerReplica), f"{hosted} is fetched in role {role}"
+            fetch = role.next_fetch(now_ms)
+            retry_at_ms = role.delay_until_ms if not role.failed else 0
+            if fetch is not None and self._is_throttled(hosted, role):
+                fetch, retry_at_ms = None, now_ms + THROTTLED_RETRY_MS
+            if fetch is None:
+                left_out.append(partition)
+                if retry_at_ms > now_ms:
+                    wake_at_ms = min(wake_at_ms or retry_at_ms, retry_at_ms)
+                continue
+            del self._changed[partition]
+            if self._sent.get(partition) != fetch:
+                moved[partition] = fetch
+        return Plan(moved, left_out, wake_at_ms)
+
+    def _is_throttled(self, hosted: Hosted, role: FollowerReplica) -> bool:
+        listed = self._is_listed(hosted)
+        return listed and should_throttle_follower(
+            listed=listed, over_quota=self._throttle.over_quota(), lag=role.lag
+        )
+
+    def _is_listed(self, hosted: Hosted) -> bool:
+        return hosted.topic_settings.follower_throttled.includes(hosted.index, self._broker.id)
+
+    def _send(self, plan: Plan, broker_epoch: int) -> None:
+        peer = self._connect()
+        if peer is None:
+            self._fail(self._broker.now_ms())
+            self._arm_for_retry()
+            return
+        settings = self._broker.config.replication
+        is_full = self._session_epoch == INITIAL_EPOCH
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=self._broker.id, replica_epoch=broker_epoch),
+            max_wait_ms=settings.fetch_wait_max_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=self._topics(self._sent if is_full else plan.moved),
+            forgotten_topics_data=() if is_full else self._forgotten_topics(),
+        )
+        self._forgotten.clear()
+        if not is_full:
+            epoch = self._session_epoch
+            self._session_epoch = epoch + 1 if epoch < EPOCH_MAX else INITIAL_EPOCH + 1
+        self._in_flight += 1
+        peer.send(
+            request,
+            FETCH_VERSION,
+            partial(self._on_answer, self._generation),
+            timeout_ms=settings.fetch_wait_max_ms + settings.socket_timeout_ms,
+        )
+
+    def _topics(self, fetches: dict[PartitionId, FollowerFetch]) -> list[FetchTopic]:
+        max_bytes = self._broker.config.replication.fetch_max_bytes
+        topics: dict[bytes, list[FetchPartition]] = {}
+        for (topic_id, index), fetch in fetches.items():
+            topics.setdefault(topic_id, []).append(
+                FetchPartition(
+                    partition=index,
+                    current_leader_epoch=fetch.leader_epoch,
+                    fetch_offset=fetch.fetch_offset,
+                    last_fetched_epoch=fetch.last_fetched_epoch,
+                    log_start_offset=fetch.log_start_offset,
+                    partition_max_bytes=max_bytes,
+                )
+            )
+        return [FetchTopic(topic_id=key, partitions=each) for key, each in topics.items()]
+
+    def _forgotten_topics(self) -> list[ForgottenTopic]:
+        topics: dict[bytes, list[int]] = {}
+        for topic_id, index in self._forgotten:
+            topics.setdefault(topic_id, []).append(index)
+        return [ForgottenTopic(topic_id=key, partitions=each) for key, each in topics.items()]
+
+    def _connect(self) -> Peer | None:
+        """The way to the leader; it may have moved."""
+        address = address_of(self._broker, self.leader)
+        if self._peer is not None and self._peer.address != address:
+            self._disconnect()
+        if self._peer is None and address is not None:
+            client_id = f"broker-{self._broker.id}-fetcher"
+            self._peer = Peer(self._broker.host.network, address, client_id)
+        return self._peer
+
+    # -- hearing
+
+    def _on_answer(self, generation: int, answer: Answer) -> None:
+        if generation != self._generation or self._stopped:
+            return  # to a request of a connection that was given up
+        self._in_flight -= 1
+        now = self._broker.now_ms()
+        if isinstance(answer, NetworkError):
+            self._fail(now)
+            self._arm_for_retry()
+            return
+        assert isinstance(answer, FetchResponse), answer
+        if answer.error_code in _SESSION_ERRORS:
+            self._begin_session_anew()
+        elif answer.error_code != NO_ERROR:
+            self._fail(now)
+            self._arm_for_retry()
+            return
+        else:
+            self._follow_session(answer)
+            for topic in answer.responses:
+                for data in topic.partitions:
+                    self._take(PartitionId(topic.topic_id, data.partition_index), data, now)
+        self.wake()
+
+    def _follow_session(self, answer: FetchResponse) -> None:
+        if self._session_epoch == INITIAL_EPOCH and answer.session_id != NO_SESSION:
+            self._session_id = answer.session_id
+            self._session_epoch = INITIAL_EPOCH + 1
+        elif self._session_epoch != INITIAL_EPOCH and answer.session_id != self._session_id:
+            self._begin_session_anew()
+            self._session_id = answer.session_id
+
+    def _take(self, partition: PartitionId, data: PartitionData, now_ms: int) -> None:
+        hosted, fetch = self._partitions.get(partition), self._sent.get(partition)
+        if hosted is None or fetch is None:
+            return  # dropped since it was asked for
+        self._changed[partition] = None
+        role = hosted.follower
+        if role is None:
+            return
+        size_bytes = len(data.records) if data.records is not None else 0
+        if size_bytes and self._is_listed(hosted):
+            self._throttle.record(size_bytes)
+        effects = role.on_fetch_answer(fetch, _fetch_answer(data), now_ms)
+        if effects:
+            self._broker.replicas.perform(hosted, effects)
+
+    # -- failing
+
+    def _fail(self, now_ms: int) -> None:
+        """No answer: every partition backs off, and the next request begins a new session."""
+        self._disconnect()
+        for hosted in list(self._partitions.values()):
+            role = hosted.follower
+            if role is not None:
+                role.on_fetch_failed(now_ms)
+
+    def _disconnect(self) -> None:
+        self._generation += 1
+        self._in_flight = 0
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.close()
+        self._begin_session_anew()
+
+    def _begin_session_anew(self) -> None:
+        """The id is still said, so that the leader can drop the old session."""
+        self._session_epoch = INITIAL_EPOCH
+        self._sent.clear()
+        self._forgotten.clear()
+        self._changed = dict.fromkeys(self._partitions)
+
+    def _arm_for_retry(self) -> None:
+        waits = [role.delay_until_ms for h in self._partitions.values() if (role := h.follower)]
+        self._arm(min(waits, default=0))
+
+    def _arm(self, at_ms: int) -> None:
+        if at_ms == 0:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._broker.host.timers.add(at_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._hurried = True
+        self.wake()
+
+
+def address_of(broker: Broker, broker_id: int) -> tuple[str, int] | None:
+    """Where other brokers reach this one, if it is known."""
+    registration = broker.image.brokers.get(broker_id)
+    for endpoint in registration.endpoints if registration is not None else ():
+        if endpoint.name == broker.config.inter_broker_listener:
+            return endpoint.host, endpoint.port
+    return None
+
+
+def _fetch_answer(data: PartitionData) -> FetchAnswer:
+    """An answer as the state machine knows it. Bytes that are no batches are an error."""
+    error = _known(data.error_code)
+    diverging = data.diverging_epoch
+    batches: tuple[FetchedBatch, ...] = ()
+    if data.records is not None and len(data.records):
+        try:
+            batches = tuple(fetched_batches(memoryview(data.records)))
+        except InvalidBatch:
+            error = Error.CORRUPT_MESSAGE
+    return FetchAnswer(
+        error,
+        EpochEnd(diverging.epoch, diverging.end_offset) if diverging is not None else None,
+        data.high_watermark,
+        data.log_start_offset,
+        batches,
+    )
+
+
+def _known(code: int) -> Error:
+    try:
+        return Error(code)
+    except ValueError:
+        return Error.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,133 @@
+"""DeleteRecords v0 to v2: hide the oldest records of partitions (KIP-107).
+
+The leader raises its log start; followers learn of it with their fetches. The answer waits until
+every live replica has followed, or until the client's time is over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.types import NO_OFFSET, PartitionId
+from tidelog.storage.errors import StorageError
+from tidelog.wire.protocol.schemas.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+)
+from tidelog.wire.protocol.schemas.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+    from tidelog.broker.hosted import Hosted
+    from tidelog.core.replication.leader import LeaderReplica
+    from tidelog.rpc import Call
+
+LOOK_AGAIN_MS = 20
+"""Nobody reports a follower's log start; an operator's request can afford to look for it."""
+
+
+def handle(broker: Broker, call: Call) -> None:
+    request = call.request
+    assert isinstance(request, DeleteRecordsRequest), request
+    deletion = Deletion(broker, call, broker.now_ms() + max(request.timeout_ms, 0))
+    for topic in request.topics:
+        results = [deletion.begin(topic.name, asked) for asked in topic.partitions]
+        deletion.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    deletion.look()
+
+
+class Waiting:
+    """A partition whose followers still show what was deleted."""
+
+    __slots__ = ("hosted", "offset", "result", "role")
+
+    def __init__(
+        self,
+        hosted: Hosted,
+        role: LeaderReplica,
+        offset: int,
+        result: DeleteRecordsPartitionResult,
+    ) -> None:
+        self.hosted = hosted
+        self.role = role
+        self.offset = offset
+        self.result = result
+
+
+class Deletion:
+    """One request; it answers once, when every partition is decided."""
+
+    __slots__ = ("_broker", "_call", "_deadline_ms", "_waiting", "topics")
+
+    def __init__(self, broker: Broker, call: Call, deadline_ms: int) -> None:
+        self._broker = broker
+        self._call = call
+        self._deadline_ms = deadline_ms
+        self._waiting: list[Waiting] = []
+        self.topics: list[DeleteRecordsTopicResult] = []
+
+    def begin(self, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+        result = DeleteRecordsPartitionResult(
+            partition_index=asked.partition_index, low_watermark=NO_OFFSET
+        )
+        hosted = self._broker.replicas.named(topic, asked.partition_index)
+        if hosted is None:
+            result.error_code = self._why_not_hosted(topic, asked.partition_index)
+        else:
+            result.error_code = self._delete(hosted, asked.offset, result)
+        return result
+
+    def look(self) -> None:
+        """Answer, or look again a little later."""
+        now_ms = self._broker.now_ms()
+        is_over = now_ms >= self._deadline_ms
+        self._waiting = [each for each in self._waiting if not _decide(each, is_over=is_over)]
+        if self._waiting:
+            self._broker.host.timers.add(min(now_ms + LOOK_AGAIN_MS, self._deadline_ms), self.look)
+        else:
+            self._call.answer(DeleteRecordsResponse(topics=self.topics))
+
+    def _delete(self, hosted: Hosted, offset: int, result: DeleteRecordsPartitionResult) -> Error:
+        role = hosted.leader
+        if role is None:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if not hosted.log.config.deletes:
+            return Error.POLICY_VIOLATION  # compaction alone decides what may go
+        answer = role.check_delete_records(offset)
+        if answer.error is not NO_ERROR:
+            return answer.error
+        try:
+            hosted.log.raise_log_start(answer.offset)
+        except StorageError as error:
+            self._broker.replicas.directories.on_error(hosted.directory, error)
+            return error.kafka_error
+        self._waiting.append(Waiting(hosted, role, answer.offset, result))
+        return NO_ERROR
+
+    def _why_not_hosted(self, topic: str, index: int) -> Error:
+        image = self._broker.image
+        partition = PartitionId(image.topic_ids.get(topic, b""), index)
+        if partition in self._broker.replicas.problems:
+            return Error.KAFKA_STORAGE_ERROR
+        if image.partition(partition) is not None:
+            return Error.NOT_LEADER_OR_FOLLOWER
+        return Error.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _decide(waiting: Waiting, *, is_over: bool) -> bool:
+    """True when its result is final."""
+    result = waiting.result
+    if not waiting.role.leads():
+        result.error_code = Error.NOT_LEADER_OR_FOLLOWER
+        return True
+    result.low_watermark = waiting.role.low_watermark()
+    if result.low_watermark >= waiting.offset:
+        return True
+    if is_over:
+        result.error_code = Error.REQUEST_TIMED_OUT
+    return is_over

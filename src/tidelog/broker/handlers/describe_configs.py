@@ -1,0 +1,178 @@
+"""DescribeConfigs (API 32, v1–4): every setting of topics and brokers, and where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.broker.effective_config import (
+    CLUSTER_DEFAULT,
+    Said,
+    broker_layers,
+    cluster_defaults,
+    is_secret,
+    topic_layers,
+)
+from tidelog.config.broker_keys import BROKER_NAMES_OF_TOPIC_CONFIGS, KEYS
+from tidelog.config.key_types import Kind
+from tidelog.core.errors import Error
+from tidelog.core.metadata.records import RESOURCE_BROKER, RESOURCE_TOPIC
+from tidelog.core.metadata.topic_configs import (
+    FOLLOWER_THROTTLED_REPLICAS,
+    KNOWN,
+    LEADER_THROTTLED_REPLICAS,
+)
+from tidelog.core.metadata.topic_names import check_topic_name
+from tidelog.rpc import Call
+from tidelog.wire.protocol.schemas.describe_configs_request import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from tidelog.wire.protocol.schemas.describe_configs_response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+
+UNKNOWN_TYPE = 0
+LIST_TYPE = 7
+TYPES = {
+    Kind.BOOL: 1,
+    Kind.STRING: 2,
+    Kind.INT: 3,
+    Kind.LONG: 5,
+    Kind.DURATION: 5,
+    Kind.BYTES: 5,
+    Kind.DOUBLE: 6,
+    Kind.LIST: LIST_TYPE,
+    Kind.PASSWORD: 9,
+}
+"""Kafka's numbers for the types of settings."""
+
+MEANINGS = {
+    LEADER_THROTTLED_REPLICAS: "Replicas whose followers are sent no more than the leader's"
+    " throttled rate: partition:broker,… or * for all.",
+    FOLLOWER_THROTTLED_REPLICAS: "Replicas that fetch no faster than the follower's throttled"
+    " rate: partition:broker,… or * for all.",
+}
+"""Of settings that only topics have."""
+
+
+class Shown(NamedTuple):
+    """How much a client wants to see."""
+
+    keys: frozenset[str] | None
+    synonyms: bool
+    documentation: bool
+
+
+class RefusedResourceError(Exception):
+    """There are no settings to describe."""
+
+    def __init__(self, error: Error, reason: str) -> None:
+        super().__init__(reason)
+        self.error = error
+
+
+def handle(broker: Broker, call: Call) -> None:
+    request = call.request
+    assert isinstance(request, DescribeConfigsRequest), request
+    results = []
+    for resource in request.resources:
+        # Clients that filter nothing send null, or, as librdkafka did, an empty list.
+        keys = frozenset(resource.configuration_keys or ()) or None
+        shown = Shown(keys, request.include_synonyms, request.include_documentation)
+        results.append(describe(broker, resource, shown))
+    call.answer(DescribeConfigsResponse(results=results))
+
+
+def describe(
+    broker: Broker, resource: DescribeConfigsResource, shown: Shown
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    try:
+        if resource.resource_type == RESOURCE_TOPIC:
+            result.configs = topic_settings(broker, resource.resource_name, shown)
+        elif resource.resource_type == RESOURCE_BROKER:
+            result.configs = broker_settings(broker, resource.resource_name, shown)
+        else:
+            reason = f"resource type {resource.resource_type} has no settings here"
+            raise RefusedResourceError(Error.INVALID_REQUEST, reason)
+    except RefusedResourceError as refused:
+        result.error_code = refused.error
+        result.error_message = str(refused)
+    return result
+
+
+def topic_settings(
+    broker: Broker, topic: str, shown: Shown
+) -> Sequence[DescribeConfigsResourceResult]:
+    if topic not in broker.image.topic_ids:
+        reason = check_topic_name(topic)
+        if reason is not None:
+            raise RefusedResourceError(Error.INVALID_TOPIC_EXCEPTION, reason)
+        raise RefusedResourceError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
+    return [
+        entry(name, topic_layers(broker.image, broker.config, topic, name), shown)
+        for name in wanted(KNOWN, shown)
+    ]
+
+
+def broker_settings(
+    broker: Broker, name: str, shown: Shown
+) -> Sequence[DescribeConfigsResourceResult]:
+    if name == CLUSTER_DEFAULT:
+        said = {each.name: each for each in cluster_defaults(broker.image)}
+        return [entry(key, [said[key]], shown) for key in wanted(sorted(said), shown)]
+    if name != str(broker.id):
+        reason = f"broker {broker.id} knows its own settings and the cluster's, not those of {name}"
+        raise RefusedResourceError(Error.INVALID_REQUEST, reason)
+    return [
+        entry(key, broker_layers(broker.image, broker.config, key), shown, of_broker=True)
+        for key in wanted(KEYS, shown)
+    ]
+
+
+def wanted(names: Iterable[str], shown: Shown) -> list[str]:
+    return [name for name in names if shown.keys is None or name in shown.keys]
+
+
+def entry(
+    name: str, layers: Sequence[Said], shown: Shown, *, of_broker: bool = False
+) -> DescribeConfigsResourceResult:
+    in_force = layers[0]
+    broker_name = BROKER_NAMES_OF_TOPIC_CONFIGS.get(name, name)
+    key = KEYS.get(name) or KEYS.get(broker_name)
+    secret = is_secret(name)
+    synonyms = [
+        DescribeConfigsSynonym(
+            name=each.name, value=None if secret else each.value, source=each.source
+        )
+        for each in layers
+    ]
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=None if secret else in_force.value,
+        read_only=of_broker and key is not None and not key.live,
+        config_source=in_force.source,
+        is_sensitive=secret,
+        synonyms=synonyms if shown.synonyms else (),
+        config_type=TYPES[key.kind] if key is not None else _type_of_topics(name),
+        documentation=_meaning(name, broker_name) if shown.documentation else None,
+    )
+
+
+def _type_of_topics(name: str) -> int:
+    """Lists of replicas are the settings that only topics have."""
+    return LIST_TYPE if name in MEANINGS else UNKNOWN_TYPE
+
+
+def _meaning(name: str, broker_name: str) -> str | None:
+    key = KEYS.get(broker_name)
+    return key.meaning if key is not None else MEANINGS.get(name)

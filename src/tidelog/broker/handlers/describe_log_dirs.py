@@ -1,0 +1,78 @@
+"""DescribeLogDirs (API 35, v1–5): what lies in which log directory, and how full its disk is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tidelog.core.errors import Error
+from tidelog.rpc import Call
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.wire.protocol.schemas.describe_log_dirs_request import DescribeLogDirsRequest
+from tidelog.wire.protocol.schemas.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+    from tidelog.broker.hosted import Hosted
+
+UNKNOWN_SIZE = -1
+
+
+def handle(broker: Broker, call: Call) -> None:
+    request = call.request
+    assert isinstance(request, DescribeLogDirsRequest), request
+    hosted = list(asked_for(broker, request))
+    results = [
+        describe(broker, path, directory, [each for each in hosted if each.directory is directory])
+        for path, directory in zip(
+            broker.config.log_dirs, broker.replicas.directories.all, strict=True
+        )
+    ]
+    call.answer(DescribeLogDirsResponse(results=results))
+
+
+def asked_for(broker: Broker, request: DescribeLogDirsRequest) -> Iterable[Hosted]:
+    """Null means all. What is not hosted here is left out of the answer."""
+    if request.topics is None:
+        return broker.replicas.hosted.values()
+    names = dict.fromkeys(
+        (each.topic, index) for each in request.topics for index in each.partitions
+    )
+    found = (broker.replicas.named(topic, index) for topic, index in names)
+    return [each for each in found if each is not None]
+
+
+def describe(
+    broker: Broker, path: str, directory: LogDirectory, hosted: list[Hosted]
+) -> DescribeLogDirsResult:
+    if not directory.online:
+        return DescribeLogDirsResult(error_code=Error.KAFKA_STORAGE_ERROR, log_dir=path)
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for each in hosted:
+        topics.setdefault(each.topic, []).append(described(each))
+    space = broker.host.disk_space(path)
+    return DescribeLogDirsResult(
+        log_dir=path,
+        topics=[
+            DescribeLogDirsTopic(name=topic, partitions=partitions)
+            for topic, partitions in topics.items()
+        ],
+        total_bytes=UNKNOWN_SIZE if space is None else space.total_bytes,
+        usable_bytes=UNKNOWN_SIZE if space is None else space.usable_bytes,
+    )
+
+
+def described(hosted: Hosted) -> DescribeLogDirsPartition:
+    """The lag is what the log still lacks of the committed records."""
+    lag = hosted.replica.high_watermark - hosted.log.log_end_offset
+    return DescribeLogDirsPartition(
+        partition_index=hosted.index,
+        partition_size=hosted.log.size_bytes,
+        offset_lag=max(0, lag),
+        is_future_key=False,
+    )

@@ -1,0 +1,17 @@
+"""Fetch (1): records for consumers and followers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.wire.protocol.schemas.fetch_request import FetchRequest
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+    from tidelog.rpc import Call
+
+
+def handle(broker: Broker, call: Call) -> None:
+    request = call.request
+    assert isinstance(request, FetchRequest), request
+    broker.reads.fetch(call, request)

@@ -1,0 +1,448 @@
+"""Every fetch on this broker: looked at, answered at once or parked (replication.md §6, §8.2, §9).
+
+A look asks the state machine of each partition what may be read, and reads it. A fetch that finds
+too little is parked: its session stands in the waiting lists of its partitions, a partition that
+moves makes the session active and the fetch is looked at again, once per turn of the event loop
+however many partitions moved. A parked fetch of a follower was counted when it arrived; looking
+again does not count (`serve_parked`).
+
+Partitions of a session that did not move are not looked at (KIP-227), except every now and then:
+the leader has to see that a caught-up follower still fetches, and things that nobody wakes us for
+have to be told some time. `REVIEWS_PER_LAG_TIME` bounds both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.broker import fetch_answer
+from tidelog.broker.fetch_answer import FetchTerms, Look
+from tidelog.broker.fetch_sessions import (
+    NO_SESSION,
+    FetchSession,
+    FetchSessions,
+    Opened,
+    PartitionFetch,
+)
+from tidelog.broker.throttles import LEADER_RATE, Throttle
+from tidelog.core.errors import Error
+from tidelog.core.replication.inputs import (
+    NO_REPLICA,
+    ConsumerFetch,
+    FetchDecision,
+    FollowerFetch,
+)
+from tidelog.core.replication.throttle import should_throttle_leader
+from tidelog.core.types import PartitionId
+from tidelog.rpc import Call
+from tidelog.storage.errors import StorageError
+from tidelog.wire.protocol.schemas.fetch_request import FetchRequest
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+    from tidelog.broker.hosted import Hosted
+    from tidelog.host.timers import Timer
+
+REVIEWS_PER_LAG_TIME = 8
+"""How often a session looks at all its partitions within `replica.lag.time.max.ms`: a follower
+that fetches is then never seen to be late by more than an eighth of what is allowed."""
+REVIEW_MAX_MS = 5_000
+
+LOOK_AGAIN_MS = 10
+"""A fetch that wants many bytes does not read what there is again with every append."""
+
+_BEHIND = (
+    Error.UNKNOWN_LEADER_EPOCH,
+    Error.UNKNOWN_TOPIC_ID,
+    Error.UNKNOWN_TOPIC_OR_PARTITION,
+)
+"""What we say to a follower that has heard of a leadership before we have."""
+
+
+class ParkedFetch:
+    """A fetch that waits for its partitions to move, or for the end of its time."""
+
+    __slots__ = ("call", "due", "full", "looked_ms", "session", "terms", "timer")
+
+    def __init__(self, call: Call, terms: FetchTerms, opened: Opened, timer: Timer) -> None:
+        self.call = call
+        self.terms = terms
+        self.session = opened.session
+        self.full = opened.full
+        self.timer = timer
+        self.looked_ms = 0
+        self.due = False
+
+
+class Found(NamedTuple):
+    """What a look at a session has found."""
+
+    looks: list[Look]
+    size_bytes: int
+    decided: bool
+    """Something has to be said at once: an error, a diverging epoch, a preferred replica."""
+    behind: bool
+    """A follower knows metadata that we do not have yet."""
+
+
+class Reads:
+    """Fetches under way on this broker. One per broker."""
+
+    __slots__ = (
+        "_again",
+        "_answer_max_bytes",
+        "_broker",
+        "_parked",
+        "_review_ms",
+        "_throttle",
+        "_watchers",
+        "sessions",
+    )
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        settings = broker.config.settings
+        self.sessions = FetchSessions(
+            settings.whole("max.incremental.fetch.session.cache.slots"),
+            broker.host.entropy.below,
+            self._on_session_closed,
+        )
+        self._answer_max_bytes = settings.whole("fetch.max.bytes")
+        lag_ms = settings.whole("replica.lag.time.max.ms")
+        self._review_ms = min(lag_ms // REVIEWS_PER_LAG_TIME, REVIEW_MAX_MS)
+        self._throttle = Throttle(broker, LEADER_RATE)
+        self._watchers: dict[PartitionId, dict[PartitionFetch, FetchSession]] = {}
+        self._again: list[ParkedFetch] = []
+        self._parked = 0
+
+    @property
+    def parked_count(self) -> int:
+        """Fetches that wait now."""
+        return self._parked
+
+    @property
+    def watched_count(self) -> int:
+        """Partitions with a waiting list."""
+        return len(self._watchers)
+
+    # -- a fetch arrives
+
+    def fetch(self, call: Call, request: FetchRequest) -> None:
+        """Answer, now or within the time the fetcher grants."""
+        now = self._broker.now_ms()
+        terms = fetch_answer.terms_of(call, request, self._answer_max_bytes)
+        opened = self.sessions.open(request, call.version, privileged=terms.is_follower, now_ms=now)
+        if isinstance(opened, Error):
+            call.answer(fetch_answer.refusal(opened))
+            return
+        session = opened.session
+        for forgotten in opened.forgotten:
+            self._unwatch(forgotten)
+        if session.parked is not None:
+            self._make_way(session.parked)
+        if not opened.full and not session.partitions:
+            self.sessions.close(session.id)
+            session.id = NO_SESSION
+        elif now - session.reviewed_ms >= self._review_ms:
+            session.wake_all(now)
+        found = self._look(session, terms, full=opened.full, counted=True)
+        if self._is_enough(found, terms, opened):
+            self._answer(call, terms, opened, found)
+        else:
+            self._park(call, terms, opened, found)
+
+    def _is_enough(self, found: Found, terms: FetchTerms, opened: Opened) -> bool:
+        session = opened.session
+        return (
+            found.decided
+            or found.size_bytes >= terms.min_bytes
+            or terms.max_wait_ms <= 0
+            or not session.partitions
+            # A follower that has said everything once may add to it as soon as it is answered.
+            or (opened.full and terms.is_follower and session.id != NO_SESSION and not found.behind)
+        )
+
+    def _answer(self, call: Call, terms: FetchTerms, opened: Opened, found: Found) -> None:
+        session = opened.session
+        call.answer(fetch_answer.response(self._broker.image, session, terms, found.looks))
+        for look in found.looks:
+            look.fetch.told = look.state
+            session.active.pop(look.fetch, None)
+            if not look.is_quiet:
+                session.active[look.fetch] = None  # behind those that were not served yet
+
+    # -- looking
+
+    def _look(
+        self, session: FetchSession, terms: FetchTerms, *, full: bool, counted: bool
+    ) -> Found:
+        """Partitions in their order, within the bytes allowed. Those without news rest."""
+        looks: list[Look] = []
+        left, decided, behind = terms.max_bytes, False, False
+        for fetch in list(session.partitions.values() if full else session.active):
+            hosted = self._resolve(session, fetch)
+            if isinstance(hosted, Error):
+                look = Look(fetch, hosted)
+            else:
+                look = self._read(
+                    hosted,
+                    fetch,
+                    terms,
+                    self._decide(hosted, fetch, terms, counted=counted),
+                    max_bytes=min(left, fetch.max_bytes),
+                    is_first=left == terms.max_bytes,
+                )
+                left -= len(look.records)
+            if look.is_decided:
+                waits = terms.is_follower and look.error in _BEHIND
+                behind, decided = behind or waits, decided or not waits
+            if look.is_quiet and (session.id == NO_SESSION or not look.has_news):
+                session.active.pop(fetch, None)
+            if full or look.has_news:
+                looks.append(look)
+        return Found(looks, terms.max_bytes - left, decided, behind)
+
+    def _resolve(self, session: FetchSession, fetch: PartitionFetch) -> Hosted | Error:
+        image, topic = self._broker.image, fetch.topic
+        topic_id = topic if isinstance(topic, bytes) else image.topic_ids.get(topic)
+        if topic_id is None:
+            return Error.UNKNOWN_TOPIC_OR_PARTITION
+        partition = PartitionId(topic_id, fetch.index)
+        if session.id != NO_SESSION and fetch.watched != partition:
+            self._watch(session, fetch, partition)
+        hosted = self._broker.replicas.hosted.get(partition)
+        if hosted is not None:
+            return hosted
+        if topic_id not in image.topics:
+            return Error.UNKNOWN_TOPIC_ID
+        state = image.partition(partition)
+        if state is None:
+            return Error.UNKNOWN_TOPIC_OR_PARTITION
+        if state.leader_epoch < fetch.leader_epoch:
+            return Error.UNKNOWN_LEADER_EPOCH
+        unreadable = partition in self._broker.replicas.problems
+        return Error.KAFKA_STORAGE_ERROR if unreadable else Error.NOT_LEADER_OR_FOLLOWER
+
+    def _decide(
+        self, hosted: Hosted, fetch: PartitionFetch, terms: FetchTerms, *, counted: bool
+    ) -> FetchDecision | None:
+        """What the state machine says; None if it is not the leader a follower looks for."""
+        now = self._broker.now_ms()
+        if not terms.is_follower:
+            return hosted.replica.consumer_fetch(
+                ConsumerFetch(
+                    fetch.fetch_offset,
+                    fetch.leader_epoch,
+                    fetch.last_fetched_epoch,
+                    terms.read_committed,
+                    terms.rack,
+                    terms.understands_offset_not_available,
+                    terms.leader_only,
+                ),
+                now,
+            )
+        leader = hosted.leader
+        if leader is None:
+            return None
+        follower_fetch = FollowerFetch(
+            terms.replica_id,
+            terms.replica_epoch,
+            fetch.leader_epoch,
+            fetch.fetch_offset,
+            fetch.last_fetched_epoch,
+            fetch.log_start_offset,
+        )
+        if not counted:
+            return leader.serve_parked(follower_fetch)
+        decision, effects = leader.on_follower_fetch(follower_fetch, now)
+        if effects:
+            self._broker.replicas.perform(hosted, effects)
+        return decision
+
+    def _read(
+        self,
+        hosted: Hosted,
+        fetch: PartitionFetch,
+        terms: FetchTerms,
+        decision: FetchDecision | None,
+        *,
+        max_bytes: int,
+        is_first: bool,
+    ) -> Look:
+        """The records of a decision: whole batches, above the limit only the first of all."""
+        if decision is None:
+            behind = hosted.replica.leader_epoch < fetch.leader_epoch
+            error = Error.UNKNOWN_LEADER_EPOCH if behind else Error.NOT_LEADER_OR_FOLLOWER
+            return Look(fetch, error)
+        in_sync = not terms.is_follower or self._is_in_sync(hosted, terms.replica_id)
+        look = Look(fetch, decision.error, decision, in_sync=in_sync)
+        if (
+            decision.read_from >= decision.read_to
+            or decision.preferred_replica != NO_REPLICA
+            or (max_bytes <= 0 and not is_first)
+            or (terms.is_follower and self._is_throttled(hosted, in_sync=in_sync))
+        ):
+            return look
+        try:
+            runs = hosted.log.read(decision.read_from, decision.read_to, max(max_bytes, 0))
+            if not runs or (len(runs[0]) > max_bytes and not is_first):
+                return look
+            look.records = runs[0]
+            if terms.read_committed and not terms.is_follower:
+                look.aborted = fetch_answer.aborted_transactions(hosted.log, decision, runs[0])
+        except StorageError as error:
+            self._broker.replicas.problems[hosted.partition] = str(error)
+            return Look(fetch, error.kafka_error)
+        if terms.is_follower and self._is_listed(hosted):
+            self._throttle.record(len(look.records))
+        return look
+
+    def _is_in_sync(self, hosted: Hosted, replica_id: int) -> bool:
+        leader = hosted.leader
+        return leader is not None and replica_id in leader.isr
+
+    def _is_listed(self, hosted: Hosted) -> bool:
+        return hosted.topic_settings.leader_throttled.includes(hosted.index, self._broker.id)
+
+    def _is_throttled(self, hosted: Hosted, *, in_sync: bool) -> bool:
+        """KIP-73: slow down who catches up, never who is in sync."""
+        listed = self._is_listed(hosted)
+        return listed and should_throttle_leader(
+            listed=listed, over_quota=self._throttle.over_quota(), in_sync=in_sync
+        )
+
+    # -- waiting
+
+    def _park(self, call: Call, terms: FetchTerms, opened: Opened, found: Found) -> None:
+        session = opened.session
+        timer = self._broker.host.timers.after(
+            terms.max_wait_ms, lambda: self._finish(parked) if session.parked is parked else None
+        )
+        parked = ParkedFetch(call, terms, opened, timer)
+        parked.looked_ms = self._broker.now_ms()
+        session.parked = parked
+        self._parked += 1
+        if session.id == NO_SESSION:
+            self._watch_until_answered(session)
+        if found.behind:
+            self._await_metadata(parked)
+
+    def _watch_until_answered(self, session: FetchSession) -> None:
+        topic_ids = self._broker.image.topic_ids
+        for fetch in session.partitions.values():
+            topic = fetch.topic
+            topic_id = topic if isinstance(topic, bytes) else topic_ids.get(topic)
+            if topic_id is not None:
+                self._watch(session, fetch, PartitionId(topic_id, fetch.index))
+
+    def _await_metadata(self, parked: ParkedFetch) -> None:
+        """The follower is right and we are late: it would back off for a second if told so."""
+        next_offset = self._broker.metadata_offset + 1
+        self._broker.on_metadata(next_offset, lambda: self._look_soon(parked))
+
+    def _finish(self, parked: ParkedFetch) -> None:
+        """Answer with what there is now."""
+        session = self._unpark(parked)
+        found = self._look(session, parked.terms, full=parked.full, counted=False)
+        self._answer(parked.call, parked.terms, Opened(session, parked.full), found)
+
+    def _make_way(self, parked: ParkedFetch) -> None:
+        """The fetcher has more to say before we had anything: the next request goes on."""
+        if parked.full:
+            self._finish(parked)
+        else:
+            session = self._unpark(parked)
+            self._answer(parked.call, parked.terms, Opened(session, full=False), _NOTHING)
+
+    def _unpark(self, parked: ParkedFetch) -> FetchSession:
+        session = parked.session
+        parked.timer.cancel()
+        session.parked = None
+        self._parked -= 1
+        if session.id == NO_SESSION:
+            self._unwatch_all(session)
+        return session
+
+    # -- waking
+
+    def wake(self, partition: PartitionId) -> None:
+        """The log end or the leadership of this partition changed: followers and consumers."""
+        for fetch, session in self._watchers.get(partition, _NOBODY).items():
+            session.active[fetch] = None
+            if session.parked is not None:
+                self._look_soon(session.parked)
+
+    def wake_consumers(self, partition: PartitionId) -> None:
+        """Its high watermark, last stable offset, log start or ISR changed. Followers are told
+        with their next answer."""
+        for fetch, session in self._watchers.get(partition, _NOBODY).items():
+            session.active[fetch] = None
+            parked = session.parked
+            if parked is not None and not parked.terms.is_follower:
+                self._look_soon(parked)
+
+    def _look_soon(self, parked: ParkedFetch) -> None:
+        """In the next turn of the loop: what else moves in this one is found by the same look."""
+        if parked.due or parked.session.parked is not parked:
+            return
+        parked.due = True
+        wait_ms = parked.looked_ms + LOOK_AGAIN_MS - self._broker.now_ms()
+        if parked.terms.min_bytes > 1 and wait_ms > 0:
+            self._broker.host.timers.after(wait_ms, lambda: self._look_again(parked))
+            return
+        self._again.append(parked)
+        if len(self._again) == 1:
+            asyncio.get_running_loop().call_soon(self._look_at_all_due)
+
+    def _look_at_all_due(self) -> None:
+        due, self._again = self._again, []
+        for parked in due:
+            self._look_again(parked)
+
+    def _look_again(self, parked: ParkedFetch) -> None:
+        parked.due = False
+        session, terms = parked.session, parked.terms
+        if session.parked is not parked:
+            return  # answered meanwhile
+        found = self._look(session, terms, full=False, counted=False)
+        if parked.full and (found.decided or found.size_bytes):
+            found = self._look(session, terms, full=True, counted=False)
+        if found.decided or found.size_bytes >= terms.min_bytes:
+            self._unpark(parked)
+            self._answer(parked.call, terms, Opened(session, parked.full), found)
+            return
+        parked.looked_ms = self._broker.now_ms()
+        if found.behind:
+            self._await_metadata(parked)
+
+    # -- waiting lists
+
+    def _watch(self, session: FetchSession, fetch: PartitionFetch, partition: PartitionId) -> None:
+        self._unwatch(fetch)
+        fetch.watched = partition
+        self._watchers.setdefault(partition, {})[fetch] = session
+
+    def _unwatch(self, fetch: PartitionFetch) -> None:
+        partition, fetch.watched = fetch.watched, None
+        if partition is not None:
+            watchers = self._watchers[partition]
+            del watchers[fetch]
+            if not watchers:
+                del self._watchers[partition]
+
+    def _unwatch_all(self, session: FetchSession) -> None:
+        for fetch in session.partitions.values():
+            self._unwatch(fetch)
+
+    def _on_session_closed(self, session: FetchSession) -> None:
+        """Its parked fetch is answered as if it had none."""
+        parked = session.parked
+        session.id = NO_SESSION
+        if parked is not None:
+            self._finish(parked)
+        self._unwatch_all(session)
+
+
+_NOBODY: dict[PartitionFetch, FetchSession] = {}
+_NOTHING = Found([], 0, decided=False, behind=False)

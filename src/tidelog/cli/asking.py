@@ -1,0 +1,156 @@
+"""What every command that asks a cluster shares: `-b`, `--timeout`, and how refusals are told."""
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from tidelog.cli.durations import DURATION
+from tidelog.cli.failure import ERROR, UNREACHABLE, USAGE, CommandError
+from tidelog.client import Client, ClusterUnreachable, KafkaError, parse_bootstrap
+from tidelog.core.errors import Error
+from tidelog.host.ports import NetworkError
+
+Result = TypeVar("Result")
+
+ENVIRONMENT = "TIDELOG_BOOTSTRAP_SERVERS"
+
+ADVICE: dict[int, str] = {
+    Error.UNKNOWN_TOPIC_OR_PARTITION: "tidelog topic list",
+    Error.TOPIC_ALREADY_EXISTS: "tidelog topic list",
+    Error.INVALID_TOPIC_EXCEPTION: "a name of letters, digits, dots, dashes and underscores",
+    Error.INVALID_PARTITIONS: "tidelog topic describe TOPIC",
+    Error.INVALID_REPLICATION_FACTOR: "tidelog cluster health, or a smaller -r",
+    Error.INVALID_CONFIG: "tidelog config list",
+    Error.NOT_ENOUGH_REPLICAS: "tidelog cluster health",
+    Error.LEADER_NOT_AVAILABLE: "tidelog cluster health",
+    Error.NOT_CONTROLLER: "tidelog cluster describe",
+    Error.OFFSET_OUT_OF_RANGE: "--from start",
+    Error.MESSAGE_TOO_LARGE: "smaller records, or a larger max.message.bytes of the topic",
+    Error.UNSUPPORTED_VERSION: "tidelog cluster apis",
+    Error.REQUEST_TIMED_OUT: "tidelog cluster health, or a longer --timeout",
+}
+
+
+class Asking(NamedTuple):
+    """How to reach the cluster, and how long to try."""
+
+    bootstrap: str | None
+    timeout_ms: int
+
+    def run(self, work: Callable[[Client], Awaitable[Result]]) -> Result:
+        """Do it with a client; refusals and silence become errors with an exit code."""
+        bootstrap = self.bootstrap or find_bootstrap()
+        try:
+            parse_bootstrap(bootstrap)
+        except ValueError as reason:
+            raise CommandError(
+                "wrong value for --bootstrap",
+                why=str(reason),
+                advice="-b 127.0.0.1:9092",
+                code=USAGE,
+            ) from None
+
+        async def guarded() -> Result:
+            async with Client(bootstrap, timeout_ms=self.timeout_ms) as client:
+                return await work(client)
+
+        try:
+            return asyncio.run(guarded())
+        except KafkaError as error:
+            raise refused(error) from None
+        except ClusterUnreachable as error:
+            raise unreachable(error) from None
+        except NetworkError as error:
+            raise CommandError(
+                "a broker does not answer",
+                why=str(error),
+                advice="tidelog cluster health",
+                code=UNREACHABLE,
+            ) from None
+
+
+def refused(error: KafkaError, *, advice: str | None = None) -> CommandError:
+    why = error.message or "the broker gave no reason"
+    usual = ADVICE.get(error.error, "tidelog cluster health")
+    return CommandError(error.label, why=why, advice=advice or usual, code=ERROR)
+
+
+def unreachable(error: ClusterUnreachable) -> CommandError:
+    return CommandError(
+        f"{error.addresses} cannot be reached",
+        why=error.reason,
+        advice="tidelog ps, or another -b host:port",
+        code=UNREACHABLE,
+    )
+
+
+def find_bootstrap() -> str:
+    """The environment's, or that of the cluster that runs in this directory."""
+    from tidelog.cli.local.home import running_bootstrap
+
+    given = os.environ.get(ENVIRONMENT) or running_bootstrap()
+    if given is None:
+        raise CommandError(
+            "no cluster to ask",
+            why=f"no -b, no {ENVIRONMENT}, and none runs in this directory",
+            advice="tidelog up --brokers 3 --detach    or    -b host:port",
+            code=UNREACHABLE,
+        )
+    return given
+
+
+def asks_cluster(function: Any) -> Any:
+    """`-b` and `--timeout`, given to the command together as `asking`."""
+
+    @functools.wraps(function)
+    def wrapped(bootstrap: str | None, timeout_ms: int, **rest: Any) -> Any:
+        return function(asking=Asking(bootstrap, timeout_ms), **rest)
+
+    wrapped = click.option(
+        "--timeout",
+        "timeout_ms",
+        type=DURATION,
+        default="15s",
+        show_default=True,
+        help="How long to try.",
+    )(wrapped)
+    return click.option(
+        "-b",
+        "--bootstrap",
+        metavar="HOST:PORT,…",
+        help="Brokers to begin with; the cluster that runs in this directory if not given.",
+    )(wrapped)
+
+
+def confirm(question: str, *, yes: bool, advice: str) -> None:
+    """Nothing is destroyed without a word; off a terminal that word is --yes."""
+    import sys
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError(
+            "not done without --yes",
+            why="nobody is there to be asked: the input is not a terminal",
+            advice=advice,
+            code=USAGE,
+        )
+    if not click.confirm(question, err=True):
+        raise click.Abort
+
+
+def parse_partition(text: str) -> tuple[str, int]:
+    """`orders-0`: the topic and the number."""
+    topic, dash, number = text.rpartition("-")
+    if not dash or not topic or not (number.isascii() and number.isdigit()):
+        raise CommandError(
+            f'"{text}" names no partition',
+            why="a partition is a topic, a dash and a number",
+            advice=f"{text.strip('-') or 'orders'}-0",
+            code=USAGE,
+        )
+    return topic, int(number)

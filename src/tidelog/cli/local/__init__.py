@@ -1,0 +1,1 @@
+"""Commands about the cluster that runs on this machine."""

@@ -1,0 +1,100 @@
+"""Which local cluster a command means."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidelog.cli.failure import ERROR, UNREACHABLE, CommandError, unknown_name
+from tidelog.cluster import state as states
+from tidelog.cluster.nodes import LocalNodes
+from tidelog.cluster.state import DEFAULT_NAME, HOME, BadStateFile, ClusterState
+
+
+def place_options(function: Any) -> Any:
+    """`--name` and `--data-dir`: the same for every command about a local cluster."""
+    function = click.option(
+        "--data-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=HOME,
+        show_default=True,
+        help="Where local clusters lie.",
+    )(function)
+    return click.option("--name", metavar="NAME", help="Which of them, if there are several.")(
+        function
+    )
+
+
+def load_nodes(data_dir: Path, name: str | None) -> LocalNodes:
+    """The cluster of this name, or the only one, or the only one that runs."""
+    known = states.clusters_under(data_dir)
+    if name is not None and name not in known:
+        if known:
+            raise unknown_name("cluster", name, list(known), advice="tidelog ps")
+        raise no_cluster(data_dir)
+    chosen = name or _only(data_dir, known)
+    return LocalNodes(known[chosen], read_state(known[chosen]))
+
+
+def read_state(directory: Path) -> ClusterState:
+    try:
+        state = states.load(directory)
+    except BadStateFile as reason:
+        raise CommandError(
+            "the state of the cluster cannot be read",
+            why=str(reason),
+            advice=f"remove {directory} if its data is not needed",
+        ) from None
+    assert state is not None, directory
+    return state
+
+
+def running_bootstrap(data_dir: Path = Path(HOME)) -> str | None:
+    """Where the running cluster of the working directory listens."""
+    running = [
+        state
+        for state in map(read_state, states.clusters_under(data_dir).values())
+        if state.is_running
+    ]
+    if len(running) > 1:
+        names = ", ".join(state.name for state in running)
+        raise CommandError(
+            f"{len(running)} clusters run here",
+            why=f"{names}: which of them is not clear",
+            advice=f"-b {running[0].bootstrap_servers}",
+        )
+    return running[0].bootstrap_servers if running else None
+
+
+def known_node(nodes: LocalNodes, node_id: int) -> int:
+    if node_id not in nodes.state.nodes:
+        known = [str(each) for each in nodes.node_ids]
+        raise unknown_name("node", str(node_id), known, advice="tidelog ps")
+    return node_id
+
+
+def no_cluster(data_dir: Path) -> CommandError:
+    return CommandError(
+        "there is no cluster here",
+        why=f"nothing was started in {data_dir}",
+        advice="tidelog up --brokers 3 --detach",
+        code=UNREACHABLE,
+    )
+
+
+def _only(data_dir: Path, known: dict[str, Path]) -> str:
+    if not known:
+        raise no_cluster(data_dir)
+    if len(known) == 1:
+        return next(iter(known))
+    running = [name for name, path in known.items() if read_state(path).is_running]
+    if len(running) == 1:
+        return running[0]
+    if DEFAULT_NAME in (running or known):
+        return DEFAULT_NAME
+    raise CommandError(
+        f"{len(known)} clusters lie here",
+        why=", ".join(running or known),
+        advice=f"--name {(running or list(known))[0]}",
+        code=ERROR,
+    )

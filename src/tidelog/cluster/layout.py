@@ -1,0 +1,178 @@
+"""Making a cluster's directory: ports, one server.properties per node, formatted data."""
+
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from tidelog.cluster import state as states
+from tidelog.cluster.state import ClusterState, NodeState
+from tidelog.config.profiles import BRISK, PROFILES
+from tidelog.config.properties import write_properties
+from tidelog.host.disk import FileDisk
+from tidelog.host.entropy import SystemEntropy
+from tidelog.storage.meta_properties import MetaProperties, format_directory
+from tidelog.storage.uuids import uuid_text
+
+HOST = "127.0.0.1"
+CONFIG_NAME = "server.properties"
+LOG_NAME = "node.log"
+USUAL_CONTROLLERS = 3
+
+FACTORS = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+LEAST_IN_SYNC = ("min.insync.replicas", "transaction.state.log.min.isr")
+
+
+class DifferentCluster(Exception):  # noqa: N818 - it names what is so
+    """The data that lies here belongs to a cluster of another shape."""
+
+
+class Shape(NamedTuple):
+    """What somebody wants a cluster to be."""
+
+    brokers: int = 3
+    controllers: int | None = None
+    """How many of the brokers are controllers too; None: three, or one of fewer than three."""
+    racks: Sequence[str] = ()
+    config: Mapping[str, str] = {}
+    first_port: int | None = None
+    """None: any ports that are free."""
+    ephemeral: bool = False
+
+
+def create(directory: Path, name: str, shape: Shape) -> ClusterState:
+    """A new cluster, or the one whose data lies here, ready to be started."""
+    known = states.load(directory)
+    if known is not None and known.ephemeral:
+        shutil.rmtree(directory)
+        known = None
+    cluster_id = known.cluster_id if known else uuid_text(SystemEntropy().uuid())
+    nodes = _nodes(shape, known)
+    _check_same(known, nodes)
+    state = ClusterState(name, cluster_id, HOST, nodes, shape.ephemeral)
+    directory.mkdir(parents=True, exist_ok=True)
+    for node in nodes.values():
+        _write_node(directory, state, node, shape)
+    states.save(directory, state)
+    return state
+
+
+def node_directory(directory: Path, node_id: int) -> Path:
+    return directory / f"node-{node_id}"
+
+
+def data_directory(directory: Path, node_id: int) -> Path:
+    return node_directory(directory, node_id) / "data"
+
+
+def log_file(directory: Path, node_id: int) -> Path:
+    return node_directory(directory, node_id) / LOG_NAME
+
+
+def config_file(directory: Path, node_id: int) -> Path:
+    return node_directory(directory, node_id) / CONFIG_NAME
+
+
+def controllers_of(shape: Shape) -> int:
+    if shape.controllers is not None:
+        return shape.controllers
+    return USUAL_CONTROLLERS if shape.brokers >= USUAL_CONTROLLERS else 1
+
+
+def free_ports(count: int, wanted: Sequence[int] = ()) -> list[int]:
+    """Ports nobody listens on: those wanted if they are all free, any others if not."""
+    try:
+        return _bindable(wanted[:count] if len(wanted) >= count else [0] * count)
+    except OSError:
+        return _bindable([0] * count)
+
+
+def properties_of(state: ClusterState, node: NodeState, shape: Shape, data: Path) -> dict[str, str]:
+    """The whole content of a node's server.properties, in reading order."""
+    listeners = [f"PLAINTEXT://{state.host}:{node.port}"]
+    if node.controller_port is not None:
+        listeners.append(f"CONTROLLER://{state.host}:{node.controller_port}")
+    voters = [f"{each.id}@{state.host}:{each.controller_port}" for each in state.controllers]
+    values = {
+        "process.roles": ",".join(node.roles),
+        "node.id": str(node.id),
+        "listeners": ",".join(listeners),
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(voters),
+        "log.dirs": str(data),
+        "http.port": str(node.http_port),
+    }
+    if node.rack is not None:
+        values["broker.rack"] = node.rack
+    # Three copies of which two are needed; a smaller cluster gets what it can hold.
+    values.update(dict.fromkeys(FACTORS, str(min(3, shape.brokers))))
+    values.update(dict.fromkeys(LEAST_IN_SYNC, str(min(2, max(1, shape.brokers - 1)))))
+    return {**values, **PROFILES[BRISK], **shape.config}
+
+
+def _nodes(shape: Shape, known: ClusterState | None) -> dict[int, NodeState]:
+    controllers = controllers_of(shape)
+    ids = range(1, shape.brokers + 1)
+    before = known.nodes if known is not None else {}
+    wanted = [before[each].port for each in ids if each in before]
+    if len(wanted) < shape.brokers:
+        first = shape.first_port
+        wanted = [] if first is None else [first + offset for offset in range(shape.brokers)]
+    ports = free_ports(shape.brokers, wanted)
+    others = free_ports(2 * shape.brokers)
+    nodes = {}
+    for place, node_id in enumerate(ids):
+        leads = place < controllers
+        nodes[node_id] = NodeState(
+            node_id,
+            ("broker", "controller") if leads else ("broker",),
+            ports[place],
+            others[2 * place] if leads else None,
+            others[2 * place + 1],
+            shape.racks[place % len(shape.racks)] if shape.racks else None,
+        )
+    return nodes
+
+
+def _check_same(known: ClusterState | None, nodes: Mapping[int, NodeState]) -> None:
+    """The voters of a quorum are part of its data; so are the brokers that hold replicas."""
+    if known is None:
+        return
+    before = {node.id: node.roles for node in known.nodes.values()}
+    now = {node.id: node.roles for node in nodes.values()}
+    missing = [str(each) for each in before if each not in now]
+    if missing:
+        raise DifferentCluster(f"it has data of the brokers {', '.join(missing)} too")
+    changed = [str(each) for each in before if before[each] != now[each]]
+    added = [str(each) for each in now if each not in before and "controller" in now[each]]
+    if changed or added:
+        controllers = ", ".join(str(node.id) for node in known.controllers)
+        raise DifferentCluster(f"its controllers are {controllers}, and that cannot change")
+
+
+def _bindable(wanted: Sequence[int]) -> list[int]:
+    with ExitStack() as held:
+        ports = []
+        for port in wanted:
+            bound = held.enter_context(socket.socket())
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind((HOST, port))
+            ports.append(bound.getsockname()[1])
+        return ports
+
+
+def _write_node(directory: Path, state: ClusterState, node: NodeState, shape: Shape) -> None:
+    data = data_directory(directory, node.id)
+    data.mkdir(parents=True, exist_ok=True)
+    head = f"# Node {node.id} of {state.name}, with the {BRISK} profile: made by tidelog up.\n"
+    values = properties_of(state, node, shape, data.resolve())
+    config_file(directory, node.id).write_text(head + write_properties(values), "utf-8")
+    format_directory(
+        FileDisk(str(data)), MetaProperties(state.cluster_id, node.id, SystemEntropy().uuid())
+    )

@@ -1,0 +1,43 @@
+"""Broker keys that can change while a node runs, as the controller is asked to change them."""
+
+from tidelog.config.broker_keys import find_key, nearest_name
+from tidelog.config.key_types import Kind, Status
+from tidelog.config.values import MisfitError, parse_value, show_value
+from tidelog.core.metadata.topic_configs import check_config
+
+LONGEST_SHOWN = 80
+OPENED_AT_START = ("listeners", "advertised.listeners")
+"""Live in Kafka. Here a listener is opened when a process starts and closed when it ends."""
+
+
+def check_live_config(name: str, value: str) -> str | None:
+    """The reason why a running broker cannot be given this value of this key, or None."""
+    key = find_key(name)
+    if key is None:
+        near = nearest_name(name)
+        hint = f", did you mean {near}?" if near is not None else ""
+        return f"no broker setting {_shown(name)}{hint}"
+    if key.name != name:
+        return f"{name}: Tidelog has no settings for one listener alone"
+    if key.status is Status.UNSUPPORTED:
+        return f"Tidelog does not support {name}"
+    if not key.live or name in OPENED_AT_START:
+        return f"{name} cannot change while a broker runs: set it in its file and restart it"
+    try:
+        parse_value(key, value, with_units=False)
+    except MisfitError as misfit:
+        return f"{name} must be {misfit.allowed}, not {_shown(value)}"
+    # The default of a topic's setting is read as one, and the limits of topics are narrower.
+    return check_config(key.topic_name, value) if key.topic_name is not None else None
+
+
+def live_list_default(name: str) -> str | None:
+    """The default of a key that holds a list; None if it is no list, or not known."""
+    key = find_key(name)
+    if key is None or key.kind is not Kind.LIST:
+        return None
+    return show_value(key, key.default) if key.default else ""
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…")

@@ -1,0 +1,11 @@
+"""One member of the metadata quorum: its log on disk, its messages on the wire, its listeners.
+
+`core.quorum` decides; this package performs. What is committed is told to `MetadataListener`s.
+"""
+
+from tidelog.quorum.entry_codec import KafkaEntryCodec
+from tidelog.quorum.listener import MetadataListener
+from tidelog.quorum.member import QuorumMember
+from tidelog.quorum.place import QuorumPlace
+
+__all__ = ["KafkaEntryCodec", "MetadataListener", "QuorumMember", "QuorumPlace"]

@@ -1,0 +1,268 @@
+"""Records of the metadata log: the core's words and Kafka's (kraft.md §3).
+
+A record is always written in the same version, the newest that says something the core knows:
+the same record gives the same bytes on every node. What the core does not keep (features of a
+broker, directories of a replica) is written empty, which Kafka reads as "not told".
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from tidelog.core.metadata import records as r
+from tidelog.wire.protocol import Message, ProtocolError, decode_record, encode_record
+from tidelog.wire.protocol import metadata_schemas as s
+from tidelog.wire.records import InvalidRecord
+
+
+class RecordForm(NamedTuple):
+    """How one kind of record is written and read."""
+
+    message: type[Message]
+    version: int
+    to_wire: Callable[[Any], Message]  # Any: each takes the one type it is filed under
+    from_wire: Callable[[Any], r.MetadataRecord]
+
+
+def encode_metadata(record: r.MetadataRecord) -> bytes:
+    """The value of a record in the log."""
+    form = FORMS[type(record)]
+    return encode_record(form.to_wire(record), form.version)
+
+
+def decode_metadata(value: bytes) -> r.MetadataRecord:
+    """InvalidRecord if the value is damaged, or a record of Kafka's that no node of ours writes."""
+    try:
+        message, version = decode_record(value)
+    except ProtocolError as reason:
+        raise InvalidRecord(f"metadata record: {reason}") from reason
+    from_wire = READERS.get(type(message))
+    if from_wire is None:
+        raise InvalidRecord(f"{type(message).__name__} v{version} is not known to this version")
+    return from_wire(message)
+
+
+def _some(values: tuple[int, ...]) -> tuple[int, ...] | None:
+    """An ELR is written only where there is one (KIP-966)."""
+    return values or None
+
+
+def _optional(values: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _register_broker(record: r.RegisterBroker) -> Message:
+    return s.RegisterBrokerRecord(
+        broker_id=record.broker_id,
+        incarnation_id=record.incarnation_id,
+        broker_epoch=record.broker_epoch,
+        end_points=[
+            s.Endpoint(
+                name=each.name,
+                host=each.host,
+                port=each.port,
+                security_protocol=each.security_protocol,
+            )
+            for each in record.endpoints
+        ],
+        rack=record.rack,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        log_dirs=record.log_dirs,
+    )
+
+
+def _read_register_broker(message: s.RegisterBrokerRecord) -> r.RegisterBroker:
+    return r.RegisterBroker(
+        message.broker_id,
+        message.incarnation_id,
+        message.broker_epoch,
+        tuple(
+            r.Endpoint(each.name, each.host, each.port, each.security_protocol)
+            for each in message.end_points
+        ),
+        message.rack,
+        message.fenced,
+        message.in_controlled_shutdown,
+        tuple(message.log_dirs),
+    )
+
+
+def _registration_change(record: r.BrokerRegistrationChange) -> Message:
+    assert record.log_dirs != (), f"{record}: no directories at all cannot be written as a change"
+    return s.BrokerRegistrationChangeRecord(
+        broker_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        log_dirs=record.log_dirs or (),
+    )
+
+
+def _read_registration_change(
+    message: s.BrokerRegistrationChangeRecord,
+) -> r.BrokerRegistrationChange:
+    return r.BrokerRegistrationChange(
+        message.broker_id,
+        message.broker_epoch,
+        message.fenced,
+        message.in_controlled_shutdown,
+        tuple(message.log_dirs) or None,
+    )
+
+
+def _partition(record: r.Partition) -> Message:
+    return s.PartitionRecord(
+        partition_id=record.partition,
+        topic_id=record.topic_id,
+        replicas=record.replicas,
+        isr=record.isr,
+        removing_replicas=record.removing_replicas,
+        adding_replicas=record.adding_replicas,
+        leader=record.leader,
+        leader_recovery_state=record.leader_recovery_state,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        eligible_leader_replicas=_some(record.elr),
+        last_known_elr=_some(record.last_known_elr),
+    )
+
+
+def _read_partition(message: s.PartitionRecord) -> r.Partition:
+    return r.Partition(
+        message.partition_id,
+        message.topic_id,
+        tuple(message.replicas),
+        tuple(message.isr),
+        tuple(message.removing_replicas),
+        tuple(message.adding_replicas),
+        message.leader,
+        message.leader_recovery_state,
+        message.leader_epoch,
+        message.partition_epoch,
+        tuple(message.eligible_leader_replicas or ()),
+        tuple(message.last_known_elr or ()),
+    )
+
+
+_STATE_UNCHANGED = -1
+
+
+def _partition_change(record: r.PartitionChange) -> Message:
+    state = record.leader_recovery_state
+    return s.PartitionChangeRecord(
+        partition_id=record.partition,
+        topic_id=record.topic_id,
+        isr=record.isr,
+        leader=record.leader,
+        replicas=record.replicas,
+        removing_replicas=record.removing_replicas,
+        adding_replicas=record.adding_replicas,
+        leader_recovery_state=_STATE_UNCHANGED if state is None else state,
+        eligible_leader_replicas=record.elr,
+        last_known_elr=record.last_known_elr,
+    )
+
+
+def _read_partition_change(message: s.PartitionChangeRecord) -> r.PartitionChange:
+    state = message.leader_recovery_state
+    return r.PartitionChange(
+        message.partition_id,
+        message.topic_id,
+        _optional(message.isr),
+        message.leader,
+        _optional(message.replicas),
+        _optional(message.removing_replicas),
+        _optional(message.adding_replicas),
+        None if state == _STATE_UNCHANGED else state,
+        _optional(message.eligible_leader_replicas),
+        _optional(message.last_known_elr),
+    )
+
+
+def _unregister_broker(record: r.UnregisterBroker) -> Message:
+    return s.UnregisterBrokerRecord(broker_id=record.broker_id, broker_epoch=record.broker_epoch)
+
+
+def _read_unregister_broker(message: s.UnregisterBrokerRecord) -> r.UnregisterBroker:
+    return r.UnregisterBroker(message.broker_id, message.broker_epoch)
+
+
+def _topic(record: r.Topic) -> Message:
+    return s.TopicRecord(name=record.name, topic_id=record.topic_id)
+
+
+def _read_topic(message: s.TopicRecord) -> r.Topic:
+    return r.Topic(message.name, message.topic_id)
+
+
+def _remove_topic(record: r.RemoveTopic) -> Message:
+    return s.RemoveTopicRecord(topic_id=record.topic_id)
+
+
+def _read_remove_topic(message: s.RemoveTopicRecord) -> r.RemoveTopic:
+    return r.RemoveTopic(message.topic_id)
+
+
+def _config(record: r.Config) -> Message:
+    return s.ConfigRecord(
+        resource_type=record.resource_type,
+        resource_name=record.resource_name,
+        name=record.name,
+        value=record.value,
+    )
+
+
+def _read_config(message: s.ConfigRecord) -> r.Config:
+    return r.Config(message.resource_type, message.resource_name, message.name, message.value)
+
+
+def _feature_level(record: r.FeatureLevel) -> Message:
+    return s.FeatureLevelRecord(name=record.name, feature_level=record.level)
+
+
+def _read_feature_level(message: s.FeatureLevelRecord) -> r.FeatureLevel:
+    return r.FeatureLevel(message.name, message.feature_level)
+
+
+def _producer_ids(record: r.ProducerIds) -> Message:
+    return s.ProducerIdsRecord(
+        broker_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        next_producer_id=record.next_producer_id,
+    )
+
+
+def _read_producer_ids(message: s.ProducerIdsRecord) -> r.ProducerIds:
+    return r.ProducerIds(message.broker_id, message.broker_epoch, message.next_producer_id)
+
+
+def _no_op(_record: r.NoOp) -> Message:
+    return s.NoOpRecord()
+
+
+def _read_no_op(_message: s.NoOpRecord) -> r.NoOp:
+    return r.NoOp()
+
+
+FORMS: dict[type, RecordForm] = {
+    r.RegisterBroker: RecordForm(
+        s.RegisterBrokerRecord, 3, _register_broker, _read_register_broker
+    ),
+    r.UnregisterBroker: RecordForm(
+        s.UnregisterBrokerRecord, 0, _unregister_broker, _read_unregister_broker
+    ),
+    r.BrokerRegistrationChange: RecordForm(
+        s.BrokerRegistrationChangeRecord, 2, _registration_change, _read_registration_change
+    ),
+    r.Topic: RecordForm(s.TopicRecord, 0, _topic, _read_topic),
+    r.RemoveTopic: RecordForm(s.RemoveTopicRecord, 0, _remove_topic, _read_remove_topic),
+    r.Partition: RecordForm(s.PartitionRecord, 2, _partition, _read_partition),
+    r.PartitionChange: RecordForm(
+        s.PartitionChangeRecord, 2, _partition_change, _read_partition_change
+    ),
+    r.Config: RecordForm(s.ConfigRecord, 0, _config, _read_config),
+    r.FeatureLevel: RecordForm(s.FeatureLevelRecord, 0, _feature_level, _read_feature_level),
+    r.ProducerIds: RecordForm(s.ProducerIdsRecord, 0, _producer_ids, _read_producer_ids),
+    r.NoOp: RecordForm(s.NoOpRecord, 0, _no_op, _read_no_op),
+}
+READERS = {form.message: form.from_wire for form in FORMS.values()}
