@@ -52,7 +52,9 @@ class Duties:
         if high_watermarks == self._checkpointed:
             return
         for directory in self._broker.replicas.directories.all:
-            own = {name: high_watermarks[name] for name in directory.logs if name in high_watermarks}
+            own = {
+                name: high_watermarks[name] for name in directory.logs if name in high_watermarks
+            }
             directory.checkpoint_high_watermarks(own)
         self._checkpointed = high_watermarks
 

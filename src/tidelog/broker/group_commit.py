@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tidelog.storage.errors import StorageError
+from tidelog.storage.group_commit import PendingPass
 from tidelog.storage.log import Log
-from tidelog.storage.log_directory import LogDirectory, PendingPass
+from tidelog.storage.log_directory import LogDirectory
 
 
 class GroupCommit:

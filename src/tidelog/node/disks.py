@@ -3,12 +3,12 @@
 import os
 from typing import NamedTuple
 
+from tidelog.broker.topic_settings import topic_settings
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata.image import MetadataImage
-from tidelog.broker.topic_settings import topic_settings
 from tidelog.host.directory_lock import DirectoryLock
 from tidelog.host.disk import FileDisk
-from tidelog.storage import meta_properties
+from tidelog.storage import clean_shutdown, meta_properties
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directory import LogDirectory
@@ -76,3 +76,10 @@ def _identity(disk: FileDisk, path: str) -> MetaProperties:
     if identity is None:
         raise CannotStart(f"{path} is not formatted: run `tidelog format --config …` first")
     return identity
+
+
+def previous_broker_epoch(directories: list[LogDirectory]) -> int:
+    """The incarnation whose acknowledged records are all here, if every directory agrees."""
+    return clean_shutdown.previous_broker_epoch(
+        [directory.intact_since_epoch() for directory in directories]
+    )

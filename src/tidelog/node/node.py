@@ -1,21 +1,31 @@
 """The composition root: from a configuration and a host to a running node, and back."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from tidelog.broker import api_table
 from tidelog.broker.broker import Broker, BrokerPlace
 from tidelog.broker.directories import Directories
 from tidelog.broker.duties import Duties
 from tidelog.config.node_config import NodeConfig
-from tidelog.controller.controller import ActiveController
+from tidelog.controller.controller import ActiveController, ClusterFacts
 from tidelog.core.types import NO_LEADER
 from tidelog.host.node_host import NodeHost
+from tidelog.host.ports import CloseReason, PeerConnection
 from tidelog.host.ports import Listener as OpenListener
-from tidelog.node.disks import CannotStart, Disks, open_log_directories, open_metadata_disk
+from tidelog.node.disks import (
+    CannotStart,
+    Disks,
+    open_log_directories,
+    open_metadata_disk,
+    previous_broker_epoch,
+)
 from tidelog.node.doors import Doors
-from tidelog.quorum.entry_codec import EntryCodec
-from tidelog.quorum.member import QuorumMember, QuorumPlace
+from tidelog.quorum.entry_codec import KafkaEntryCodec
+from tidelog.quorum.member import QuorumMember
+from tidelog.quorum.place import QuorumPlace
 from tidelog.rpc import ApiTable, serve
 from tidelog.storage.errors import StorageError
 from tidelog.storage.metadata_log import MetadataLog
@@ -44,17 +54,24 @@ class Node:
         disks = open_metadata_disk(config)
         self.cluster_id = disks.identity.cluster_id
         self.quorum = _quorum_member(config, disks, host)
+        self.quorum.on_failure = self._fail
         self.controller: ActiveController | None = None
         self.broker: Broker | None = None
         self._duties: Duties | None = None
         if config.is_controller:
-            settings = config.controller_settings(self.cluster_id)
-            self.controller = ActiveController(config.node_id, self.quorum, settings, host)
+            self.controller = self._make_controller()
             self.quorum.listeners.append(self.controller)
+            self.quorum.snapshot_source = self.controller.core.snapshot_records
         if config.is_broker:
             self.broker = self._make_broker()
             self.quorum.listeners.append(self.broker)
             self._duties = Duties(self.broker, self._fail)
+
+    def _make_controller(self) -> ActiveController:
+        config = self.config
+        facts = ClusterFacts(_voters(config), config.topic_defaults())
+        settings = config.controller_settings(self.cluster_id)
+        return ActiveController(config.node_id, self.quorum, settings, self.host, facts)
 
     def _make_broker(self) -> Broker:
         directories = open_log_directories(self.config, self.cluster_id)
@@ -62,7 +79,7 @@ class Node:
             self.config,
             self.cluster_id,
             self._find_controller,
-            previous_broker_epoch=_previous_broker_epoch(directories),
+            previous_broker_epoch=previous_broker_epoch(directories),
         )
         return Broker(place, Directories(directories), self.host)
 
@@ -72,7 +89,8 @@ class Node:
 
     # -- life
 
-    async def start(self) -> None:
+    async def start(self, on_ready: Callable[[], None]) -> None:
+        """`on_ready` is called when clients may come: for a controller alone that is at once."""
         try:
             await self._listen()
         except OSError as error:
@@ -83,9 +101,22 @@ class Node:
             replicas.directories.start(replicas.on_durable, self._fail)
         self.quorum.start()
         if broker is not None and self._duties is not None:
-            broker.when_running(self._doors.open_all)
+            broker.when_running(partial(self._open_doors, on_ready))
             broker.link.poke()
             self._duties.start()
+        else:
+            on_ready()
+
+    def _open_doors(self, on_ready: Callable[[], None]) -> None:
+        self._doors.open_all()
+        on_ready()
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        image = self.broker.image if self.broker is not None else None
+        if image is None and self.controller is not None:
+            image = self.controller.image
+        topic = image.topics.get(topic_id) if image is not None else None
+        return None if topic is None else topic.name
 
     async def _listen(self) -> None:
         for listener in self.config.listeners:
@@ -102,8 +133,15 @@ class Node:
     async def _open_controller(self, name: str, host: str, port: int) -> None:
         assert self.controller is not None, "no controller"
         table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
-        accept = serve(table, name, on_closed=self.controller.on_connection_closed)
+        accept = serve(table, name, on_closed=self._on_controller_connection_closed)
         self._listeners.append(await self.host.network.listen(host, port, accept, privileged=True))
+
+    def _on_controller_connection_closed(
+        self, connection: PeerConnection, reason: CloseReason
+    ) -> None:
+        assert self.controller is not None, "no controller"
+        self.controller.liveness.on_closed(connection, reason)
+        self.quorum.on_connection_closed(connection, reason)
 
     @property
     def ready(self) -> bool:
@@ -130,6 +168,8 @@ class Node:
             await listener.stop(timeout_ms=DRAIN_TIMEOUT_MS)
         if self._duties is not None:
             self._duties.stop()
+        if self.controller is not None:
+            self.controller.stop()
         await self.quorum.stop()
         if broker is not None:
             replicas = broker.replicas
@@ -148,18 +188,21 @@ class Node:
             with suppress(TimeoutError):
                 await asyncio.wait_for(broker.link.stopped.wait(), STOP_POLL_MS / 1000)
             waited_ms += STOP_POLL_MS
-            leaderless_ms = leaderless_ms + STOP_POLL_MS if self.quorum.leader_id == NO_LEADER else 0
+            leaderless_ms = (
+                leaderless_ms + STOP_POLL_MS if self.quorum.leader_id == NO_LEADER else 0
+            )
 
 
 def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMember:
-    voters = {voter.node_id: (voter.host, voter.port) for voter in config.voters}
+    voters = _voters(config)
     if not voters:
         raise CannotStart(
             "controller.quorum.voters is needed: controller.quorum.bootstrap.servers alone "
             "does not say who may vote"
         )
     try:
-        log = MetadataLog.open(disks.metadata, EntryCodec())
+        codec = KafkaEntryCodec()
+        log = MetadataLog.open(disks.metadata, codec)
     except StorageError as error:
         raise CannotStart(f"{config.metadata_log_dir}: {error}") from error
     place = QuorumPlace(
@@ -169,8 +212,8 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         voters=voters,
         settings=config.quorum_settings(),
     )
-    return QuorumMember(place, log, disks.metadata, host)
+    return QuorumMember(place, log, disks.metadata, host, codec=codec)
 
 
-def _previous_broker_epoch(directories: list["LogDirectory"]) -> int:
-    raise NotImplementedError
+def _voters(config: NodeConfig) -> dict[int, tuple[str, int]]:
+    return {voter.node_id: (voter.host, voter.port) for voter in config.voters}

@@ -1,12 +1,12 @@
 """A node as a process: signals in, an exit code out."""
 
 import asyncio
+import logging
 import signal
 import sys
 from collections.abc import Callable
 
 from tidelog.config.node_config import NodeConfig
-from tidelog.core.events import Event
 from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
 from tidelog.host.entropy import SystemEntropy
@@ -15,37 +15,41 @@ from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.server import ConnectionLimits
 from tidelog.node.node import Node
+from tidelog.observe.journal import Journal, JournalHandler, install
+from tidelog.observe.render import Renderer
+from tidelog.observe.stream import EventStream
 
 STOPPED, DISK_FAILED = 0, 3
-DEFAULT_CONNECTIONS = ConnectionLimits()
+USUAL_CONNECTIONS = ConnectionLimits()
+
+_LOGGER = logging.getLogger("tidelog.node")
 
 
-def run(
-    config: NodeConfig,
-    *,
-    say: Callable[[str], None],
-    emit: Callable[[Event], None],
-) -> int:
-    """Run a node until SIGTERM or SIGINT, or until its disk fails. CannotStart if it cannot."""
+def run(config: NodeConfig, ready: Callable[[], None]) -> int:
+    """Run a node until SIGTERM or SIGINT, or until its disk fails; the exit code. CannotStart if
+    it cannot. `ready` is called when it serves."""
     assert sys.flags.optimize == 0, "assertions guard the data: do not run with -O"
-    return event_loop.run(_main(config, say, emit))
+    return event_loop.run(_main(config, ready))
 
 
-async def _main(
-    config: NodeConfig, say: Callable[[str], None], emit: Callable[[Event], None]
-) -> int:
+async def _main(config: NodeConfig, ready: Callable[[], None]) -> int:
     clock = SystemClock()
+    handler = JournalHandler(sys.stderr.write, clock)
+    uninstall = install(handler)
     network = TcpNetwork(
         clock, frame_limits=_frame_limits(config), connection_limits=_connection_limits(config)
     )
     try:
-        host = NodeHost(clock, network.wheel, network, SystemEntropy(), emit)
+        stream = EventStream(config.node_id, clock, network.wheel)
+        host = NodeHost(clock, network.wheel, network, SystemEntropy(), stream.emit)
         node = Node(config, host)
+        stream.subscribe(Journal(Renderer(node.topic_name), handler).on_event)
         stop = _stop_signals()
-        await node.start()
-        return await _until_the_end(node, stop, say)
+        await node.start(ready)
+        return await _until_the_end(node, stop)
     finally:
         network.close()
+        uninstall()
 
 
 def _stop_signals() -> asyncio.Event:
@@ -56,18 +60,18 @@ def _stop_signals() -> asyncio.Event:
     return stop
 
 
-async def _until_the_end(node: Node, stop: asyncio.Event, say: Callable[[str], None]) -> int:
+async def _until_the_end(node: Node, stop: asyncio.Event) -> int:
     stopped = asyncio.ensure_future(stop.wait())
     failed = asyncio.ensure_future(node.failed())
     await asyncio.wait([stopped, failed], return_when=asyncio.FIRST_COMPLETED)
     if failed.done():
         stopped.cancel()
-        say(f"this node cannot go on: {failed.result()}")
+        _LOGGER.error("this node cannot go on: %s", failed.result())
         return DISK_FAILED  # without a word to the disk: nothing on it may be trusted now
     failed.cancel()
-    say("stopping: leaders first, then connections, then files")
+    _LOGGER.info("stopping: leaders first, then connections, then files")
     await node.stop()
-    say("stopped in order")
+    _LOGGER.info("stopped in order")
     return STOPPED
 
 
@@ -79,9 +83,8 @@ def _frame_limits(config: NodeConfig) -> FrameLimits:
 
 
 def _connection_limits(config: NodeConfig) -> ConnectionLimits:
-    usual = DEFAULT_CONNECTIONS
     return ConnectionLimits(
-        total=min(config.network.connections_max, usual.total),
-        per_address=min(config.network.connections_per_ip_max, usual.total),
-        reserve=usual.reserve,
+        total=min(config.network.connections_max, USUAL_CONNECTIONS.total),
+        per_address=min(config.network.connections_per_ip_max, USUAL_CONNECTIONS.total),
+        reserve=USUAL_CONNECTIONS.reserve,
     )

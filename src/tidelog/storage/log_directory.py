@@ -32,6 +32,7 @@ from tidelog.storage.compaction import (
 from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
+    METADATA,
     STRAY_SUFFIX,
     aside,
     directory_of,
@@ -150,7 +151,7 @@ class LogDirectory:
                 discard(guarded, entry)
             elif entry.endswith(DELETE_SUFFIX):
                 directory._remove_tree(entry)
-            elif name is not None:
+            elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
         return directory
 
