@@ -76,7 +76,7 @@ def build(config: NodeConfig, data: Path, host: NodeHost) -> tuple[Broker, Direc
     brokers: list[Broker] = []
     directory = LogDirectory.open(
         disk,
-        lambda topic: brokers[0].replicas.log_config(topic),
+        lambda topic: brokers[0].replicas.log_config(topic),  # noqa: PLW0108 - made later
         cluster_id=CLUSTER,
         node_id=config.node_id,
     )
@@ -181,6 +181,7 @@ class FedBroker:
     async def stop(self) -> None:
         await self.broker.fetchers.stop()
         self.broker.link.close()
+        self.broker.workshop.close()
         for peer in self._peers:
             peer.close()
         await self.hang_up()
@@ -231,6 +232,7 @@ async def fed_brokers(
                 network.wheel.clock, network.wheel, network, SystemEntropy(), events.append
             )
             directory = data / f"broker-{broker_id}"
+            directory.mkdir()
             config = node_config(broker_id, directory, **settings)
             member = FedBroker(*build(config, directory, host), network)
             members[broker_id] = member
