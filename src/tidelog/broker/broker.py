@@ -24,6 +24,7 @@ from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import replay
 from tidelog.core.types import LogEntry, PartitionId
 from tidelog.host.node_host import NodeHost
+from tidelog.observe.traffic import Traffic
 
 
 class BrokerPlace(NamedTuple):
@@ -53,6 +54,7 @@ class Broker:
         "reads",
         "replicas",
         "serving",
+        "traffic",
         "workshop",
     )
 
@@ -65,6 +67,7 @@ class Broker:
         self.metadata_offset = 0
         """Everything below it is part of `image`."""
         self.serving = False
+        self.traffic = Traffic()
         self._on_running: Callable[[], None] | None = None
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()

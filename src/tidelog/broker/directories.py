@@ -60,6 +60,10 @@ class Directories:
     def request_sync(self, directory: LogDirectory) -> None:
         self._commits[directory].request()
 
+    @property
+    def commits(self) -> tuple[GroupCommit, ...]:
+        return tuple(self._commits.values())
+
     def sync_all(self) -> None:
         for commit in self._commits.values():
             commit.request()

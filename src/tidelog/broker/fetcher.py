@@ -300,6 +300,7 @@ class Fetcher:
         if role is None:
             return
         size_bytes = len(data.records) if data.records is not None else 0
+        self._broker.traffic.replication_bytes_in += size_bytes
         if size_bytes and self._is_listed(hosted):
             self._throttle.record(size_bytes)
         effects = role.on_fetch_answer(fetch, _fetch_answer(data), now_ms)

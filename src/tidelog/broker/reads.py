@@ -164,7 +164,11 @@ class Reads:
         )
 
     def _answer(self, call: Call, scope: FetchScope, opened: Opened, found: Found) -> None:
-        session = opened.session
+        session, traffic = opened.session, self._broker.traffic
+        if scope.is_follower:
+            traffic.replication_bytes_out += found.size_bytes
+        else:
+            traffic.bytes_out += found.size_bytes
         call.answer(fetch_answer.response(self._broker.image, session, scope, found.looks))
         for look in found.looks:
             # After anything but a sound answer the next sound one is told, whatever it says.
