@@ -92,6 +92,8 @@ def test_what_can_change_while_a_broker_runs(name: str, value: str) -> None:
         ("ssl.client.auth", "none", "does not support"),
         ("num.replica.fetchers", "0", "from 1 to"),
         ("num.replica.fetchers", "many", "'many'"),
+        ("log.cleanup.policy", "", "cleanup.policy must be"),
+        ("log.cleaner.min.cleanable.ratio", "1e+0", "must be a number"),
         ("listener.name.internal.min.insync.replicas", "2", "one listener"),
         ("x" * 5000, "5", "no broker setting"),
     ],

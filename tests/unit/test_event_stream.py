@@ -66,6 +66,7 @@ def test_who_comes_late_reads_what_is_kept_after_the_number_it_knows():
     assert backlog.missed == 0
     assert [n.number for n in backlog.events] == [4, 5]
     assert told.stream.since(5).events == ()
+    assert [n.number for n in told.stream.since(1, limit=2).events] == [2, 3]
 
 
 def test_who_comes_too_late_is_told_how_much_is_missing():
@@ -107,6 +108,7 @@ def test_a_flood_of_watermarks_pushes_nothing_out_of_the_ring():
     told.stream.emit(fenced(2))
     for step in range(3 * KEPT_EVENTS):
         told.stream.emit(raised(step, step + 1))
+    told.stream.flush()
     backlog = told.stream.since(0)
     assert backlog.missed == 0
     assert [type(n.event).__name__ for n in backlog.events] == [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.storage.checkpoints import PartitionName
-from tidelog.storage.errors import CorruptSegment
+from tidelog.storage.errors import CorruptSegment, StorageError
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 
@@ -16,18 +16,20 @@ from tidelog.storage.log_directory import LogDirectory
 class Directories:
     """Owner of the log directories."""
 
-    __slots__ = ("_commits", "all")
+    __slots__ = ("_commits", "_on_offline", "all")
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         assert directories, "a broker without a log directory"
         self.all = tuple(directories)
         self._commits: dict[LogDirectory, GroupCommit] = {}
+        self._on_offline: Callable[[Exception], None] | None = None
 
     def start(
         self,
         on_durable: Callable[[Sequence[Log]], None],
         on_offline: Callable[[Exception], None],
     ) -> None:
+        self._on_offline = on_offline
         for directory in self.all:
             self._commits[directory] = GroupCommit(directory, on_durable, on_offline)
 
@@ -47,6 +49,12 @@ class Directories:
         """Why a log that is there was not opened."""
         directory = self.holding(name)
         return directory.refused.get(name) if directory is not None else None
+
+    def on_error(self, directory: LogDirectory, error: StorageError) -> None:
+        """Something went wrong on the event loop. If it was the device, the node must hear of
+        it: no sync may follow that would find out."""
+        if not directory.online and self._on_offline is not None:
+            self._on_offline(error)
 
     def request_sync(self, directory: LogDirectory) -> None:
         self._commits[directory].request()

@@ -171,6 +171,12 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._consumers) + len(self._followers)
 
+    def ids(self) -> list[int]:
+        return [*self._consumers, *self._followers]
+
+    def find(self, session_id: int) -> FetchSession | None:
+        return self._consumers.get(session_id) or self._followers.get(session_id)
+
     def open(
         self, request: FetchRequest, version: int, *, privileged: bool, now_ms: int
     ) -> Opened | Error:
@@ -197,8 +203,7 @@ class FetchSessions:
             self.on_closed(session)
 
     def _continue(self, request: FetchRequest, *, by_topic_id: bool, now_ms: int) -> Opened | Error:
-        session = self._consumers.get(request.session_id)
-        session = session or self._followers.get(request.session_id)
+        session = self.find(request.session_id)
         if session is None:
             return Error.FETCH_SESSION_ID_NOT_FOUND
         if session.epoch != request.session_epoch:

@@ -93,6 +93,7 @@ class Reads:
         "_again",
         "_answer_max_bytes",
         "_broker",
+        "_parked",
         "_review_ms",
         "_throttle",
         "_watchers",
@@ -113,6 +114,17 @@ class Reads:
         self._throttle = Throttle(broker, LEADER_RATE)
         self._watchers: dict[PartitionId, dict[PartitionFetch, FetchSession]] = {}
         self._again: list[ParkedFetch] = []
+        self._parked = 0
+
+    @property
+    def parked_count(self) -> int:
+        """Fetches that wait now."""
+        return self._parked
+
+    @property
+    def watched_count(self) -> int:
+        """Partitions with a waiting list."""
+        return len(self._watchers)
 
     # -- a fetch arrives
 
@@ -155,7 +167,8 @@ class Reads:
         session = opened.session
         call.answer(fetch_answer.response(self._broker.image, session, terms, found.looks))
         for look in found.looks:
-            look.fetch.told = look.state
+            # After anything but a sound answer the next sound one is told, whatever it says.
+            look.fetch.told = None if look.is_decided else look.state
             session.active.pop(look.fetch, None)
             if not look.is_quiet:
                 session.active[look.fetch] = None  # behind those that were not served yet
@@ -310,6 +323,7 @@ class Reads:
         parked = ParkedFetch(call, terms, opened, timer)
         parked.looked_ms = self._broker.now_ms()
         session.parked = parked
+        self._parked += 1
         if session.id == NO_SESSION:
             self._watch_until_answered(session)
         if found.behind:
@@ -346,6 +360,7 @@ class Reads:
         session = parked.session
         parked.timer.cancel()
         session.parked = None
+        self._parked -= 1
         if session.id == NO_SESSION:
             self._unwatch_all(session)
         return session

@@ -1,17 +1,18 @@
 """`tidelog node`: one node of a production cluster."""
 
-import importlib
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from tidelog.cli.failure import UNREACHABLE, USAGE, CommandError
 from tidelog.cli.lazy import Lazy, LazyGroup, shared_options
+
+if TYPE_CHECKING:
+    from tidelog.config.node_config import NodeConfig  # at run time only when a node starts
 
 COMMANDS = {"start": Lazy("tidelog.cli.node", "Run a node until it is told to stop.", "start")}
 LIFELINE_GRACE_SECONDS = 10
@@ -27,12 +28,6 @@ def group() -> None:
     """
 
 
-class NodeModule(Protocol):
-    def run(self, config: Any, ready: Callable[[], None]) -> int:
-        """Until SIGTERM or SIGINT."""
-        ...
-
-
 @click.command(name="start")
 @click.option("--config", "file", metavar="FILE", required=True, help="A server.properties.")
 @click.option("--profile", metavar="NAME", help="A set of values, such as brisk.")
@@ -41,7 +36,15 @@ class NodeModule(Protocol):
 )
 @click.option("--lifeline", type=int, hidden=True, help="Ends with whoever holds the other end.")
 @shared_options
-def start(file: str, profile: str | None, overrides: tuple[str, ...], lifeline: int | None) -> None:
+@click.pass_context
+def start(
+    context: click.Context,
+    *,
+    file: str,
+    profile: str | None,
+    overrides: tuple[str, ...],
+    lifeline: int | None,
+) -> None:
     """Run one node until SIGTERM or Ctrl-C; it hands its leaderships over before it ends.
 
     \b
@@ -52,14 +55,25 @@ def start(file: str, profile: str | None, overrides: tuple[str, ...], lifeline: 
     if lifeline is not None:
         hold_lifeline(lifeline)
     config = load_config(file, profile, overrides)
-    node = cast(NodeModule, importlib.import_module("tidelog.node"))
+    from tidelog import node
+
     try:
-        node.run(config, lambda: click.echo(f"node {config.node_id} is ready", err=True))
-    except OSError as reason:
-        raise failed(reason) from None
+        code = node.run(config, lambda: say_ready(config.node_id))
+    except node.CannotStart as reason:
+        raise CommandError(
+            "the node cannot start",
+            why=str(reason),
+            advice="another port or directory in its server.properties",
+            code=UNREACHABLE,
+        ) from None
+    context.exit(code)
 
 
-def load_config(file: str, profile: str | None, overrides: tuple[str, ...]) -> Any:
+def say_ready(node_id: int) -> None:
+    click.echo(f"node {node_id} is ready", err=True)
+
+
+def load_config(file: str, profile: str | None, overrides: tuple[str, ...]) -> "NodeConfig":
     from tidelog.cli.config.inputs import gather_inputs
     from tidelog.config.node_config import load_node_config
     from tidelog.config.properties import PropertiesError
@@ -85,16 +99,6 @@ def load_config(file: str, profile: str | None, overrides: tuple[str, ...]) -> A
             code=USAGE,
         )
     return loaded.config
-
-
-def failed(reason: OSError) -> CommandError:
-    place = f" ({reason.filename})" if reason.filename else ""
-    return CommandError(
-        "the node cannot run",
-        why=f"{(reason.strerror or str(reason)).lower()}{place}",
-        advice="another port or directory in its server.properties",
-        code=UNREACHABLE,
-    )
 
 
 def hold_lifeline(descriptor: int) -> None:

@@ -3,6 +3,7 @@
 from tidelog.config.broker_keys import find_key, nearest_name
 from tidelog.config.key_types import Kind, Status
 from tidelog.config.values import MisfitError, parse_value, show_value
+from tidelog.core.metadata.topic_configs import check_config
 
 LONGEST_SHOWN = 80
 OPENED_AT_START = ("listeners", "advertised.listeners")
@@ -26,7 +27,8 @@ def check_live_config(name: str, value: str) -> str | None:
         parse_value(key, value, with_units=False)
     except MisfitError as misfit:
         return f"{name} must be {misfit.allowed}, not {_shown(value)}"
-    return None
+    # The default of a topic's setting is read as one, and the limits of topics are narrower.
+    return check_config(key.topic_name, value) if key.topic_name is not None else None
 
 
 def live_list_default(name: str) -> str | None:

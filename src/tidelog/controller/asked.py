@@ -16,6 +16,7 @@ from tidelog.core.requests import (
     CreateTopicResponse,
 )
 from tidelog.host.timers import Timer
+from tidelog.rpc import Call
 
 Response = TypeVar("Response", bound=ControllerResponse)
 Finish = Callable[[Sequence[ControllerResponse]], None]
@@ -36,14 +37,17 @@ Step = ControllerRequest | Refused
 class Asked:
     """Collects the responses to the steps of one request, in their order."""
 
-    __slots__ = ("_finish", "_open", "_responses", "_steps", "_timer")
+    __slots__ = ("_call", "_finish", "_open", "_responses", "_steps", "_timer")
 
-    def __init__(self, steps: Sequence[Step], finish: Finish) -> None:
+    def __init__(self, call: Call, steps: Sequence[Step], finish: Finish) -> None:
+        self._call = call
         self._steps = steps
         self._finish = finish
         self._responses: list[ControllerResponse | None] = [None] * len(steps)
         self._open = len(steps)
         self._timer: Timer | None = None
+        if not steps:
+            self._deliver()
 
     @property
     def is_open(self) -> bool:
@@ -61,7 +65,15 @@ class Asked:
         if self._open == 0:
             if self._timer is not None:
                 self._timer.cancel()
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Often called while entries are committed: what goes wrong with one answer must not
+        reach the quorum, so this is the border of its connection."""
+        try:
             self._finish(cast("list[ControllerResponse]", self._responses))
+        except Exception as error:
+            self._call.connection.fail(error)
 
     def expire(self, timeout_ms: int) -> None:
         for index, step in enumerate(self._steps):

@@ -22,11 +22,11 @@ from tidelog.core.types import NEVER_MS, LogEntry
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import CloseReason, PeerConnection
 from tidelog.host.timers import Timer
-from tidelog.rpc import Handler
+from tidelog.rpc import Call, Handler
 from tidelog.wire.protocol import ApiRange, Listener, Release, supported_versions
 
 REQUEST_TIMEOUT_MS = 30_000
-"""For APIs whose requests say nothing about it."""
+"""For APIs whose requests say nothing about it, and for clients that do not care."""
 
 
 class MetadataQuorum(Protocol):
@@ -95,25 +95,24 @@ class ActiveController:
         return supported_versions(Listener.CLUSTER, Release.FULL, keys)
 
     def stop(self) -> None:
-        """No more deadlines and probes. What still waits is answered when leadership is lost."""
+        """Decide nothing more. What waits for a commit is told to ask another controller."""
+        self._perform(self.core.renounce(self.host.now_ms()))
         self._disarm()
         self.liveness.stop()
 
     # -- requests ---------------------------------------------------------------------------
 
     def ask(
-        self, steps: Sequence[Step], finish: Finish, *, timeout_ms: int = REQUEST_TIMEOUT_MS
+        self, call: Call, steps: Sequence[Step], finish: Finish, *, timeout_ms: int = 0
     ) -> None:
-        """Decide on every step, in order. `finish` gets one response per step, once."""
-        if not steps:
-            finish(())
-            return
-        asked = Asked(steps, finish)
+        """Decide on every step, in order. `finish` gets one response per step, once, and answers
+        the call; who names no time has `REQUEST_TIMEOUT_MS`."""
+        asked = Asked(call, steps, finish)
         for index, step in enumerate(steps):
             self._take(Ticket(asked, index), step)
         if asked.is_open:
-            expire = partial(asked.expire, timeout_ms)
-            asked.wait(self.host.timers.after(max(timeout_ms, 0), expire))
+            timeout_ms = timeout_ms if timeout_ms > 0 else REQUEST_TIMEOUT_MS
+            asked.wait(self.host.timers.after(timeout_ms, partial(asked.expire, timeout_ms)))
         self._arm()
 
     def _take(self, ticket: Ticket, step: Step) -> None:

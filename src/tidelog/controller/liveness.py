@@ -35,7 +35,7 @@ OnGone = Callable[[int, int], None]
 
 
 class Liveness:
-    __slots__ = ("_controller", "_heard_on", "_host", "_on_gone", "_places", "_probes")
+    __slots__ = ("_controller", "_heard_on", "_host", "_on_gone", "_pauses", "_places", "_probes")
 
     def __init__(self, controller: Controller, host: NodeHost, on_gone: OnGone) -> None:
         self._controller = controller
@@ -44,11 +44,17 @@ class Liveness:
         self._heard_on: dict[int, PeerConnection] = {}
         self._probes: dict[int, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(PROBES_AT_ONCE)
+        self._pauses: set[asyncio.Future[None]] = set()
 
     @property
     def probing(self) -> int:
         """How many brokers are looked at in this moment."""
         return len(self._probes)
+
+    @property
+    def pausing(self) -> int:
+        """How many of them have accepted and will be asked again."""
+        return sum(not pause.done() for pause in self._pauses)
 
     def heard(self, broker_id: int, broker_epoch: int, connection: PeerConnection) -> None:
         """A heartbeat came in. Only the registered incarnation speaks for its id."""
@@ -142,9 +148,11 @@ class Liveness:
     async def _pause(self, delay_ms: int) -> None:
         if delay_ms == 0:
             return
-        over = asyncio.get_running_loop().create_future()
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         timer = self._host.timers.after(delay_ms, lambda: over.set_result(None))
+        self._pauses.add(over)
         try:
             await over
         finally:
+            self._pauses.discard(over)
             timer.cancel()

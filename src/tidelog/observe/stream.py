@@ -47,8 +47,8 @@ Kept = tuple[int, int, int, Event]
 class EventStream:
     """Owner of a node's numbers. `emit` is what everybody else is given.
 
-    Without `timers` coalesced events are told by the next other event of their partition, by
-    `since` or by `flush`.
+    Without `timers` coalesced events are told by the next other event of their partition, or by
+    `flush`.
     """
 
     __slots__ = (
@@ -101,14 +101,13 @@ class EventStream:
 
         return unsubscribe
 
-    def since(self, number: int) -> Backlog:
-        """Everything that is kept with a larger number, and how many are not kept any more."""
-        self.flush()
+    def since(self, number: int, limit: int = KEPT_EVENTS) -> Backlog:
+        """What is kept with a larger number, oldest first, and how many are not kept any more."""
+        oldest = max(1, self.last_number - KEPT_EVENTS + 1)
         if number > self.last_number or number < 0:
-            return Backlog(-1, self._between(self._oldest()))
-        oldest = self._oldest()
+            return Backlog(-1, self._from(oldest, limit))
         missed = max(0, oldest - number - 1)
-        return Backlog(missed, self._between(max(oldest, number + 1)))
+        return Backlog(missed, self._from(max(oldest, number + 1), limit))
 
     def flush(self) -> None:
         """Tell what waits: appends first, then how far they are committed."""
@@ -120,12 +119,9 @@ class EventStream:
                 for partition, event in latest.items():
                     self._tell(joined(first[partition], event))
 
-    def _oldest(self) -> int:
-        return max(1, self.last_number - KEPT_EVENTS + 1)
-
-    def _between(self, number: int) -> tuple[NumberedEvent, ...]:
+    def _from(self, number: int, limit: int) -> tuple[NumberedEvent, ...]:
         found = []
-        for each in range(number, self.last_number + 1):
+        for each in range(number, min(number + limit, self.last_number + 1)):
             kept = self._kept[each % KEPT_EVENTS]
             assert kept is not None, f"nothing in the place of {each}"
             assert kept[0] == each, f"{kept[0]} in the place of {each}"

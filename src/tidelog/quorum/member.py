@@ -2,7 +2,7 @@
 
 The core decides, this performs, in the order the effects are listed (`core.quorum.effects`).
 Whatever goes wrong while an effect is performed is fatal: the core takes it for done, so a member
-that carried on would keep promises it has not written down.
+that carried on would keep promises it has not written down. It halts and says so to `on_failure`.
 """
 
 import asyncio
@@ -44,11 +44,17 @@ from tidelog.quorum.describe import (
 )
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.listener import MetadataListener
-from tidelog.quorum.log_port import MemberLog, RunsOffLoop
 from tidelog.quorum.place import Address, QuorumPlace
 from tidelog.quorum.translate import Speaker, request_from_wire
-from tidelog.quorum.translate_answers import refusal, response_from_wire, response_to_wire
+from tidelog.quorum.translate_answers import (
+    refusal,
+    response_from_wire,
+    response_to_wire,
+    wrong_partition,
+)
 from tidelog.rpc import Answer, Call, Handler
+from tidelog.storage.metadata_log import DIRECTORY, MetadataLog
+from tidelog.storage.pending_sync import PendingSync
 from tidelog.storage.quorum_state_file import FILE_NAME, read_quorum_state, write_quorum_state
 from tidelog.wire.protocol import ProtocolError
 from tidelog.wire.protocol.schemas.describe_quorum_request import DescribeQuorumRequest
@@ -57,13 +63,17 @@ from tidelog.wire.records import InvalidBatch
 FETCH, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = 1, 52, 53, 54
 DESCRIBE_QUORUM, FETCH_SNAPSHOT = 55, 59
 
-QUORUM_STATE_PATH = f"__cluster_metadata-0/{FILE_NAME}"
+QUORUM_STATE_PATH = f"{DIRECTORY}/{FILE_NAME}"
 EVERYTHING = 1 << 40
 PROBE_TIMEOUT_MS = 1_000
 FAREWELL_MS = 500
 """How long a member that stops waits for the others to hear that it resigned."""
 
 Decision = Callable[[], Sequence[Any]]
+
+
+class MemberFailed(Exception):  # noqa: N818 - it says what happened to the member
+    """The member had to halt, for the reason that is this exception's cause."""
 
 
 class QuorumMember:
@@ -87,6 +97,7 @@ class QuorumMember:
         "_syncing",
         "_timer",
         "applied_offset",
+        "failure",
         "handlers",
         "listeners",
         "on_failure",
@@ -96,7 +107,7 @@ class QuorumMember:
     def __init__(
         self,
         place: QuorumPlace,
-        log: MemberLog,
+        log: MetadataLog,
         disk: Disk,
         host: NodeHost,
         *,
@@ -124,6 +135,7 @@ class QuorumMember:
         self._probes: dict[int, asyncio.Task[None]] = {}
         self._snapshot_offset = 0
         self.applied_offset = 0
+        self.failure: Exception | None = None
         self.listeners: list[MetadataListener] = []
         self.snapshot_source: Callable[[], tuple[MetadataRecord, ...]] | None = None
         """The committed image as of `applied_offset`. Without one the member keeps its own."""
@@ -138,6 +150,13 @@ class QuorumMember:
             FETCH_SNAPSHOT: self._on_request,
         }
 
+    @classmethod
+    def open(cls, place: QuorumPlace, disk: Disk, host: NodeHost) -> "QuorumMember":
+        """With the log that is on this disk, or a new one."""
+        codec = KafkaEntryCodec()
+        log = MetadataLog.open(disk, codec, clock=host.clock)
+        return cls(place, log, disk, host, codec=codec)
+
     # What others may see -----------------------------------------------------------------
 
     @property
@@ -147,7 +166,7 @@ class QuorumMember:
     @property
     def leader_id(self) -> int:
         """Who leads, as far as this node knows; -1 if nobody."""
-        return NO_LEADER if self._node is None else self._node.leader_id
+        return NO_LEADER if self._node is None or not self._running else self._node.leader_id
 
     @property
     def leader_epoch(self) -> int:
@@ -155,7 +174,7 @@ class QuorumMember:
 
     @property
     def leads(self) -> bool:
-        return self._node is not None and self._node.role == "leader"
+        return self._running and self._quorum.role == "leader"
 
     @property
     def high_watermark(self) -> int:
@@ -172,7 +191,8 @@ class QuorumMember:
     # Life --------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Read what this node promised, begin to take part, tell listeners what is on disk."""
+        """Read what this node promised, tell the listeners (they are added before) what is on
+        disk, begin to take part. MemberFailed, CorruptFile or an OSError if the disk is bad."""
         assert self._node is None, f"member {self.node_id} was started before"
         if self.snapshot_source is None:
             committed = CommittedImage()
@@ -184,6 +204,11 @@ class QuorumMember:
         if self._log.latest_snapshot is not None:
             self._load_snapshot(self._log.latest_snapshot)
         self._step(lambda: self._quorum.tick(self._host.now_ms()))
+        self._check_running()
+
+    def _check_running(self) -> None:
+        if not self._running:
+            raise MemberFailed(f"member {self.node_id} does not run") from self.failure
 
     def _make_node(self) -> QuorumNode:
         place, entropy = self._place, self._host.entropy
@@ -211,13 +236,16 @@ class QuorumMember:
         if self._syncing is not None:
             await asyncio.wait([self._syncing])
         if self._running:  # unless the disk failed in the meantime
-            self._log.sync()
-        self.halt()
+            self._leave()
+            self._log.close()
 
     def halt(self) -> None:
-        """Stop at once, without a word to anybody, as a crash would."""
-        if not self._running:
-            return
+        """Stop at once, without a word to anybody and without another write, as in a crash."""
+        if self._running:
+            self._leave()
+            self._log.release()
+
+    def _leave(self) -> None:
         self._running = False
         self._disarm()
         for probe in self._probes.values():
@@ -226,7 +254,6 @@ class QuorumMember:
         self._parked.close()
         if self._executor is not None:
             self._executor.shutdown(wait=False)
-        self._log.close()
 
     def on_connection_closed(self, connection: PeerConnection, _reason: CloseReason) -> None:
         """For `rpc.serve(..., on_closed=)`: nobody waits there for answers any more."""
@@ -245,19 +272,26 @@ class QuorumMember:
             return
         try:
             self._perform(decide())
-        except Exception as error:
+        except Exception as error:  # the border of a task, timer or connection
             self._fail(error)
-            raise
 
     def _fail(self, error: Exception) -> None:
-        if self._running:
-            self.halt()
-            if self.on_failure is not None:
-                self.on_failure(error)
+        if not self._running:
+            return  # it failed inside of this step, and that was told
+        self.failure = error
+        self.halt()
+        if self.on_failure is not None:
+            self.on_failure(error)
+            return
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"member {self.node_id} of the quorum failed", "exception": error}
+        )
 
     def _perform(self, effects: Sequence[Any]) -> None:
         claim: q.LeadershipClaimable | None = None
         for effect in effects:
+            if not self._running:
+                return  # a listener stopped it
             kind = type(effect)
             if kind is q.Send:
                 self._send(effect.target, effect.message)
@@ -283,8 +317,9 @@ class QuorumMember:
         self._arm()
 
     def append(self, records: tuple[MetadataRecord, ...]) -> int:
-        """Leader only: these records as one atomic entry. Its offset; committed when told so."""
-        assert self._running, f"member {self.node_id} does not run"
+        """Leader only: these records as one atomic entry. Its offset; committed when told so.
+        MemberFailed if this node takes part no more."""
+        self._check_running()
         base_offset = self._log.log_end_offset
 
         def decide() -> Sequence[q.Effect]:
@@ -293,6 +328,7 @@ class QuorumMember:
             return effects
 
         self._step(decide)
+        self._check_running()
         return base_offset
 
     def resign(self) -> None:
@@ -346,9 +382,12 @@ class QuorumMember:
             self._parked.answer(target, message, self._host.clock.wall_ms())
 
     def _on_request(self, call: Call) -> None:
-        heard = request_from_wire(self._speaker, call.request)
-        if not self._running or heard is None:
+        if not self._running:
             call.close()
+            return
+        heard = request_from_wire(self._speaker, call.request)
+        if heard is None:
+            call.answer(wrong_partition(call.request))
             return
         source, message = heard
         if source < 0 or source == self.node_id:
@@ -431,7 +470,7 @@ class QuorumMember:
         self._syncing = loop.run_in_executor(self._executor, pending.run)
         self._syncing.add_done_callback(partial(self._finish_sync, pending))
 
-    def _finish_sync(self, pending: RunsOffLoop, future: asyncio.Future[None]) -> None:
+    def _finish_sync(self, pending: PendingSync, future: asyncio.Future[None]) -> None:
         self._syncing = None
         if not self._running:
             return
@@ -439,7 +478,7 @@ class QuorumMember:
         if self._log.durable_offset < self._log.log_end_offset:
             self._schedule_sync()
 
-    def _synced(self, pending: RunsOffLoop, future: asyncio.Future[None]) -> Sequence[q.Effect]:
+    def _synced(self, pending: PendingSync, future: asyncio.Future[None]) -> Sequence[q.Effect]:
         error = future.exception()
         if error is not None and not isinstance(error, OSError):
             raise error

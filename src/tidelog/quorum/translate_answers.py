@@ -7,13 +7,15 @@ from tidelog.core.errors import Error
 from tidelog.core.quorum import messages as m
 from tidelog.core.types import NO_EPOCH, NO_LEADER, NO_OFFSET, EpochEnd, LogEntry
 from tidelog.quorum.translate import FETCH_MAX_BYTES, PARTITION, TOPIC, TOPIC_ID, Speaker
-from tidelog.wire.protocol import Buffer, Message, ProtocolError
+from tidelog.wire.protocol import Buffer, Message, ProtocolError, response_class
 from tidelog.wire.protocol.schemas import begin_quorum_epoch_response as begin
 from tidelog.wire.protocol.schemas import end_quorum_epoch_response as end
 from tidelog.wire.protocol.schemas import fetch_response as fetch
 from tidelog.wire.protocol.schemas import fetch_snapshot_response as snapshot
 from tidelog.wire.protocol.schemas import vote_response as vote
 from tidelog.wire.records import InvalidRecord
+
+FETCH = 1
 
 
 def response_to_wire(speaker: Speaker, response: m.QuorumResponse, wall_ms: int) -> Message:
@@ -51,6 +53,15 @@ def refusal(question: m.QuorumRequest, error: Error) -> m.QuorumResponse:
     return m.FetchSnapshotResponse(
         error, NO_EPOCH, NO_LEADER, question.snapshot, 0, question.position, b""
     )
+
+
+def wrong_partition(request: Message) -> Message:
+    """To a request that is about something else than the metadata log."""
+    key = request.__api_key__
+    error = Error.UNKNOWN_TOPIC_ID if key == FETCH else Error.UNKNOWN_TOPIC_OR_PARTITION
+    answer: Any = response_class(key)  # all five have an error of the whole answer
+    told: Message = answer(error_code=int(error))
+    return told
 
 
 def is_answer_to(question: m.QuorumRequest, response: m.QuorumResponse) -> bool:

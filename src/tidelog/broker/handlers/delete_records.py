@@ -104,6 +104,7 @@ class Deletion:
         try:
             hosted.log.raise_log_start(answer.offset)
         except StorageError as error:
+            self._broker.replicas.directories.on_error(hosted.directory, error)
             return error.kafka_error
         self._waiting.append(Waiting(hosted, role, answer.offset, result))
         return NO_ERROR

@@ -231,8 +231,8 @@ def stay(nodes: LocalNodes) -> None:
     while True:
         time.sleep(WATCH_SECONDS)
         known = states.load(nodes.directory)
-        if known is None or not known.is_running:
-            return  # `tidelog down`, or the last node is gone
+        if known is None or not any(node.process for node in known.nodes.values()):
+            return  # `tidelog down` has stopped them; one that was killed may come back
         nodes.state = known  # chaos commands have changed it: pids of restarted nodes
 
 

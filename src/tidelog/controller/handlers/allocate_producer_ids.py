@@ -31,4 +31,4 @@ def handle(controller: "ActiveController", call: Call) -> None:
         )
 
     wish = requests.AllocateProducerIdsRequest(request.broker_id, request.broker_epoch)
-    controller.ask([wish], finish)
+    controller.ask(call, [wish], finish)

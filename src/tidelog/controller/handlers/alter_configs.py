@@ -30,7 +30,7 @@ def handle(controller: "ActiveController", call: Call) -> None:
     def finish(responses: Sequence[ControllerResponse]) -> None:
         call.answer(answer_to(request, responses))
 
-    controller.ask(steps_of(request, controller.image), finish)
+    controller.ask(call, steps_of(request, controller.image), finish)
 
 
 def steps_of(request: AlterConfigsRequest, image: MetadataImage) -> list[Step]:

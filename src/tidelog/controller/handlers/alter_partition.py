@@ -28,7 +28,7 @@ def handle(controller: "ActiveController", call: Call) -> None:
         response = expect(responses[0], requests.AlterPartitionResponse)
         call.answer(answer_to(request, response))
 
-    controller.ask([proposals_of(request, call.version)], finish)
+    controller.ask(call, [proposals_of(request, call.version)], finish)
 
 
 def proposals_of(request: AlterPartitionRequest, version: int) -> requests.AlterPartitionRequest:

@@ -37,7 +37,7 @@ def handle(controller: "ActiveController", call: Call) -> None:
     def finish(responses: Sequence[ControllerResponse]) -> None:
         call.answer(answer_to(request, responses))
 
-    controller.ask(steps_of(request, controller.image), finish, timeout_ms=request.timeout_ms)
+    controller.ask(call, steps_of(request, controller.image), finish, timeout_ms=request.timeout_ms)
 
 
 def steps_of(request: AlterPartitionReassignmentsRequest, image: MetadataImage) -> list[Step]:

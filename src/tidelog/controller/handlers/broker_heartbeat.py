@@ -23,7 +23,7 @@ def handle(controller: "ActiveController", call: Call) -> None:
     def finish(responses: Sequence[ControllerResponse]) -> None:
         call.answer(answer_to(expect(responses[0], HeartbeatResponse)))
 
-    controller.ask([heartbeat], finish)
+    controller.ask(call, [heartbeat], finish)
 
 
 def heartbeat_of(request: BrokerHeartbeatRequest) -> HeartbeatRequest:

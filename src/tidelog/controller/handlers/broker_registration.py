@@ -24,7 +24,7 @@ def handle(controller: "ActiveController", call: Call) -> None:
     def finish(responses: Sequence[ControllerResponse]) -> None:
         call.answer(answer_to(expect(responses[0], RegisterBrokerResponse)))
 
-    controller.ask([wish_of(request)], finish)
+    controller.ask(call, [wish_of(request)], finish)
 
 
 def wish_of(request: BrokerRegistrationRequest) -> RegisterBrokerRequest:

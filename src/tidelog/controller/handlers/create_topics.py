@@ -36,7 +36,7 @@ def handle(controller: "ActiveController", call: Call) -> None:
         ]
         call.answer(CreateTopicsResponse(topics=results))
 
-    controller.ask(steps_of(request), finish, timeout_ms=request.timeout_ms)
+    controller.ask(call, steps_of(request), finish, timeout_ms=request.timeout_ms)
 
 
 def steps_of(request: CreateTopicsRequest) -> list[Step]:

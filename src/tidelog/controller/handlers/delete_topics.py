@@ -43,7 +43,7 @@ def handle(controller: "ActiveController", call: Call) -> None:
         ]
         call.answer(DeleteTopicsResponse(responses=results))
 
-    controller.ask(steps_of(doomed), finish, timeout_ms=request.timeout_ms)
+    controller.ask(call, steps_of(doomed), finish, timeout_ms=request.timeout_ms)
 
 
 def doomed_of(request: DeleteTopicsRequest, version: int, image: MetadataImage) -> list[Doomed]:

@@ -47,7 +47,7 @@ def handle(controller: "ActiveController", call: Call) -> None:
     asked = asked_partitions(request, image)
     names = {topic.topic_id: topic.name for topic in image.topics.values()}
     wish = requests.ElectLeadersRequest(request.election_type, asked)
-    controller.ask([wish], finish, timeout_ms=request.timeout_ms)
+    controller.ask(call, [wish], finish, timeout_ms=request.timeout_ms)
 
 
 def asked_partitions(

@@ -27,4 +27,4 @@ def handle(controller: "ActiveController", call: Call) -> None:
             )
         )
 
-    controller.ask([requests.UnregisterBrokerRequest(request.broker_id)], finish)
+    controller.ask(call, [requests.UnregisterBrokerRequest(request.broker_id)], finish)

@@ -1,0 +1,288 @@
+"""`tidelog chaos`: break the local cluster on purpose, and mend it."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidelog.cli.durations import DURATION
+from tidelog.cli.failure import ERROR, UNREACHABLE, USAGE, CommandError
+from tidelog.cli.lazy import Lazy, LazyGroup, output_option, shared_options, table_option
+from tidelog.cli.local.home import known_node, load_nodes, place_options
+from tidelog.cli.output import print_json
+from tidelog.cli.tables import Column, show
+from tidelog.cluster import faults
+from tidelog.cluster.faults import ControlFailed
+from tidelog.cluster.nodes import LocalNodes, NodeFailed
+from tidelog.cluster.readiness import wait_ready
+
+MODULE = "tidelog.cli.chaos"
+COMMANDS = {
+    "kill": Lazy(MODULE, "End a node as a crash would.", "kill"),
+    "restart": Lazy(MODULE, "Stop a node if it runs, and start it again.", "restart"),
+    "pause": Lazy(MODULE, "A node hears and says nothing.", "pause"),
+    "resume": Lazy(MODULE, "It goes on as if nothing had been.", "resume"),
+    "partition": Lazy(MODULE, "Cut the wires between groups of nodes.", "partition"),
+    "slow": Lazy(MODULE, "Everything to and from a node takes longer.", "slow"),
+    "heal": Lazy(MODULE, "No cuts, no delays.", "heal"),
+    "status": Lazy(MODULE, "What is broken now.", "status"),
+}
+COLUMNS = (
+    Column("NODE", "node"),
+    Column("STATE", "state"),
+    Column("CUT-FROM", "blocked"),
+    Column("LATENCY", "latency"),
+)
+STOP_WITHIN_MS = 15_000
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def group() -> None:
+    """Break the local cluster on purpose.
+
+    \b
+    Examples:
+      tidelog chaos kill 1
+      tidelog chaos partition 1 2,3
+      tidelog chaos slow 2 --latency 80ms
+      tidelog chaos heal
+    """
+
+
+def on_nodes(function: Any) -> Any:
+    """One or more nodes of the local cluster."""
+    function = click.argument("which", nargs=-1, required=True, type=int, metavar="N…")(function)
+    return output_option(place_options(shared_options(function)))
+
+
+@click.command(name="kill")
+@on_nodes
+def kill(which: tuple[int, ...], data_dir: Path, name: str | None, output: str) -> None:
+    """End nodes at once, as a crash would (SIGKILL).
+
+    \b
+    Example:
+      tidelog chaos kill 1
+    """
+    signalled(load_nodes(data_dir, name), which, LocalNodes.kill, "killed", output)
+
+
+@click.command(name="pause")
+@on_nodes
+def pause(which: tuple[int, ...], data_dir: Path, name: str | None, output: str) -> None:
+    """Stop nodes from running without ending them (SIGSTOP).
+
+    \b
+    Example:
+      tidelog chaos pause 2
+    """
+    signalled(load_nodes(data_dir, name), which, LocalNodes.pause, "paused", output)
+
+
+@click.command(name="resume")
+@on_nodes
+def resume(which: tuple[int, ...], data_dir: Path, name: str | None, output: str) -> None:
+    """Let paused nodes go on (SIGCONT).
+
+    \b
+    Example:
+      tidelog chaos resume 2
+    """
+    signalled(load_nodes(data_dir, name), which, LocalNodes.resume, "resumed", output)
+
+
+def signalled(
+    nodes: LocalNodes,
+    which: tuple[int, ...],
+    act: Callable[[LocalNodes, int], bool],
+    done: str,
+    output: str,
+) -> None:
+    for node_id in which:
+        known_node(nodes, node_id)
+    for node_id in which:
+        if not act(nodes, node_id):
+            raise CommandError(
+                f"node {node_id} does not run",
+                why="there is no such process any more",
+                advice=f"tidelog chaos restart {node_id}",
+            )
+        if output != "json":
+            click.echo(f"broker {node_id} {done}")
+    nodes.save()
+    if output == "json":
+        print_json({"nodes": list(which), "done": done})
+
+
+@click.command(name="restart")
+@click.option("--hard", is_flag=True, help="Kill it first, in place of a clean stop.")
+@click.option("--timeout", "timeout_ms", type=DURATION, default="30s", show_default=True)
+@on_nodes
+def restart(
+    *,
+    which: tuple[int, ...],
+    hard: bool,
+    timeout_ms: int,
+    data_dir: Path,
+    name: str | None,
+    output: str,
+) -> None:
+    """Start nodes again, after stopping those that run.
+
+    \b
+    Examples:
+      tidelog chaos restart 1
+      tidelog chaos restart 2 --hard
+    """
+    nodes = load_nodes(data_dir, name)
+    for node_id in which:
+        known_node(nodes, node_id)
+    if hard:
+        for node_id in which:
+            nodes.kill(node_id)
+    nodes.stop(which, timeout_ms=STOP_WITHIN_MS)
+    nodes.start(which, attached=False)
+    try:
+        asyncio.run(wait_ready(nodes, timeout_ms=timeout_ms, expected=which))
+        faults.tell(nodes, [each for each in which if has_faults(nodes, each)])
+    except NodeFailed as failure:
+        for line in failure.last_lines:
+            click.echo(f"  node {failure.node_id} │ {line}", err=True)
+        raise CommandError(
+            str(failure),
+            why=failure.last_lines[-1].strip() if failure.last_lines else "it said nothing",
+            advice=f"tidelog logs broker {failure.node_id}",
+            code=UNREACHABLE,
+        ) from None
+    if output == "json":
+        print_json({"nodes": list(which), "done": "restarted"})
+        return
+    for node_id in which:
+        click.echo(f"broker {node_id} is back")
+
+
+@click.command(name="partition")
+@click.argument("groups", nargs=-1, required=True, metavar="N,N… N,N…")
+@place_options
+@output_option
+@shared_options
+def partition(groups: tuple[str, ...], data_dir: Path, name: str | None, output: str) -> None:
+    """Cut the wires between groups of nodes; a single group is cut from all others.
+
+    \b
+    Examples:
+      tidelog chaos partition 1 2,3
+      tidelog chaos partition 1
+    """
+    nodes = load_nodes(data_dir, name)
+    parsed = [parse_group(nodes, text) for text in groups]
+    if len(parsed) == 1:
+        parsed.append([each for each in nodes.node_ids if each not in parsed[0]])
+    named = [each for group in parsed for each in group]
+    if len(named) != len(dict.fromkeys(named)):
+        raise CommandError(
+            "a node is in two groups", why="groups share nothing", advice="1 2,3", code=USAGE
+        )
+    told(lambda: faults.cut(nodes, parsed))
+    words = " | ".join(",".join(map(str, group)) for group in parsed)
+    print_or_echo(output, {"groups": parsed}, f"cut: {words}; mend it: tidelog chaos heal")
+
+
+@click.command(name="slow")
+@click.argument("which", type=int, metavar="N")
+@click.option("--latency", "latency_ms", type=DURATION, required=True, help="0ms takes it back.")
+@place_options
+@output_option
+@shared_options
+def slow(which: int, latency_ms: int, data_dir: Path, name: str | None, output: str) -> None:
+    """Delay everything between a node and the others.
+
+    \b
+    Example:
+      tidelog chaos slow 2 --latency 80ms
+    """
+    nodes = load_nodes(data_dir, name)
+    known_node(nodes, which)
+    told(lambda: faults.slow(nodes, which, latency_ms))
+    document = {"node": which, "latency_ms": latency_ms}
+    print_or_echo(output, document, f"broker {which}: {latency_ms} ms to and from everybody")
+
+
+@click.command(name="heal")
+@place_options
+@output_option
+@shared_options
+def heal(data_dir: Path, name: str | None, output: str) -> None:
+    """Take every cut and delay back.
+
+    \b
+    Example:
+      tidelog chaos heal
+    """
+    nodes = load_nodes(data_dir, name)
+    told(lambda: faults.heal(nodes))
+    print_or_echo(output, {"healed": nodes.node_ids}, "healed: everybody hears everybody")
+
+
+@click.command(name="status")
+@place_options
+@table_option
+@shared_options
+def status(data_dir: Path, name: str | None, output: str) -> None:
+    """Show which nodes run, and what is between them.
+
+    \b
+    Example:
+      tidelog chaos status
+    """
+    nodes = load_nodes(data_dir, name)
+    rows = [
+        {
+            "node": node.id,
+            "state": node.state,
+            "blocked": node.blocked,
+            "latency_ms": node.latency_ms,
+            "latency": [f"{far}: {delay} ms" for far, delay in node.latency_ms.items()],
+        }
+        for node in nodes.state.nodes.values()
+    ]
+    show(output, rows, COLUMNS, rows)
+
+
+def parse_group(nodes: LocalNodes, text: str) -> list[int]:
+    words = [each.strip() for each in text.split(",") if each.strip()]
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            raise CommandError(
+                f'"{text}" is no group of nodes',
+                why="a group is numbers with commas",
+                advice="tidelog chaos partition 1 2,3",
+                code=USAGE,
+            )
+    return [known_node(nodes, int(word)) for word in words]
+
+
+def has_faults(nodes: LocalNodes, node_id: int) -> bool:
+    node = nodes.node(node_id)
+    return bool(node.blocked or node.latency_ms)
+
+
+def told(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except ControlFailed as reason:
+        raise CommandError(
+            "a node did not take it",
+            why=str(reason),
+            advice=f"tidelog logs broker {reason.node_id}",
+            code=ERROR,
+        ) from None
+
+
+def print_or_echo(output: str, document: dict[str, Any], sentence: str) -> None:
+    if output == "json":
+        print_json(document)
+    else:
+        click.echo(sentence)

@@ -1,0 +1,286 @@
+"""A network with a gate towards every peer: how a running node is cut off without root's tools.
+
+Only what this node asks of others passes the gate; what others ask of it passes theirs. So a cut
+between two nodes is complete when both were told, and a cut of one direction can be had as well.
+
+A closed gate is a cut wire, not a refusal: connecting gets no answer, connections stay open and
+carry nothing, in either direction, not even that they were closed. When the gate opens again, what
+was under way arrives, unless somebody has given up on it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.host.ports import (
+    Buffer,
+    ConnectionClosed,
+    Listener,
+    Network,
+    NetworkError,
+    PeerConnection,
+    PeerTimedOut,
+    RequestConnection,
+    RequestHandler,
+    RequestTimedOut,
+)
+from tidelog.host.timers import Timer, TimerWheel
+
+Address = tuple[str, int]
+
+
+class Faults(NamedTuple):
+    """What is broken on purpose, by node id."""
+
+    blocked: frozenset[int] = frozenset()
+    latency_ms: Mapping[int, int] = {}
+    """Added to every request to that node."""
+
+
+NO_FAULTS = Faults()
+
+
+class GatedNetwork:
+    """Wraps the network of a node. `know` says which addresses belong to which node."""
+
+    __slots__ = ("_connections", "_network", "_nodes", "_timers", "_waiters", "faults")
+
+    def __init__(self, network: Network, timers: TimerWheel) -> None:
+        self.faults = NO_FAULTS
+        self._network = network
+        self._timers = timers
+        self._nodes: dict[Address, int] = {}
+        self._connections: dict[GatedConnection, None] = {}
+        self._waiters: dict[asyncio.Future[None], None] = {}
+
+    @property
+    def known_nodes(self) -> tuple[int, ...]:
+        return tuple(sorted(set(self._nodes.values())))
+
+    def know(self, node_id: int, addresses: Iterable[Address]) -> None:
+        """These, and no others any more, lead to this node."""
+        self._nodes = {a: node for a, node in self._nodes.items() if node != node_id}
+        self._nodes.update(dict.fromkeys(addresses, node_id))
+
+    def set(self, faults: Faults) -> None:
+        """From now on; what was under way through a gate that opens goes on."""
+        self.faults = faults
+        for waiter in self._waiters:
+            _wake(waiter)
+        for connection in list(self._connections):
+            connection.on_change()
+
+    def close(self) -> None:
+        """Open all gates for good, so that what was closed behind them is closed indeed."""
+        self.set(NO_FAULTS)
+
+    def blocks(self, address: Address) -> bool:
+        return bool(self.faults.blocked) and self._nodes.get(address) in self.faults.blocked
+
+    def latency_ms(self, address: Address) -> int:
+        node = self._nodes.get(address)
+        return 0 if node is None else self.faults.latency_ms.get(node, 0)
+
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        on_connection: Callable[[PeerConnection], RequestHandler],
+        *,
+        privileged: bool = False,
+    ) -> Listener:
+        return await self._network.listen(host, port, on_connection, privileged=privileged)
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        *,
+        timeout_ms: int,
+        correlation_of: Callable[[memoryview], int] | None = None,
+    ) -> "GatedConnection":
+        address = host, port
+        deadline_ms = self._timers.now_ms() + timeout_ms
+        await self._pass(address, deadline_ms)
+        left_ms = max(1, deadline_ms - self._timers.now_ms())
+        inner = await self._network.connect(
+            host, port, timeout_ms=left_ms, correlation_of=correlation_of
+        )
+        connection = GatedConnection(self, inner, address, self._timers)
+        self._connections[connection] = None
+        return connection
+
+    def forget(self, connection: "GatedConnection") -> None:
+        self._connections.pop(connection, None)
+
+    async def _pass(self, address: Address, deadline_ms: int) -> None:
+        """Returns when the latency is over and the gate is open; PeerTimedOut if it is too late."""
+        latency_ms = self.latency_ms(address)
+        if latency_ms:
+            await self._wait(self._timers.now_ms() + latency_ms)
+        while self.blocks(address):
+            if self._timers.now_ms() >= deadline_ms:
+                raise PeerTimedOut(f"{address[0]}:{address[1]} did not answer to connecting")
+            await self._wait(deadline_ms)
+
+    async def _wait(self, until_ms: int) -> None:
+        """Until that time or until the faults change."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self._timers.add(until_ms, lambda: _wake(woken))
+        self._waiters[woken] = None
+        try:
+            await woken
+        finally:
+            del self._waiters[woken]
+            timer.cancel()
+
+
+class Pending:
+    """A request on its way out, or its answer on its way in."""
+
+    __slots__ = ("buffers", "correlation_id", "deadline_ms", "future", "ready_ms", "timer")
+
+    def __init__(self, buffers: bytes, ready_ms: int) -> None:
+        self.buffers = buffers
+        self.ready_ms = ready_ms
+        self.deadline_ms = 0
+        self.correlation_id: int | None = None
+        self.future: asyncio.Future[memoryview] | None = None
+        """None: it has no answer."""
+        self.timer: Timer | None = None
+
+
+class GatedConnection:
+    """A connection to a peer, behind the gate."""
+
+    __slots__ = ("_address", "_closed", "_gate", "_held", "_inner", "_outgoing", "_timers", "_wake")
+
+    def __init__(
+        self,
+        gate: GatedNetwork,
+        inner: RequestConnection,
+        address: Address,
+        timers: TimerWheel,
+    ) -> None:
+        self._gate = gate
+        self._inner = inner
+        self._address = address
+        self._timers = timers
+        self._outgoing: deque[Pending] = deque()
+        self._held: deque[tuple[Pending, memoryview | NetworkError]] = deque()
+        self._wake: Timer | None = None
+        self._closed = False
+
+    def request(
+        self, buffers: Sequence[Buffer], *, timeout_ms: int, correlation_id: int | None = None
+    ) -> asyncio.Future[memoryview]:
+        if self._closed:
+            raise ConnectionClosed(f"{self._name}: closed by us")
+        now_ms = self._timers.now_ms()
+        pending = Pending(b"".join(buffers), now_ms + self._gate.latency_ms(self._address))
+        pending.deadline_ms = now_ms + timeout_ms
+        pending.correlation_id = correlation_id
+        pending.future = asyncio.get_running_loop().create_future()
+        late = RequestTimedOut(f"{self._name} did not answer within {timeout_ms} ms")
+        pending.timer = self._timers.after(timeout_ms, lambda: _settle(pending, late))
+        self._outgoing.append(pending)
+        self._send_ready()
+        return pending.future
+
+    def post(self, buffers: Sequence[Buffer]) -> None:
+        if self._closed:
+            raise ConnectionClosed(f"{self._name}: closed by us")
+        ready_ms = self._timers.now_ms() + self._gate.latency_ms(self._address)
+        self._outgoing.append(Pending(b"".join(buffers), ready_ms))
+        self._send_ready()
+
+    def close(self) -> None:
+        """The peer of a cut wire does not hear of it before the wire is whole again."""
+        if self._closed:
+            return
+        self._closed = True
+        waiting = [*self._outgoing, *(pending for pending, _ in self._held)]
+        self._outgoing.clear()
+        self._held.clear()
+        for pending in waiting:
+            _settle(pending, ConnectionClosed(f"{self._name}: closed by us"))
+        self.on_change()
+
+    def on_change(self) -> None:
+        """The faults are others now."""
+        if self._gate.blocks(self._address):
+            return
+        if self._closed:
+            self._gate.forget(self)
+            self._inner.close()
+            return
+        while self._held:
+            _settle(*self._held.popleft())
+        self._send_ready()
+
+    @property
+    def _name(self) -> str:
+        return f"{self._address[0]}:{self._address[1]}"
+
+    def _send_ready(self) -> None:
+        """In order, each after its latency. Who gave up has not sent."""
+        while self._outgoing and not self._gate.blocks(self._address):
+            pending = self._outgoing[0]
+            if pending.ready_ms > self._timers.now_ms():
+                self._plan(pending.ready_ms)
+                return
+            self._outgoing.popleft()
+            if pending.future is None:
+                self._inner.post([pending.buffers])
+            elif not pending.future.done():
+                self._send(pending)
+
+    def _plan(self, ready_ms: int) -> None:
+        if self._wake is None or not self._wake.pending:
+            self._wake = self._timers.add(ready_ms, self._send_ready)
+
+    def _send(self, pending: Pending) -> None:
+        left_ms = max(1, pending.deadline_ms - self._timers.now_ms())
+        try:
+            answered = self._inner.request(
+                [pending.buffers], timeout_ms=left_ms, correlation_id=pending.correlation_id
+            )
+        except NetworkError as error:
+            _settle(pending, error)
+            return
+        inner = asyncio.ensure_future(answered)
+        inner.add_done_callback(lambda done: self._on_answered(pending, done))
+
+    def _on_answered(self, pending: Pending, inner: "asyncio.Future[memoryview]") -> None:
+        if inner.cancelled():
+            return
+        error = inner.exception()
+        assert error is None or isinstance(error, NetworkError), error
+        outcome = inner.result() if error is None else error
+        if self._gate.blocks(self._address) and not self._closed:
+            self._held.append((pending, outcome))
+        else:
+            _settle(pending, outcome)
+
+
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _settle(pending: Pending, outcome: memoryview | NetworkError) -> None:
+    future = pending.future
+    if future is None or future.done():
+        return
+    if pending.timer is not None:
+        pending.timer.cancel()
+    if isinstance(outcome, NetworkError):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
+if TYPE_CHECKING:
+    _PORT: type[Network] = GatedNetwork  # the type checker compares them
+    _CONNECTION: type[RequestConnection] = GatedConnection

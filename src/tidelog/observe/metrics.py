@@ -1,0 +1,264 @@
+"""Metrics in Prometheus' text format, read off the node's state when they are asked for.
+
+Names are those that jmx_exporter's rules give Kafka's own beans, so boards made for Kafka work;
+what Kafka has no name for begins with `tidelog_`. A partition has series of its own only while it
+is not healthy: forty thousand partitions are not worth minutes of every scrape.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from tidelog.observe.counts import BOUNDS_S, EventCounts, LoopDelay
+from tidelog.observe.stream import EventStream
+from tidelog.observe.traffic import Traffic
+from tidelog.observe.views import FOLLOWER, ControllerView, NodeView, PartitionView
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+REPLICAS = "kafka_server_replicamanager_"
+CONTROLLER = "kafka_controller_kafkacontroller_"
+TOPICS = "kafka_server_brokertopicmetrics_"
+
+
+class Sources(NamedTuple):
+    view: NodeView
+    stream: EventStream
+    counts: EventCounts
+    loop_delay: LoopDelay
+    own: Callable[[], Mapping[str, int]]
+    """Counters of the parts that observe: `journal_lines`, `http_requests`, …"""
+
+
+class NodeCollector(Collector):
+    """Everything at once, each time."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing in advance: the names depend on what the node is."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        view = self._sources.view
+        partitions = list(view.partitions())
+        yield from replica_metrics(partitions)
+        yield from self._isr_changes()
+        controller = view.controller()
+        if controller is not None:
+            yield from controller_metrics(controller)
+        yield from traffic_metrics(view.traffic())
+        yield by_label(
+            "kafka_network_requestmetrics_requests",
+            "Requests by API.",
+            "request",
+            view.requests(),
+        )
+        yield from troubled_partitions(partitions)
+        yield from self._quorum_and_work(partitions)
+        yield from self._connections()
+        yield from self._event_metrics()
+
+    def _isr_changes(self) -> Iterator[Metric]:
+        counts = self._sources.counts
+        yield counter(f"{REPLICAS}isrshrinks", "Times an ISR lost members.", counts.isr_shrinks)
+        yield counter(f"{REPLICAS}isrexpands", "Times an ISR won members.", counts.isr_expands)
+        yield counter(
+            "kafka_controller_controllerstats_uncleanleaderelections",
+            "Leaders elected without being in sync, here as active controller.",
+            counts.unclean_elections,
+        )
+
+    def _quorum_and_work(self, partitions: list[PartitionView]) -> Iterator[Metric]:
+        view = self._sources.view
+        quorum, work = view.quorum(), view.work()
+        for name, help_text, value in (
+            ("quorum_leader", "Node that leads the metadata quorum, -1 nobody.", quorum.leader_id),
+            ("quorum_epoch", "Leader epoch of the metadata quorum.", quorum.leader_epoch),
+            ("metadata_high_watermark", "Of the metadata log.", quorum.high_watermark),
+            ("metadata_applied_offset", "Metadata this node has applied.", quorum.applied_offset),
+            ("parked_fetches", "Fetches that wait for records.", work.parked_fetches),
+        ):
+            yield gauge(f"tidelog_{name}", help_text, value)
+        yield gauge(
+            "tidelog_parked_produces",
+            "Produces that wait for the high watermark.",
+            sum(each.parked_produces for each in partitions),
+        )
+        yield gauge(
+            "tidelog_node_may_serve",
+            "1 if /healthz would say yes.",
+            int(view.health().serves),
+        )
+        yield counter("tidelog_group_commit_passes", "Passes of syncs.", work.group_commit_passes)
+        yield counter("tidelog_group_commit_seconds", "Time in them.", work.group_commit_seconds)
+
+    def _connections(self) -> Iterator[Metric]:
+        connections = self._sources.view.connections()
+        yield gauge("tidelog_connections", "Open connections.", connections.open)
+        yield counter("tidelog_connections_accepted", "Ever accepted.", connections.accepted)
+        yield by_label(
+            "tidelog_connections_closed",
+            "Connections that ended, by reason.",
+            "reason",
+            connections.closed,
+        )
+        yield counter("tidelog_network_bytes_in", "Bytes received.", connections.bytes_in)
+        yield counter("tidelog_network_bytes_out", "Bytes sent.", connections.bytes_out)
+        yield gauge(
+            "tidelog_in_flight_bytes",
+            "Request bytes that are not answered yet.",
+            connections.in_flight_bytes,
+        )
+
+    def _event_metrics(self) -> Iterator[Metric]:
+        sources = self._sources
+        yield by_label("tidelog_events", "Events told, by kind.", "event", sources.counts.by_kind)
+        yield gauge("tidelog_event_number", "Number of the last event.", sources.stream.last_number)
+        yield loop_delay_metric(sources.loop_delay)
+        for name, value in sorted(sources.own().items()):
+            yield counter(f"tidelog_{name}", f"{name.replace('_', ' ')} since the start.", value)
+
+
+class Metrics:
+    """A registry of its own: nothing of the process beside the node is in it."""
+
+    __slots__ = ("_registry",)
+
+    def __init__(self, sources: Sources) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(NodeCollector(sources))
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+def gauge(name: str, help_text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, help_text, value=value)
+
+
+def counter(name: str, help_text: str, value: float) -> Metric:
+    return CounterMetricFamily(name, help_text, value=value)
+
+
+def by_label(name: str, help_text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, help_text, labels=[label])
+    for key, value in sorted(values.items()):
+        family.add_metric([key], value)
+    return family
+
+
+def replica_metrics(partitions: list[PartitionView]) -> Iterator[Metric]:
+    led = [each for each in partitions if each.leads]
+    for name, help_text, value in (
+        ("leadercount", "Partitions led here.", len(led)),
+        ("partitioncount", "Partitions hosted here.", len(partitions)),
+        (
+            "underreplicatedpartitions",
+            "Partitions led here whose ISR misses replicas.",
+            sum(each.under_replicated for each in led),
+        ),
+        (
+            "underminisrpartitioncount",
+            "Partitions led here with fewer in sync than min.insync.replicas.",
+            sum(each.under_min_isr for each in led),
+        ),
+        (
+            "atminisrpartitioncount",
+            "Partitions led here with exactly min.insync.replicas in sync.",
+            sum(each.at_min_isr for each in led),
+        ),
+        (
+            "offlinereplicacount",
+            "Replicas that this broker should host and cannot.",
+            sum(each.problem is not None for each in partitions),
+        ),
+    ):
+        yield gauge(f"{REPLICAS}{name}", help_text, value)
+    lags = [each.lag for each in partitions if each.role == FOLLOWER]
+    yield gauge(
+        "kafka_server_replicafetchermanager_maxlag",
+        "Records that the worst follower here does not have.",
+        max(lags, default=0) if lags else 0,
+    )
+    yield gauge(
+        "tidelog_high_watermark_lag_records",
+        "Records led here that are not committed yet.",
+        sum(each.log_end_offset - each.high_watermark for each in led),
+    )
+
+
+def controller_metrics(controller: ControllerView) -> Iterator[Metric]:
+    """Like Kafka, a controller that is not active says zero: sums over nodes stay right."""
+    active = controller.active
+    for name, help_text, value in (
+        ("activecontrollercount", "1 on the active controller.", 1),
+        ("offlinepartitionscount", "Partitions without a leader.", controller.offline_partitions),
+        (
+            "preferredreplicaimbalancecount",
+            "Partitions not led by their preferred replica.",
+            controller.preferred_replica_imbalance,
+        ),
+        ("fencedbrokercount", "Registered brokers that are fenced.", controller.fenced_brokers),
+        ("activebrokercount", "Registered brokers that are not.", controller.active_brokers),
+        ("globaltopiccount", "Topics of the cluster.", controller.topics),
+        ("globalpartitioncount", "Partitions of the cluster.", controller.partitions),
+    ):
+        yield gauge(f"{CONTROLLER}{name}", help_text, value if active else 0)
+
+
+def traffic_metrics(traffic: Traffic) -> Iterator[Metric]:
+    for name, help_text, value in (
+        ("messagesin", "Records that clients appended.", traffic.messages_in),
+        ("bytesin", "Bytes of them.", traffic.bytes_in),
+        ("bytesout", "Bytes of records that consumers were sent.", traffic.bytes_out),
+        ("replicationbytesin", "Bytes fetched from leaders.", traffic.replication_bytes_in),
+        ("replicationbytesout", "Bytes sent to followers.", traffic.replication_bytes_out),
+        ("failedproducerequests", "Partitions of produces refused.", traffic.failed_produces),
+        ("failedfetchrequests", "Partitions of fetches refused.", traffic.failed_fetches),
+    ):
+        yield counter(f"{TOPICS}{name}", help_text, value)
+
+
+def troubled_partitions(partitions: list[PartitionView]) -> Iterator[Metric]:
+    troubled = [each for each in partitions if not each.healthy]
+    labels = ["topic", "partition"]
+    isr = GaugeMetricFamily(
+        "tidelog_partition_isr_size", "In-sync replicas, while not healthy.", labels=labels
+    )
+    uncommitted = GaugeMetricFamily(
+        "tidelog_partition_high_watermark_lag_records",
+        "Records not committed, while not healthy.",
+        labels=labels,
+    )
+    follower_lag = GaugeMetricFamily(
+        "tidelog_partition_follower_lag_records",
+        "Records a follower does not have, while not healthy; -1 if it never fetched.",
+        labels=[*labels, "broker"],
+    )
+    for each in troubled:
+        where = [each.topic, str(each.partition)]
+        isr.add_metric(where, len(each.isr))
+        uncommitted.add_metric(where, each.log_end_offset - each.high_watermark)
+        for follower in each.followers:
+            follower_lag.add_metric([*where, str(follower.broker)], follower.lag)
+    yield from (isr, uncommitted, follower_lag)
+
+
+def loop_delay_metric(delay: LoopDelay) -> Metric:
+    buckets: list[tuple[str, float]] = []
+    total = 0
+    for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), delay.over, strict=True):
+        total += count
+        buckets.append((bound, total))
+    return HistogramMetricFamily(
+        "tidelog_event_loop_delay_seconds",
+        "How late the event loop was, ten probes a second.",
+        buckets=buckets,
+        sum_value=delay.seconds,
+    )

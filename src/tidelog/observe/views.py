@@ -1,0 +1,192 @@
+"""What a node lets be seen of itself, read when somebody asks and never kept.
+
+The node implements `NodeView`; metrics, `/state` and `/healthz` are made from it. Nothing here
+costs anything while nobody looks.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+from tidelog.core.types import NO_LEADER
+from tidelog.observe.traffic import Traffic
+
+LEADER, FOLLOWER, OFFLINE = "leader", "follower", "offline"
+
+
+class FollowerView(NamedTuple):
+    """A follower as its leader knows it, from its fetches."""
+
+    broker: int
+    in_isr: bool
+    log_end_offset: int
+    """-1: it has not fetched yet."""
+    lag: int
+    """Records it does not have; -1 if it has not fetched yet."""
+    caught_up_ms_ago: int | None
+    """Since it last had everything; None if that was never so."""
+
+
+class PartitionView(NamedTuple):
+    """One hosted partition."""
+
+    topic: str
+    partition: int
+    role: str
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    min_isr: int
+    """What is asked for, and no more than there are replicas."""
+    high_watermark: int
+    log_start_offset: int
+    log_end_offset: int
+    lag: int = 0
+    """Of our own copy if we follow; -1 if unknown."""
+    adding_replicas: tuple[int, ...] = ()
+    followers: tuple[FollowerView, ...] = ()
+    parked_produces: int = 0
+    under_replicated_since_ms: int | None = None
+    """Wall time at which its leader noticed."""
+    problem: str | None = None
+    """Why this broker cannot host it."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def leads(self) -> bool:
+        return self.role == LEADER
+
+    @property
+    def under_replicated(self) -> bool:
+        """Replicas that are only being added do not count as missing."""
+        return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
+
+    @property
+    def under_min_isr(self) -> bool:
+        return self.leads and len(self.isr) < self.min_isr
+
+    @property
+    def at_min_isr(self) -> bool:
+        return self.leads and len(self.isr) == self.min_isr
+
+    @property
+    def healthy(self) -> bool:
+        if self.problem is not None or self.leader == NO_LEADER:
+            return False
+        return not self.under_replicated and not self.under_min_isr
+
+
+class ControllerView(NamedTuple):
+    """What the controller of this node knows; decisions are made only while it is active."""
+
+    active: bool
+    controller_epoch: int
+    topics: int
+    partitions: int
+    offline_partitions: int
+    preferred_replica_imbalance: int
+    active_brokers: int
+    fenced_brokers: int
+
+
+class QuorumView(NamedTuple):
+    leader_id: int
+    leader_epoch: int
+    role: str
+    high_watermark: int
+    log_end_offset: int
+    applied_offset: int
+
+
+class ConnectionsView(NamedTuple):
+    open: int
+    accepted: int
+    closed: Mapping[str, int]
+    """By reason."""
+    bytes_in: int
+    bytes_out: int
+    in_flight_bytes: int
+
+
+class WorkView(NamedTuple):
+    group_commit_passes: int
+    group_commit_seconds: float
+    parked_fetches: int
+
+
+class BrokerView(NamedTuple):
+    """A registered broker, as the local metadata has it."""
+
+    broker: int
+    broker_epoch: int
+    fenced: bool
+    in_controlled_shutdown: bool
+    endpoints: tuple[tuple[str, str, int], ...]
+
+
+class Health(NamedTuple):
+    """What must be so before a node may be sent clients. None: not asked of this kind of node."""
+
+    listeners_open: bool
+    disks_online: bool
+    metadata_caught_up: bool
+    quorum_leader_known: bool
+    registered: bool | None
+    unfenced: bool | None
+    stopping: bool = False
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why not, by the name of the condition. Empty: it may serve."""
+        broken = {
+            field: _COMPLAINTS[field]
+            for field in _COMPLAINTS
+            if getattr(self, field) is (field == "stopping")
+        }
+        if "registered" in broken:
+            broken.pop("unfenced", None)  # it cannot be before
+        return broken
+
+    @property
+    def serves(self) -> bool:
+        return not self.reasons
+
+
+_COMPLAINTS = {
+    "listeners_open": "the listeners are not open yet",
+    "disks_online": "a log directory failed; what it holds cannot be read or written",
+    "metadata_caught_up": "metadata is not caught up with the active controller",
+    "quorum_leader_known": "no leader of the metadata quorum is known",
+    "registered": "the active controller has not registered this broker yet",
+    "unfenced": "the active controller has fenced this broker",
+    "stopping": "the node is stopping",
+}
+
+
+class NodeView(Protocol):
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def roles(self) -> tuple[str, ...]: ...
+    @property
+    def cluster_id(self) -> str: ...
+    def partitions(self) -> Iterator[PartitionView]:
+        """Every hosted partition, and those that should be hosted and cannot."""
+        ...
+
+    def controller(self) -> ControllerView | None: ...
+    def quorum(self) -> QuorumView: ...
+    def brokers(self) -> tuple[BrokerView, ...]: ...
+    def traffic(self) -> Traffic: ...
+    def requests(self) -> Mapping[str, int]:
+        """How many came in since the start, by the name of the API."""
+        ...
+
+    def connections(self) -> ConnectionsView: ...
+    def work(self) -> WorkView: ...
+    def health(self) -> Health: ...
+    def topic_name(self, topic_id: bytes) -> str | None: ...
