@@ -132,7 +132,7 @@ class LogDirectory:
         self._clean_points = self._offsets(checkpoints.CLEAN_POINTS)
         self._clean_points_are_lost = len(self.problems) > known_problems
         self._intact_epoch = broker_epoch_at_stop
-        if self._intact_epoch is None and self._acknowledges_synced():
+        if self._intact_epoch is None:
             self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id)
         self._compaction: tuple[PartitionName, Compaction] | None = None
         self._uncleanable: set[PartitionName] = set()
@@ -347,7 +347,8 @@ class LogDirectory:
     def intact_since_epoch(self) -> int:
         """The incarnation of this broker whose acknowledged records are all here; -1 if that is
         not known. To be presented at the next registration."""
-        if self._intact_epoch is None or self.refused:
+        proven = self.broker_epoch_at_stop is not None or self._acknowledges_synced()
+        if self._intact_epoch is None or self.refused or not proven:
             return clean_shutdown.NO_BROKER_EPOCH
         return self._intact_epoch
 
