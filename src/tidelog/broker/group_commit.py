@@ -95,5 +95,5 @@ class GroupCommit:
             return
         if moved:
             self._on_durable(moved)
-        if self._requested or self._directory.dirty:  # dirty: it was cut while the pass ran
+        if self._requested:
             self._begin()
