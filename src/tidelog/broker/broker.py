@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 
 from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.directories import Directories
+from tidelog.broker.doubts import Doubts
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
@@ -45,6 +46,7 @@ class Broker:
         "_waiting",
         "cluster_id",
         "config",
+        "doubts",
         "fetchers",
         "host",
         "id",
@@ -72,6 +74,7 @@ class Broker:
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.replicas = Replicas(self, directories)
+        self.doubts = Doubts(self)
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
         self.workshop = RecordWorkshop()

@@ -21,7 +21,7 @@ from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FollowerFetch
 from tidelog.core.replication.throttle import should_throttle_follower
 from tidelog.core.types import EpochEnd, PartitionId
-from tidelog.host.ports import NetworkError
+from tidelog.host.ports import ConnectionClosed, NetworkError, PeerRefused, PeerReset
 from tidelog.rpc import Answer, Peer
 from tidelog.wire.protocol.schemas.fetch_request import (
     FetchPartition,
@@ -266,10 +266,13 @@ class Fetcher:
         self._in_flight -= 1
         now = self._broker.now_ms()
         if isinstance(answer, NetworkError):
+            if isinstance(answer, PeerReset | PeerRefused | ConnectionClosed):
+                self._broker.doubts.begin(self.leader)
             self._fail(now)
             self._arm_for_retry()
             return
         assert isinstance(answer, FetchResponse), answer
+        self._broker.doubts.end(self.leader)
         if answer.error_code in _SESSION_ERRORS:
             self._begin_session_anew()
         elif answer.error_code != NO_ERROR:
