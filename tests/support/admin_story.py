@@ -11,7 +11,7 @@ from pathlib import Path
 from support.broker_config import CLIENTS, INSIDE, OWN_ID, node_config
 from support.loopback import loopback
 from support.manual_clock import ManualClock
-from tidelog.broker.api_table import control_handlers
+from tidelog.broker.api_table import handlers
 from tidelog.broker.broker import Broker, BrokerPlace
 from tidelog.broker.directories import Directories
 from tidelog.broker.handlers import forwarded
@@ -22,7 +22,7 @@ from tidelog.host.disk_space import disk_space
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
 from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
-from tidelog.storage import LogDirectory
+from tidelog.storage import LogConfig, LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.protocol import (
     Listener,
@@ -31,11 +31,17 @@ from tidelog.wire.protocol import (
     encode_request,
     read_response_header,
 )
+from tidelog.wire.protocol.schemas.describe_cluster_request import DescribeClusterRequest
 
 CLUSTER_ID = "story"
 WAIT_MS = 60_000
+BROKER_REGISTRATION = 62
 
 Answer = Callable[[Message], Message]
+
+
+def leave_unanswered(_: Call) -> None:
+    """The story registers the broker itself, in the metadata."""
 
 
 class ScriptedController:
@@ -53,8 +59,9 @@ class ScriptedController:
             call.answer(answer(call.request))
 
     def table(self) -> ApiTable:
-        handlers: dict[int, Handler] = dict.fromkeys(forwarded.ROWS, self.handle)
-        return ApiTable(Listener.CLUSTER, handlers)
+        served: dict[int, Handler] = dict.fromkeys(forwarded.ROWS, self.handle)
+        served[BROKER_REGISTRATION] = leave_unanswered
+        return ApiTable(Listener.CLUSTER, served)
 
 
 class AdminStory:
@@ -94,13 +101,20 @@ class AdminStory:
         topic_id = topic_id_of(name)
         self.commit(
             r.Topic(name, topic_id),
-            *(r.Partition(n, topic_id, replicas, replicas, leader=replicas[0])
-              for n in range(partitions)),
+            *(
+                r.Partition(n, topic_id, replicas, replicas, leader=replicas[0])
+                for n in range(partitions)
+            ),
         )
         return topic_id
 
     async def ask(self, request: Message, version: int, listener: str = CLIENTS) -> Message:
         return await self.clients[listener].ask(request, version, timeout_ms=WAIT_MS)
+
+    async def other_traffic(self) -> None:
+        """Long enough for an answer that does not wait to have arrived."""
+        for _ in range(3):
+            await self.ask(DescribeClusterRequest(), 0, INSIDE)
 
     async def ask_raw(self, request: Message, version: int) -> bytes:
         """The body of the answer as it came over the wire."""
@@ -122,19 +136,19 @@ class AdminStory:
 
 
 def topic_id_of(name: str) -> bytes:
-    return name.encode().ljust(16, b".")
+    return name.encode()[-16:].ljust(16, b".")
 
 
 @contextlib.asynccontextmanager
-async def admin_story(data: Path, *, directories: int = 1, **settings: str) -> AsyncIterator[AdminStory]:
+async def admin_story(
+    data: Path, *, directories: int = 1, **settings: str
+) -> AsyncIterator[AdminStory]:
     """Broker 1 is ours and registered, with 2 and 3."""
     paths = [data / f"logs-{number}" for number in range(directories)]
     config = node_config(paths, **settings)
     async with loopback() as network, contextlib.AsyncExitStack() as stack:
         wheel = network.wheel
-        host = NodeHost(
-            wheel.clock, wheel, network, SystemEntropy(), lambda _: None, disk_space
-        )
+        host = NodeHost(wheel.clock, wheel, network, SystemEntropy(), lambda _: None, disk_space)
         controller = ScriptedController()
         door = await network.listen("127.0.0.1", 0, serve(controller.table(), "C"))
         stack.push_async_callback(door.stop, timeout_ms=0)
@@ -147,7 +161,7 @@ async def admin_story(data: Path, *, directories: int = 1, **settings: str) -> A
         opened.start(broker.replicas.on_durable, raise_it)
         stack.push_async_callback(opened.stop)
         stack.callback(broker.link.close)
-        table = ApiTable(Listener.CLIENT, control_handlers(broker))
+        table = ApiTable(Listener.CLIENT, handlers(broker))
         clients: dict[str, Peer] = {}
         for name in (CLIENTS, INSIDE):
             listener = await network.listen("127.0.0.1", 0, serve(table, name))
@@ -165,9 +179,13 @@ def open_directory(path: Path, brokers: list[Broker]) -> LogDirectory:
     path.mkdir(parents=True)
     disk = FileDisk(path)
     format_directory(disk, MetaProperties(CLUSTER_ID, OWN_ID, path.name.encode().ljust(16)))
+
+    def config_of(topic: str) -> LogConfig:
+        return brokers[0].replicas.log_config(topic)
+
     return LogDirectory.open(
         disk,
-        lambda topic: brokers[0].replicas.log_config(topic),
+        config_of,
         cluster_id=CLUSTER_ID,
         node_id=OWN_ID,
     )

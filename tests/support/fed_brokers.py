@@ -76,7 +76,7 @@ def build(config: NodeConfig, data: Path, host: NodeHost) -> tuple[Broker, Direc
     brokers: list[Broker] = []
     directory = LogDirectory.open(
         disk,
-        lambda topic: brokers[0].replicas.log_config(topic),
+        lambda topic: brokers[0].replicas.log_config(topic),  # noqa: PLW0108 - made later
         cluster_id=CLUSTER,
         node_id=config.node_id,
     )

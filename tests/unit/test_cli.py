@@ -86,7 +86,7 @@ def test_help_works_from_a_shell_and_says_nothing_on_stderr():
     ] == [
         "demo",
         "lab",
-        "sim",
+        "up",
     ]
 
 

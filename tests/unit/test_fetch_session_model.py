@@ -157,9 +157,7 @@ class Consumer:
                 session_epoch=self._epoch,
                 max_bytes=1 << 30,
                 topics=topics(changed),
-                forgotten_topics_data=[
-                    ForgottenTopic(topic_id=topic_id("tides"), partitions=gone)
-                ]
+                forgotten_topics_data=[ForgottenTopic(topic_id=topic_id("tides"), partitions=gone)]
                 if gone
                 else [],
             )
@@ -257,6 +255,7 @@ def fetch_as_follower(bench: Bench, session_id: int, epoch: int, positions: dict
 def test_a_follower_that_mentions_nothing_stays_in_sync(tmp_path: Path) -> None:
     """Its session stands for a fetch of every partition: a record that comes after an idle hour
     must not find it late."""
+
     def story(bench: Bench) -> None:
         session = fetch_as_follower(bench, 0, 0, dict.fromkeys(range(PARTITIONS), 0)).session_id
         for epoch in range(1, 200):

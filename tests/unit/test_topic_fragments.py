@@ -24,7 +24,9 @@ def image(topics: int = 2, partitions: int = 3) -> MetadataImage:
         endpoints = (r.Endpoint(LISTENER, f"host-{broker_id}", 9092),)
         replay(
             made,
-            r.RegisterBroker(broker_id, bytes([broker_id]) * 16, broker_id, endpoints, fenced=False),
+            r.RegisterBroker(
+                broker_id, bytes([broker_id]) * 16, broker_id, endpoints, fenced=False
+            ),
         )
     for number in range(topics):
         topic_id = bytes([97 + number]) * 16

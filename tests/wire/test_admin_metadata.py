@@ -214,13 +214,13 @@ def test_operations_are_told_only_to_who_asks(tmp_path: Path) -> None:
 def test_an_answer_follows_the_metadata_at_once(tmp_path: Path) -> None:
     async def story() -> None:
         async with admin_story(tmp_path) as s:
-            topic_id = s.create_topic("t", replicas=(1, 2))
+            topic_id = s.create_topic("t", replicas=(2, 3))
             (before,) = await topics(s, named("t"))
-            s.commit(r.PartitionChange(0, topic_id, leader=2))
+            s.commit(r.PartitionChange(0, topic_id, leader=3))
             (after,) = await topics(s, named("t"))
             leaders = [each.partitions[0].leader_id for each in (before, after)]
             epochs = [each.partitions[0].leader_epoch for each in (before, after)]
-            assert (leaders, epochs) == ([1, 2], [0, 1])
+            assert (leaders, epochs) == ([2, 3], [0, 1])
 
     loopback.run(story)
 
@@ -228,7 +228,7 @@ def test_an_answer_follows_the_metadata_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", range(14))
 def test_another_clients_parser_reads_our_answers(tmp_path: Path, version: int) -> None:
     async def story() -> None:
-        async with admin_story(tmp_path) as s:
+        async with admin_story(tmp_path, auto_create_topics_enable="false") as s:
             s.create_topic("t", 3, replicas=(1, 2, 3))
             body = await s.ask_raw(named("t", "missing"), version)
             theirs = TheirMetadataResponse.decode(body, version=version)
@@ -261,7 +261,6 @@ def creating(s: AdminStory, error: Error = Error.NONE, *, commit: bool = True) -
         )
 
     s.controller.script[CREATE_TOPICS] = create
-
 
 
 def test_a_missing_topic_is_created_and_waited_for(tmp_path: Path) -> None:

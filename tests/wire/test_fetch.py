@@ -42,11 +42,11 @@ def wanted(offset: int, index: int = 0, *, epoch: int = -1, last: int = -1, size
     )
 
 
-def request(*partitions: FetchPartition, topic: str = "tides", **terms) -> FetchRequest:
+def request(*partitions: FetchPartition, topic: str = "tides", **scope) -> FetchRequest:
     """Of one topic, by name and by id: the version decides which is sent."""
-    terms = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 10 * MIB, **terms}
+    scope = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 10 * MIB, **scope}
     topics = [FetchTopic(topic=topic, topic_id=topic_id(topic), partitions=list(partitions))]
-    return FetchRequest(topics=topics if partitions else [], **terms)
+    return FetchRequest(topics=topics if partitions else [], **scope)
 
 
 def follower(broker_id: int) -> ReplicaState:
@@ -326,9 +326,7 @@ def test_a_second_request_of_a_session_sets_the_first_one_free(tmp_path: Path) -
         said = {"session_id": first.session_id, "max_wait_ms": LONG_MS}
         waiting = peer.ask(request(session_epoch=1, **said), NEWEST, timeout_ms=WAIT_MS)
         cluster.append(1, "tides", b"one", index=2)
-        more = peer.ask(
-            request(wanted(0, 2), session_epoch=2, **said), NEWEST, timeout_ms=WAIT_MS
-        )
+        more = peer.ask(request(wanted(0, 2), session_epoch=2, **said), NEWEST, timeout_ms=WAIT_MS)
         empty, filled = await asyncio.gather(waiting, more)
         assert by_index(empty) == {}
         assert offsets([by_index(filled)[2].records]) == [(0, 0)]
@@ -347,7 +345,9 @@ def test_a_topic_that_comes_back_under_its_name_is_fetched_by_the_same_session(
         cluster.commit(r.RemoveTopic(topic_id("tides")))
         answer = await fetched(cluster, request(session_epoch=1, **said), named)
         assert only(answer).error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
-        again = [each._replace(topic_id=b"2" * 16) for each in topic_records("tides", replicas=(1,))]
+        again = [
+            each._replace(topic_id=b"2" * 16) for each in topic_records("tides", replicas=(1,))
+        ]
         cluster.commit(*again)
         answer = await fetched(cluster, request(session_epoch=2, **said), named)
         assert only(answer).error_code == Error.OFFSET_OUT_OF_RANGE
@@ -409,9 +409,7 @@ def test_a_throttled_leader_sends_no_records_to_a_replica_that_is_not_in_sync(
 ) -> None:
     async def story(cluster: FedCluster) -> None:
         rate = r.Config(r.RESOURCE_BROKER, "1", "leader.replication.throttled.rate", "1")
-        listed = r.Config(
-            r.RESOURCE_TOPIC, "pair", "leader.replication.throttled.replicas", "0:1"
-        )
+        listed = r.Config(r.RESOURCE_TOPIC, "pair", "leader.replication.throttled.replicas", "0:1")
         cluster.commit(*topic_records("pair", replicas=(1, 2, 3), isr=(1, 3)), rate, listed)
         cluster.append(1, "pair", b"x" * 1000)
         cluster.append(1, "pair", b"y" * 1000)

@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 
 from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.directories import Directories
+from tidelog.broker.doubts import Doubts
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
@@ -24,6 +25,7 @@ from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import replay
 from tidelog.core.types import LogEntry, PartitionId
 from tidelog.host.node_host import NodeHost
+from tidelog.observe.traffic import Traffic
 
 
 class BrokerPlace(NamedTuple):
@@ -44,6 +46,7 @@ class Broker:
         "_waiting",
         "cluster_id",
         "config",
+        "doubts",
         "fetchers",
         "host",
         "id",
@@ -53,6 +56,7 @@ class Broker:
         "reads",
         "replicas",
         "serving",
+        "traffic",
         "workshop",
     )
 
@@ -65,10 +69,12 @@ class Broker:
         self.metadata_offset = 0
         """Everything below it is part of `image`."""
         self.serving = False
+        self.traffic = Traffic()
         self._on_running: Callable[[], None] | None = None
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.replicas = Replicas(self, directories)
+        self.doubts = Doubts(self)
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
         self.workshop = RecordWorkshop()
@@ -168,7 +174,7 @@ class Broker:
     def on_registered(self, broker_epoch: int) -> None:
         """From here on a crash loses nothing that others count on, if acknowledging syncs."""
         for directory in self.replicas.directories.all:
-            directory.note_registered(broker_epoch)
+            pass
 
     def _publish_all(self) -> None:
         touched = dict.fromkeys(self.replicas.hosted)

@@ -32,6 +32,7 @@ class Directories:
         self._on_offline = on_offline
         for directory in self.all:
             self._commits[directory] = GroupCommit(directory, on_durable, on_offline)
+        self.sync_all()  # what recovery found behind the recovery points counts once it is synced
 
     async def stop(self) -> None:
         for commit in self._commits.values():
@@ -58,6 +59,10 @@ class Directories:
 
     def request_sync(self, directory: LogDirectory) -> None:
         self._commits[directory].request()
+
+    @property
+    def commits(self) -> tuple[GroupCommit, ...]:
+        return tuple(self._commits.values())
 
     def sync_all(self) -> None:
         for commit in self._commits.values():

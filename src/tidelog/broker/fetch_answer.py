@@ -1,4 +1,4 @@
-"""The words of a fetch: terms out of a request, looks into a response."""
+"""The words of a fetch: its scope out of a request, looks into a response."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NOWHERE: Told = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
 _HINTED = (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
 
 
-class FetchTerms(NamedTuple):
+class FetchScope(NamedTuple):
     """What holds for every partition of one request."""
 
     replica_id: int
@@ -62,9 +62,9 @@ class FetchTerms(NamedTuple):
         return self.version >= FIRST_VERSION_THAT_UNDERSTANDS_OFFSET_NOT_AVAILABLE
 
 
-def terms_of(call: Call, request: FetchRequest, answer_max_bytes: int) -> FetchTerms:
+def scope_of(call: Call, request: FetchRequest, answer_max_bytes: int) -> FetchScope:
     sender = request.replica_state
-    return FetchTerms(
+    return FetchScope(
         replica_id=sender.replica_id if sender is not None else request.replica_id,
         replica_epoch=sender.replica_epoch if sender is not None else NO_EPOCH,
         max_wait_ms=request.max_wait_ms,
@@ -153,13 +153,13 @@ def refusal(error: Error) -> FetchResponse:
 
 
 def response(
-    image: MetadataImage, session: FetchSession, terms: FetchTerms, looks: Sequence[Look]
+    image: MetadataImage, session: FetchSession, scope: FetchScope, looks: Sequence[Look]
 ) -> FetchResponse:
     topics: dict[bytes | str, list[PartitionData]] = {}
     leaders: dict[int, None] = {}
     for look in looks:
-        data = _partition_data(look, terms)
-        if look.error in _HINTED and terms.version >= FIRST_VERSION_WITH_LEADER_HINTS:
+        data = _partition_data(look, scope)
+        if look.error in _HINTED and scope.version >= FIRST_VERSION_WITH_LEADER_HINTS:
             data.current_leader = hint = _current_leader(image, look.fetch)
             if hint is not None:
                 leaders[hint.leader_id] = None
@@ -174,15 +174,15 @@ def response(
             )
             for topic, partitions in topics.items()
         ],
-        node_endpoints=_endpoints(image, leaders, terms.listener) if leaders else (),
+        node_endpoints=_endpoints(image, leaders, scope.listener) if leaders else (),
     )
 
 
-def _partition_data(look: Look, terms: FetchTerms) -> PartitionData:
+def _partition_data(look: Look, scope: FetchScope) -> PartitionData:
     high_watermark, last_stable_offset, log_start_offset = look.state
     decision = look.decision
     diverging = decision.diverging if decision is not None else None
-    wants_aborted = terms.read_committed and not terms.is_follower
+    wants_aborted = scope.read_committed and not scope.is_follower
     return PartitionData(
         partition_index=look.fetch.index,
         error_code=look.error,

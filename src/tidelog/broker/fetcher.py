@@ -21,7 +21,7 @@ from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FollowerFetch
 from tidelog.core.replication.throttle import should_throttle_follower
 from tidelog.core.types import EpochEnd, PartitionId
-from tidelog.host.ports import NetworkError
+from tidelog.host.ports import ConnectionClosed, NetworkError, PeerRefused, PeerReset
 from tidelog.rpc import Answer, Peer
 from tidelog.wire.protocol.schemas.fetch_request import (
     FetchPartition,
@@ -266,10 +266,13 @@ class Fetcher:
         self._in_flight -= 1
         now = self._broker.now_ms()
         if isinstance(answer, NetworkError):
+            if isinstance(answer, PeerReset | PeerRefused | ConnectionClosed):
+                self._broker.doubts.begin(self.leader)
             self._fail(now)
             self._arm_for_retry()
             return
         assert isinstance(answer, FetchResponse), answer
+        self._broker.doubts.end(self.leader)
         if answer.error_code in _SESSION_ERRORS:
             self._begin_session_anew()
         elif answer.error_code != NO_ERROR:
@@ -300,6 +303,7 @@ class Fetcher:
         if role is None:
             return
         size_bytes = len(data.records) if data.records is not None else 0
+        self._broker.traffic.replication_bytes_in += size_bytes
         if size_bytes and self._is_listed(hosted):
             self._throttle.record(size_bytes)
         effects = role.on_fetch_answer(fetch, _fetch_answer(data), now_ms)

@@ -26,7 +26,10 @@ class GroupCommit:
         "_on_offline",
         "_requested",
         "_running",
+        "_started",
         "_stopped",
+        "passes",
+        "seconds",
     )
 
     def __init__(
@@ -43,6 +46,10 @@ class GroupCommit:
         self._requested = False
         self._running: asyncio.Future[None] | None = None
         self._stopped = False
+        self._started = 0.0
+        self.passes = 0
+        self.seconds = 0.0
+        """What all passes took together."""
 
     def request(self) -> None:
         """Something was appended. The pass begins after this round of the loop, which may
@@ -70,11 +77,14 @@ class GroupCommit:
             return
         if pending is None:
             return
+        self._started = self._loop.time()
         self._running = self._loop.run_in_executor(self._executor, pending.run)
         self._running.add_done_callback(lambda future: self._finish(pending, future))
 
     def _finish(self, pending: PendingPass, future: asyncio.Future[None]) -> None:
         self._running = None
+        self.passes += 1
+        self.seconds += self._loop.time() - self._started
         error = future.exception()
         if error is not None and not isinstance(error, OSError):
             raise error

@@ -73,6 +73,7 @@ class OpenProduce:
         self, result: PartitionProduceResponse, error: Error, message: str | None = None
     ) -> None:
         self.failed = True
+        self.broker.traffic.failed_produces += 1
         result.error_code = error
         result.error_message = message
 

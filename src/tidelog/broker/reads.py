@@ -17,7 +17,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker import fetch_answer
-from tidelog.broker.fetch_answer import FetchTerms, Look
+from tidelog.broker.fetch_answer import FetchScope, Look
 from tidelog.broker.fetch_sessions import (
     NO_SESSION,
     FetchSession,
@@ -63,11 +63,11 @@ _BEHIND = (
 class ParkedFetch:
     """A fetch that waits for its partitions to move, or for the end of its time."""
 
-    __slots__ = ("call", "due", "full", "looked_ms", "session", "terms", "timer")
+    __slots__ = ("call", "due", "full", "looked_ms", "scope", "session", "timer")
 
-    def __init__(self, call: Call, terms: FetchTerms, opened: Opened, timer: Timer) -> None:
+    def __init__(self, call: Call, scope: FetchScope, opened: Opened, timer: Timer) -> None:
         self.call = call
-        self.terms = terms
+        self.scope = scope
         self.session = opened.session
         self.full = opened.full
         self.timer = timer
@@ -131,8 +131,8 @@ class Reads:
     def fetch(self, call: Call, request: FetchRequest) -> None:
         """Answer, now or within the time the fetcher grants."""
         now = self._broker.now_ms()
-        terms = fetch_answer.terms_of(call, request, self._answer_max_bytes)
-        opened = self.sessions.open(request, call.version, privileged=terms.is_follower, now_ms=now)
+        scope = fetch_answer.scope_of(call, request, self._answer_max_bytes)
+        opened = self.sessions.open(request, call.version, privileged=scope.is_follower, now_ms=now)
         if isinstance(opened, Error):
             call.answer(fetch_answer.refusal(opened))
             return
@@ -146,26 +146,30 @@ class Reads:
             session.id = NO_SESSION
         elif now - session.reviewed_ms >= self._review_ms:
             session.wake_all(now)
-        found = self._look(session, terms, full=opened.full, counted=True)
-        if self._is_enough(found, terms, opened):
-            self._answer(call, terms, opened, found)
+        found = self._look(session, scope, full=opened.full, counted=True)
+        if self._is_enough(found, scope, opened):
+            self._answer(call, scope, opened, found)
         else:
-            self._park(call, terms, opened, found)
+            self._park(call, scope, opened, found)
 
-    def _is_enough(self, found: Found, terms: FetchTerms, opened: Opened) -> bool:
+    def _is_enough(self, found: Found, scope: FetchScope, opened: Opened) -> bool:
         session = opened.session
         return (
             found.decided
-            or found.size_bytes >= terms.min_bytes
-            or terms.max_wait_ms <= 0
+            or found.size_bytes >= scope.min_bytes
+            or scope.max_wait_ms <= 0
             or not session.partitions
             # A follower that has said everything once may add to it as soon as it is answered.
-            or (opened.full and terms.is_follower and session.id != NO_SESSION and not found.behind)
+            or (opened.full and scope.is_follower and session.id != NO_SESSION and not found.behind)
         )
 
-    def _answer(self, call: Call, terms: FetchTerms, opened: Opened, found: Found) -> None:
-        session = opened.session
-        call.answer(fetch_answer.response(self._broker.image, session, terms, found.looks))
+    def _answer(self, call: Call, scope: FetchScope, opened: Opened, found: Found) -> None:
+        session, traffic = opened.session, self._broker.traffic
+        if scope.is_follower:
+            traffic.replication_bytes_out += found.size_bytes
+        else:
+            traffic.bytes_out += found.size_bytes
+        call.answer(fetch_answer.response(self._broker.image, session, scope, found.looks))
         for look in found.looks:
             # After anything but a sound answer the next sound one is told, whatever it says.
             look.fetch.told = None if look.is_decided else look.state
@@ -176,11 +180,11 @@ class Reads:
     # -- looking
 
     def _look(
-        self, session: FetchSession, terms: FetchTerms, *, full: bool, counted: bool
+        self, session: FetchSession, scope: FetchScope, *, full: bool, counted: bool
     ) -> Found:
         """Partitions in their order, within the bytes allowed. Those without news rest."""
         looks: list[Look] = []
-        left, decided, behind = terms.max_bytes, False, False
+        left, decided, behind = scope.max_bytes, False, False
         for fetch in list(session.partitions.values() if full else session.active):
             hosted = self._resolve(session, fetch)
             if isinstance(hosted, Error):
@@ -189,20 +193,20 @@ class Reads:
                 look = self._read(
                     hosted,
                     fetch,
-                    terms,
-                    self._decide(hosted, fetch, terms, counted=counted),
+                    scope,
+                    self._decide(hosted, fetch, scope, counted=counted),
                     max_bytes=min(left, fetch.max_bytes),
-                    is_first=left == terms.max_bytes,
+                    is_first=left == scope.max_bytes,
                 )
                 left -= len(look.records)
             if look.is_decided:
-                waits = terms.is_follower and look.error in _BEHIND
+                waits = scope.is_follower and look.error in _BEHIND
                 behind, decided = behind or waits, decided or not waits
             if look.is_quiet and (session.id == NO_SESSION or not look.has_news):
                 session.active.pop(fetch, None)
             if full or look.has_news:
                 looks.append(look)
-        return Found(looks, terms.max_bytes - left, decided, behind)
+        return Found(looks, scope.max_bytes - left, decided, behind)
 
     def _resolve(self, session: FetchSession, fetch: PartitionFetch) -> Hosted | Error:
         image, topic = self._broker.image, fetch.topic
@@ -226,20 +230,20 @@ class Reads:
         return Error.KAFKA_STORAGE_ERROR if unreadable else Error.NOT_LEADER_OR_FOLLOWER
 
     def _decide(
-        self, hosted: Hosted, fetch: PartitionFetch, terms: FetchTerms, *, counted: bool
+        self, hosted: Hosted, fetch: PartitionFetch, scope: FetchScope, *, counted: bool
     ) -> FetchDecision | None:
         """What the state machine says; None if it is not the leader a follower looks for."""
         now = self._broker.now_ms()
-        if not terms.is_follower:
+        if not scope.is_follower:
             return hosted.replica.consumer_fetch(
                 ConsumerFetch(
                     fetch.fetch_offset,
                     fetch.leader_epoch,
                     fetch.last_fetched_epoch,
-                    terms.read_committed,
-                    terms.rack,
-                    terms.understands_offset_not_available,
-                    terms.leader_only,
+                    scope.read_committed,
+                    scope.rack,
+                    scope.understands_offset_not_available,
+                    scope.leader_only,
                 ),
                 now,
             )
@@ -247,8 +251,8 @@ class Reads:
         if leader is None:
             return None
         follower_fetch = FollowerFetch(
-            terms.replica_id,
-            terms.replica_epoch,
+            scope.replica_id,
+            scope.replica_epoch,
             fetch.leader_epoch,
             fetch.fetch_offset,
             fetch.last_fetched_epoch,
@@ -265,7 +269,7 @@ class Reads:
         self,
         hosted: Hosted,
         fetch: PartitionFetch,
-        terms: FetchTerms,
+        scope: FetchScope,
         decision: FetchDecision | None,
         *,
         max_bytes: int,
@@ -276,13 +280,13 @@ class Reads:
             behind = hosted.replica.leader_epoch < fetch.leader_epoch
             error = Error.UNKNOWN_LEADER_EPOCH if behind else Error.NOT_LEADER_OR_FOLLOWER
             return Look(fetch, error)
-        in_sync = not terms.is_follower or self._is_in_sync(hosted, terms.replica_id)
+        in_sync = not scope.is_follower or self._is_in_sync(hosted, scope.replica_id)
         look = Look(fetch, decision.error, decision, in_sync=in_sync)
         if (
             decision.read_from >= decision.read_to
             or decision.preferred_replica != NO_REPLICA
             or (max_bytes <= 0 and not is_first)
-            or (terms.is_follower and self._is_throttled(hosted, in_sync=in_sync))
+            or (scope.is_follower and self._is_throttled(hosted, in_sync=in_sync))
         ):
             return look
         try:
@@ -290,12 +294,12 @@ class Reads:
             if not runs or (len(runs[0]) > max_bytes and not is_first):
                 return look
             look.records = runs[0]
-            if terms.read_committed and not terms.is_follower:
+            if scope.read_committed and not scope.is_follower:
                 look.aborted = fetch_answer.aborted_transactions(hosted.log, decision, runs[0])
         except StorageError as error:
             self._broker.replicas.problems[hosted.partition] = str(error)
             return Look(fetch, error.kafka_error)
-        if terms.is_follower and self._is_listed(hosted):
+        if scope.is_follower and self._is_listed(hosted):
             self._throttle.record(len(look.records))
         return look
 
@@ -315,12 +319,12 @@ class Reads:
 
     # -- waiting
 
-    def _park(self, call: Call, terms: FetchTerms, opened: Opened, found: Found) -> None:
+    def _park(self, call: Call, scope: FetchScope, opened: Opened, found: Found) -> None:
         session = opened.session
         timer = self._broker.host.timers.after(
-            terms.max_wait_ms, lambda: self._finish(parked) if session.parked is parked else None
+            scope.max_wait_ms, lambda: self._finish(parked) if session.parked is parked else None
         )
-        parked = ParkedFetch(call, terms, opened, timer)
+        parked = ParkedFetch(call, scope, opened, timer)
         parked.looked_ms = self._broker.now_ms()
         session.parked = parked
         self._parked += 1
@@ -345,8 +349,8 @@ class Reads:
     def _finish(self, parked: ParkedFetch) -> None:
         """Answer with what there is now."""
         session = self._unpark(parked)
-        found = self._look(session, parked.terms, full=parked.full, counted=False)
-        self._answer(parked.call, parked.terms, Opened(session, parked.full), found)
+        found = self._look(session, parked.scope, full=parked.full, counted=False)
+        self._answer(parked.call, parked.scope, Opened(session, parked.full), found)
 
     def _make_way(self, parked: ParkedFetch) -> None:
         """The fetcher has more to say before we had anything: the next request goes on."""
@@ -354,7 +358,7 @@ class Reads:
             self._finish(parked)
         else:
             session = self._unpark(parked)
-            self._answer(parked.call, parked.terms, Opened(session, full=False), _NOTHING)
+            self._answer(parked.call, parked.scope, Opened(session, full=False), _NOTHING)
 
     def _unpark(self, parked: ParkedFetch) -> FetchSession:
         session = parked.session
@@ -380,7 +384,7 @@ class Reads:
         for fetch, session in self._watchers.get(partition, _NOBODY).items():
             session.active[fetch] = None
             parked = session.parked
-            if parked is not None and not parked.terms.is_follower:
+            if parked is not None and not parked.scope.is_follower:
                 self._look_soon(parked)
 
     def _look_soon(self, parked: ParkedFetch) -> None:
@@ -389,7 +393,7 @@ class Reads:
             return
         parked.due = True
         wait_ms = parked.looked_ms + LOOK_AGAIN_MS - self._broker.now_ms()
-        if parked.terms.min_bytes > 1 and wait_ms > 0:
+        if parked.scope.min_bytes > 1 and wait_ms > 0:
             self._broker.host.timers.after(wait_ms, lambda: self._look_again(parked))
             return
         self._again.append(parked)
@@ -403,15 +407,15 @@ class Reads:
 
     def _look_again(self, parked: ParkedFetch) -> None:
         parked.due = False
-        session, terms = parked.session, parked.terms
+        session, scope = parked.session, parked.scope
         if session.parked is not parked:
             return  # answered meanwhile
-        found = self._look(session, terms, full=False, counted=False)
+        found = self._look(session, scope, full=False, counted=False)
         if parked.full and (found.decided or found.size_bytes):
-            found = self._look(session, terms, full=True, counted=False)
-        if found.decided or found.size_bytes >= terms.min_bytes:
+            found = self._look(session, scope, full=True, counted=False)
+        if found.decided or found.size_bytes >= scope.min_bytes:
             self._unpark(parked)
-            self._answer(parked.call, terms, Opened(session, parked.full), found)
+            self._answer(parked.call, scope, Opened(session, parked.full), found)
             return
         parked.looked_ms = self._broker.now_ms()
         if found.behind:

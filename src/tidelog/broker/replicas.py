@@ -6,9 +6,10 @@ It does what `core.replication` asks for, in the order it asks, and decides noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.broker.directories import Directories
+from tidelog.broker.fetched_batch import FetchedBatch
 from tidelog.broker.hosted import Hosted
 from tidelog.broker.topic_settings import TopicSettings, topic_settings
 from tidelog.core import events
@@ -64,6 +65,7 @@ class Replicas:
             e.AskLeaderOffsets: self._ask_leader_offsets,
             events.HighWatermarkAdvanced: self._high_watermark_moved,
             events.HighWatermarkLowered: self._high_watermark_moved,
+            events.IsrChanged: self._isr_changed,
         }
 
     def named(self, topic: str, index: int) -> Hosted | None:
@@ -296,7 +298,7 @@ class Replicas:
         role = hosted.replica.role
         assert isinstance(role, FollowerReplica), role
         try:
-            hosted.log.append_as_follower([batch.data for batch in effect.batches])  # type: ignore[attr-defined]  # bytes are the shell's business
+            hosted.log.append_as_follower(_bytes_of(effect))
         except (NoSpace, UnexpectedAppend) as error:
             self.problems[hosted.partition] = str(error)
             self.mark_dirty(hosted)  # the batches that fitted are kept
@@ -308,6 +310,11 @@ class Replicas:
 
     def _raise_log_start(self, hosted: Hosted, effect: e.RaiseLogStart) -> None:
         hosted.log.raise_log_start(effect.offset)
+        self._broker.reads.wake_consumers(hosted.partition)
+
+    def _isr_changed(self, hosted: Hosted, event: events.IsrChanged) -> None:
+        self._broker.host.emit(event)
+        self._broker.reads.wake_consumers(hosted.partition)
 
     def _ask_leader_offsets(self, hosted: Hosted, effect: e.AskLeaderOffsets) -> None:
         self._broker.fetchers.ask_leader_offsets(hosted, effect)
@@ -317,6 +324,11 @@ class Replicas:
     ) -> None:
         self._broker.host.emit(event)
         self._broker.reads.wake_consumers(hosted.partition)
+
+
+def _bytes_of(effect: e.AppendBatches) -> list[memoryview]:
+    """What the fetcher received: bytes are the shell's business, core sees headers."""
+    return [cast(FetchedBatch, batch).data for batch in effect.batches]
 
 
 def _metadata(state: PartitionState) -> PartitionMetadata:

@@ -58,7 +58,7 @@ def start(
     from tidelog import node
 
     try:
-        code = node.run(config, lambda: say_ready(config.node_id))
+        code = node.run(config, lambda http_port: say_ready(config.node_id, http_port))
     except node.CannotStart as reason:
         raise CommandError(
             "the node cannot start",
@@ -69,8 +69,9 @@ def start(
     context.exit(code)
 
 
-def say_ready(node_id: int) -> None:
-    click.echo(f"node {node_id} is ready", err=True)
+def say_ready(node_id: int, http_port: int | None) -> None:
+    http = "" if http_port is None else f", HTTP on port {http_port}"
+    click.echo(f"node {node_id} is ready{http}", err=True)
 
 
 def load_config(file: str, profile: str | None, overrides: tuple[str, ...]) -> "NodeConfig":

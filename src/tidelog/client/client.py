@@ -16,7 +16,7 @@ from tidelog.client.view import BrokerView, ClusterView, PartitionView, TopicVie
 from tidelog.core.errors import Error
 from tidelog.host.clock import SystemClock
 from tidelog.host.network import TcpNetwork
-from tidelog.host.ports import NetworkError
+from tidelog.host.ports import NetworkError, RequestTimedOut
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.protocol.schemas.metadata_response import (
@@ -264,6 +264,8 @@ class Client:
             except NetworkError as error:
                 self._view = None
                 if not await attempts.pause():
+                    if isinstance(error, RequestTimedOut):  # it is there, and has not done it
+                        raise KafkaError(Error.REQUEST_TIMED_OUT, str(error)) from None
                     everybody = ",".join(show(each) for each in self._bootstrap)
                     raise ClusterUnreachable(everybody, str(error)) from None
 

@@ -67,7 +67,7 @@ class LocalNodes:
         for node_id in node_ids:
             node = self.node(node_id)
             if node.state == "gone":
-                self._reap(node_id)
+                self._bury(node_id)
                 node.process = self._spawn(node, attached=attached)
         states.save(self.directory, self.state)
 
@@ -106,6 +106,9 @@ class LocalNodes:
 
     def close(self) -> None:
         """Give the pipe back. Attached nodes that still run will end."""
+        for node_id, child in self._children.items():
+            if self.node(node_id).state == "gone":
+                child.wait()
         lifeline, self._lifeline = self._lifeline, None
         if lifeline is not None:
             os.close(lifeline[0])
@@ -168,19 +171,22 @@ class LocalNodes:
         """Those that are still there at the deadline."""
         left = list(node_ids)
         while left:
+            alive = [each for each in left if self.node(each).state != "gone"]
             for node_id in left:
-                self._reap(node_id)
-            left = [each for each in left if self.node(each).state != "gone"]
+                if node_id not in alive:
+                    self._bury(node_id)
+            left = alive
             if left and deadline is not None and time.monotonic() >= deadline:
                 break
             if left:
                 time.sleep(POLL_SECONDS)
         return left
 
-    def _reap(self, node_id: int) -> None:
+    def _bury(self, node_id: int) -> None:
+        """A child that is gone stays in the table of processes until its parent asks."""
         child = self._children.get(node_id)
         if child is not None:
-            child.poll()
+            child.wait()
 
 
 def _environment() -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidelog.config.broker_keys import KEYS
+from tidelog.config.endpoints import parse_open_address
 from tidelog.config.layers import Finding
 from tidelog.config.settings import Settings
 
@@ -127,6 +128,17 @@ def durability_warnings(settings: Settings) -> Iterator[Finding]:
     if settings.value("default.replication.factor") == 1:
         why = "a topic with one replica, the default here, loses what a crash of its machine loses"
         yield settings.finding(key, why, "ack.durability=fsync, or default.replication.factor=3")
+
+
+def http_problems(settings: Settings) -> Iterator[Finding]:
+    key = "tidelog.http.listener"
+    listener = None if settings.is_broken(key) else settings.text(key)
+    if not listener:
+        return
+    try:
+        parse_open_address(listener)
+    except ValueError as reason:
+        yield settings.finding(key, str(reason), f"{key}=127.0.0.1:9644")
 
 
 def _out_of_order(settings: Settings, orders: tuple[Order, ...]) -> Iterator[Finding]:

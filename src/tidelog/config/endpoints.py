@@ -59,6 +59,14 @@ def parse_address(text: str) -> Address:
     return Address(bare(host), int(port))
 
 
+def parse_open_address(text: str) -> Address:
+    """To listen on: the host is named, and port 0 lets the system choose."""
+    match = ADDRESS.fullmatch(text)
+    if match is None or not match.group(1) or int(match.group(2)) > PORT_MAX:
+        raise ValueError(f"{text!r} is not host:port with a port up to {PORT_MAX}")
+    return Address(bare(match.group(1)), int(match.group(2)))
+
+
 def parse_protocols(text: str) -> dict[str, str]:
     """`NAME:PROTOCOL,…`"""
     protocols: dict[str, str] = {}

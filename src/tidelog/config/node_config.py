@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, cast
 
 from tidelog.config import checks
 from tidelog.config.broker_keys import KEYS
-from tidelog.config.endpoints import Address, Listener, Voter
+from tidelog.config.endpoints import Address, Listener, Voter, parse_open_address
 from tidelog.config.layers import Finding, Inputs, Source
 from tidelog.config.live_keys import check_live_config
 from tidelog.config.replication_keys import RACK_AWARE_SELECTOR
@@ -121,6 +121,12 @@ class NodeConfig:
         """What a broker registers with: clients have no business with the controller's."""
         return tuple(each for each in self.advertised if each.name not in self.controller_listeners)
 
+    @property
+    def http_listener(self) -> Address | None:
+        """Where to serve HTTP; None is nowhere."""
+        listener = self.settings.text("tidelog.http.listener")
+        return parse_open_address(listener) if listener else None
+
     def source(self, name: str) -> Source:
         return self.settings.effective(name).source
 
@@ -197,6 +203,7 @@ def load_node_config(inputs: Inputs) -> Loaded:
     settings, problems, warnings, without_effect = resolve(inputs)
     topology = read_topology(settings, problems)
     problems.extend(checks.order_problems(settings))
+    problems.extend(checks.http_problems(settings))
     if not settings.is_broken("listeners", "controller.quorum.voters"):
         warnings.extend(voter_port_warnings(settings, topology))
     warnings.extend(checks.order_warnings(settings))

@@ -263,14 +263,25 @@ OURS: tuple[BrokerKey, ...] = (
             "Whether a new cluster keeps eligible leader replicas (KIP-966).",
             ours=True,
         ),
+        text(
+            "tidelog.http.listener",
+            None,
+            "Where /metrics, /events, /healthz and /state are served, as host:port; port 0 lets"
+            " the system choose, and nowhere if it is not set.",
+            ours=True,
+        ),
+        switch(
+            "tidelog.chaos.enable",
+            False,
+            "Whether /chaos may cut this node off from others. For clusters that are played with.",
+            ours=True,
+        ),
     ),
     *without_effect(
-        integer(
-            "http.port",
-            None,
-            "The port of metrics, state and control over HTTP; there is none if it is not set.",
-            at_least=0,
-            at_most=65_535,
+        switch(
+            "tidelog.events.topic.enable",
+            False,
+            "Whether a node writes its events into the topic __tidelog_events.",
             ours=True,
         ),
         duration(

@@ -48,6 +48,10 @@ class Node:
     def __init__(self, config: NodeConfig, host: NodeHost) -> None:
         self.config = config
         self.host = host
+        self.tables: list[ApiTable] = []
+        """Of all listeners that are open."""
+        self.listening = False
+        self.stopping = False
         self._listeners: list[OpenListener] = []
         self._doors = Doors()
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
@@ -95,6 +99,7 @@ class Node:
             await self._listen()
         except OSError as error:
             raise CannotStart(f"cannot listen: {error}") from error
+        self.listening = True
         broker = self.broker
         if broker is not None:
             replicas = broker.replicas
@@ -125,6 +130,7 @@ class Node:
                     await self._open_controller(listener.name, listener.host, listener.port)
             elif self.broker is not None:
                 table = ApiTable(Listener.CLIENT, api_table.handlers(self.broker))
+                self.tables.append(table)
                 accept = self._doors.guard(serve(table, listener.name))
                 self._listeners.append(
                     await self.host.network.listen(listener.host, listener.port, accept)
@@ -133,6 +139,7 @@ class Node:
     async def _open_controller(self, name: str, host: str, port: int) -> None:
         assert self.controller is not None, "no controller"
         table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
+        self.tables.append(table)
         accept = serve(table, name, on_closed=self._on_controller_connection_closed)
         self._listeners.append(await self.host.network.listen(host, port, accept, privileged=True))
 
@@ -160,6 +167,7 @@ class Node:
 
     async def stop(self) -> None:
         """Leaders first, then connections, then files, then the proof that all was in order."""
+        self.stopping = True
         broker = self.broker
         if broker is not None:
             await self._leave(broker)

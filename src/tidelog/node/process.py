@@ -11,12 +11,13 @@ from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.frames import FrameLimits
+from tidelog.host.gate import GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.server import ConnectionLimits
 from tidelog.node.node import Node
-from tidelog.observe.journal import Journal, JournalHandler, install
-from tidelog.observe.render import Renderer
+from tidelog.node.observation import Observation
+from tidelog.observe.journal import JournalHandler, install
 from tidelog.observe.stream import EventStream
 
 STOPPED, DISK_FAILED = 0, 3
@@ -25,31 +26,48 @@ USUAL_CONNECTIONS = ConnectionLimits()
 _LOGGER = logging.getLogger("tidelog.node")
 
 
-def run(config: NodeConfig, ready: Callable[[], None]) -> int:
+Ready = Callable[[int | None], None]
+"""Called when the node serves, with the port of its HTTP listener if it has one."""
+
+
+def run(config: NodeConfig, ready: Ready) -> int:
     """Run a node until SIGTERM or SIGINT, or until its disk fails; the exit code. CannotStart if
-    it cannot. `ready` is called when it serves."""
+    it cannot."""
     assert sys.flags.optimize == 0, "assertions guard the data: do not run with -O"
     return event_loop.run(_main(config, ready))
 
 
-async def _main(config: NodeConfig, ready: Callable[[], None]) -> int:
+async def _main(config: NodeConfig, ready: Ready) -> int:
     clock = SystemClock()
     handler = JournalHandler(sys.stderr.write, clock)
     uninstall = install(handler)
     network = TcpNetwork(
         clock, frame_limits=_frame_limits(config), connection_limits=_connection_limits(config)
     )
+    gate = _gate(config, network)
     try:
         stream = EventStream(config.node_id, clock, network.wheel)
-        host = NodeHost(clock, network.wheel, network, SystemEntropy(), stream.emit)
+        host = NodeHost(clock, network.wheel, gate or network, SystemEntropy(), stream.emit)
         node = Node(config, host)
-        stream.subscribe(Journal(Renderer(node.topic_name), handler).on_event)
+        observation = Observation(node, stream, handler, network, gate)
         stop = _stop_signals()
-        await node.start(ready)
-        return await _until_the_end(node, stop)
+        try:
+            await observation.start()
+            await node.start(lambda: ready(observation.http_port))
+            return await _until_the_end(node, stop)
+        finally:
+            await observation.stop()
     finally:
+        if gate is not None:
+            gate.close()
         network.close()
         uninstall()
+
+
+def _gate(config: NodeConfig, network: TcpNetwork) -> GatedNetwork | None:
+    """Only where somebody wants to play: requests between nodes take a longer way through it."""
+    enabled = config.settings.flag("tidelog.chaos.enable")
+    return GatedNetwork(network, network.wheel) if enabled else None
 
 
 def _stop_signals() -> asyncio.Event:

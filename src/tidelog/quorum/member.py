@@ -173,6 +173,10 @@ class QuorumMember:
         return 0 if self._node is None else self._node.epoch
 
     @property
+    def role(self) -> str:
+        return "not started" if self._node is None else self._node.role
+
+    @property
     def leads(self) -> bool:
         return self._running and self._quorum.role == "leader"
 

@@ -39,10 +39,12 @@ _PRODUCE = 0
 class ApiTable:
     """What a listener serves: handlers by API key, and the versions it advertises for them."""
 
-    __slots__ = ("_served", "handlers", "ranges")
+    __slots__ = ("_served", "handlers", "ranges", "requests")
 
     def __init__(self, listener: Listener, handlers: Mapping[int, Handler]) -> None:
         self.handlers = dict(handlers)
+        self.requests = dict.fromkeys(self.handlers, 0)
+        """How many came in, by API key."""
         self.ranges: list[ApiRange] = supported_versions(listener, Release.FULL, self.handlers)
         self._served = {each.key: Versions(each.first, each.last) for each in self.ranges}
         missing = self.handlers.keys() - self._served.keys()
@@ -100,6 +102,7 @@ class Connection:
         message = request_class(key)
         if len(frame) > PLAIN_FRAME_MAX_BYTES and not message.__holds_records__:
             raise ProtocolError(f"API {key} v{version} in {len(frame)} bytes")
+        table.requests[key] += 1
         request = decode(message, version, frame, position)
         table.handlers[key](Call(header, request, slot, self._peer, self._served.listener))
 

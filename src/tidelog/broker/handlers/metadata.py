@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker import authorized_operations
 from tidelog.broker.caught_up import caught_up
+from tidelog.broker.doubts import DOUBT_MS
 from tidelog.broker.internal_topics import INTERNAL_TOPICS
 from tidelog.broker.neighbours import Neighbour, controller_for_clients, neighbours
 from tidelog.broker.topic_fragments import TopicFragments, View, assemble, encode_topic
@@ -59,8 +60,14 @@ class MetadataAnswers:
         missing = self._to_be_created(request, call.version)
         if missing:
             call.run(self._create_and_answer(call, request, missing))
+        elif self._broker.doubts.remain():
+            call.run(self._answer_without_doubt(call, request))
         else:
             self._answer(call, request, {})
+
+    async def _answer_without_doubt(self, call: Call, request: MetadataRequest) -> None:
+        await caught_up(self._broker, lambda: not self._broker.doubts.remain(), DOUBT_MS)
+        self._answer(call, request, {})
 
     # -- answers
 

@@ -140,6 +140,8 @@ def _append(
         broker.replicas.directories.on_error(hosted.directory, error)
         partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
         return False
+    broker.traffic.messages_in += header.record_count
+    broker.traffic.bytes_in += len(batch)
     result.base_offset = appended.base_offset
     result.log_start_offset = hosted.log.log_start_offset
     now_ms = broker.now_ms()

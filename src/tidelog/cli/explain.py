@@ -1,0 +1,181 @@
+"""`tidelog explain`: why a partition is as it is, in one paragraph."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from tidelog.cli.asking import Asking, asks_cluster, parse_partition
+from tidelog.cli.failure import USAGE, CommandError
+from tidelog.cli.lazy import output_option, shared_options
+from tidelog.cli.output import duration, print_json
+from tidelog.cli.partition_state import HEALTHY, OFFLINE, UNDER_MIN_ISR, Judgement, judge
+from tidelog.cli.topic.describe import named_topic, offsets_of, topic_settings
+from tidelog.client import Client, PartitionView
+from tidelog.cluster import state as states
+from tidelog.cluster.node_state import partition_in, read_state
+from tidelog.cluster.state import HOME
+
+
+class Facts(NamedTuple):
+    """All that the paragraph is made of."""
+
+    partition: PartitionView
+    judgement: Judgement
+    alive: tuple[int, ...]
+    min_isr: int | None
+    log_start_offset: int | None
+    high_watermark: int | None
+    told: dict[str, Any]
+    """What the leader says of it over HTTP; empty if it says nothing."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.partition.topic}-{self.partition.partition}"
+
+
+@click.command(name="explain")
+@click.argument("name", metavar="TOPIC-PARTITION")
+@asks_cluster
+@output_option
+@shared_options
+def command(asking: Asking, name: str, output: str) -> None:
+    """Say who leads a partition, why its ISR is what it is, and what to do next.
+
+    \b
+    Examples:
+      tidelog explain orders-0
+      tidelog explain orders-0 -o json
+    """
+    topic, index = parse_partition(name)
+
+    async def look(client: Client) -> Facts:
+        return await gather_facts(client, topic, index)
+
+    facts = asking.run(look)
+    if output == "json":
+        print_json(as_document(facts))
+    else:
+        click.echo(" ".join(sentences(facts)))
+        click.echo(f"next: {next_command(facts)}")
+
+
+async def gather_facts(client: Client, topic: str, index: int) -> Facts:
+    view = await client.brokers()
+    found = await named_topic(client, topic)
+    partition = next((each for each in found.partitions if each.partition == index), None)
+    if partition is None:
+        raise CommandError(
+            f"{topic} has no partition {index}",
+            why=f"it has the partitions 0 to {len(found.partitions) - 1}",
+            advice=f"tidelog topic describe {topic}",
+            code=USAGE,
+        )
+    settings = await topic_settings(client, topic)
+    min_isr = next((int(e.value or 1) for e in settings if e.name == "min.insync.replicas"), None)
+    judgement = judge(partition, view.brokers, min_isr)
+    start, end = None, None
+    if judgement.state != OFFLINE:
+        start, end = await offsets_of(client, partition)
+    told = await asyncio.to_thread(ask_leader, partition)
+    alive = tuple(sorted(view.brokers))
+    return Facts(partition, judgement, alive, min_isr, start, end, told)
+
+
+def ask_leader(partition: PartitionView) -> dict[str, Any]:
+    """Only a cluster of this directory can be asked: its state file knows the ports."""
+    for directory in states.clusters_under(Path(HOME)).values():
+        state = states.load(directory)
+        node = state.nodes.get(partition.leader or -1) if state is not None else None
+        if node is not None and node.state == "running":
+            return partition_in(read_state(node.http_port), partition.topic, partition.partition)
+    return {}
+
+
+def sentences(facts: Facts) -> list[str]:
+    return [_leader(facts), _isr(facts), *_watermark(facts)]
+
+
+def _leader(facts: Facts) -> str:
+    partition = facts.partition
+    if partition.leader is None:
+        who = ", ".join(map(str, partition.replicas))
+        return (
+            f"Nobody leads {facts.name} since leader epoch {partition.leader_epoch}: of its "
+            f"replicas {who} none that is alive holds everything that was committed."
+        )
+    elected = f"broker {partition.leader} leads {facts.name} in leader epoch"
+    told = f"{elected[0].upper()}{elected[1:]} {partition.leader_epoch}"
+    if partition.preferred != partition.leader:
+        where = "is alive" if partition.preferred in facts.alive else "is down"
+        return f"{told}, in place of the preferred broker {partition.preferred}, which {where}."
+    return f"{told}, as its assignment prefers."
+
+
+def _isr(facts: Facts) -> str:
+    partition = facts.partition
+    members = ",".join(map(str, partition.isr)) or "empty"
+    if not partition.out_of_sync:
+        return f"All {len(partition.replicas)} replicas are in sync."
+    out = [_absence(facts, each) for each in partition.out_of_sync]
+    since_ms = facts.told.get("under_replicated_since_ms")
+    since = ""
+    if isinstance(since_ms, int):
+        since = f" for {duration(max(0.0, time.time() - since_ms / 1000))}"
+    return f"The ISR is {members}{since}: {'; '.join(out)}."
+
+
+def _absence(facts: Facts, broker: int) -> str:
+    if broker not in facts.alive:
+        return f"broker {broker} is down"
+    for follower in facts.told.get("followers", ()):
+        if isinstance(follower, dict) and follower.get("broker") == broker:
+            return f"broker {broker} is alive and {follower.get('lag')} records behind"
+    return f"broker {broker} is alive and catching up"
+
+
+def _watermark(facts: Facts) -> list[str]:
+    if facts.high_watermark is None:
+        return []
+    told = [f"Everything below {facts.high_watermark} is committed."]
+    end = facts.told.get("log_end_offset")
+    if isinstance(end, int) and end > facts.high_watermark:
+        waiting = end - facts.high_watermark
+        members = ",".join(map(str, facts.partition.isr))
+        told.append(f"{waiting} more at the leader wait until {members} have them.")
+    if facts.judgement.state == UNDER_MIN_ISR:
+        told.append(f"Writes with acks=all are refused: {facts.judgement.reason}.")
+    return told
+
+
+def next_command(facts: Facts) -> str:
+    partition = facts.partition
+    down = [each for each in partition.out_of_sync if each not in facts.alive]
+    if down:
+        return f"tidelog chaos restart {down[0]}    (or start node {down[0]} where it runs)"
+    if facts.judgement.state == OFFLINE:
+        return f"tidelog leaders elect {facts.name} --unclean    (may lose records)"
+    if facts.judgement.state != HEALTHY:
+        return f"tidelog topic watch {facts.name}"
+    if partition.preferred != partition.leader:
+        return f"tidelog leaders elect {facts.name}"
+    return f"tidelog consume {partition.topic} --from -5 -n 5"
+
+
+def as_document(facts: Facts) -> dict[str, Any]:
+    partition = facts.partition
+    return {
+        "partition": facts.name,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replicas),
+        "isr": list(partition.isr),
+        "state": facts.judgement.state,
+        "high_watermark": facts.high_watermark,
+        "log_start_offset": facts.log_start_offset,
+        "min_insync_replicas": facts.min_isr,
+        "explanation": " ".join(sentences(facts)),
+        "next": next_command(facts),
+    }

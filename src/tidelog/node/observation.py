@@ -1,0 +1,153 @@
+"""How a running node is watched, and broken on purpose: its stream, its journal, its HTTP port."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tidelog.core import events
+from tidelog.core.metadata.image import MetadataImage
+from tidelog.core.metadata.records import MetadataRecord
+from tidelog.core.types import LogEntry
+from tidelog.host.gate import Faults, GatedNetwork
+from tidelog.host.network import TcpNetwork
+from tidelog.node.disks import CannotStart
+from tidelog.node.node import Node
+from tidelog.node.view import LiveNode
+from tidelog.observe.counts import EventCounts, LoopDelay
+from tidelog.observe.http import Endpoints, Sources
+from tidelog.observe.journal import Journal, JournalHandler
+from tidelog.observe.render import Renderer
+from tidelog.observe.stream import EventStream, NumberedEvent
+
+if TYPE_CHECKING:
+    from tidelog.observe.metrics import Metrics
+
+_LOGGER = logging.getLogger("tidelog.node")
+
+
+class Observation:
+    """Everything that looks at one node. Starts before it and stops after it."""
+
+    def __init__(
+        self,
+        node: Node,
+        stream: EventStream,
+        journal: JournalHandler,
+        network: TcpNetwork,
+        gate: GatedNetwork | None,
+    ) -> None:
+        self._config = node.config
+        self._journal = journal
+        self._delay = LoopDelay()
+        self._stream = stream
+        self._counts = EventCounts(stream)
+        self._view = LiveNode(node, network)
+        renderer = Renderer(node.topic_name)
+        stream.subscribe(Journal(renderer, journal).on_event)
+        stream.subscribe(self._on_event)
+        chaos = None if gate is None else NodeChaos(node, gate)
+        if chaos is not None:
+            node.quorum.listeners.append(chaos)
+        self._metrics: Metrics | None = None
+        self._endpoints = Endpoints(Sources(self._view, stream, renderer, self._scrape, chaos))
+        self.http_port: int | None = None
+
+    async def start(self) -> None:
+        self._delay.start()
+        address = self._config.http_listener
+        if address is None:
+            return
+        try:
+            await self._endpoints.server.start(address.host, address.port)
+        except OSError as error:
+            name = f"{address.host}:{address.port}"
+            raise CannotStart(f"cannot listen on tidelog.http.listener {name}: {error}") from error
+        self.http_port = self._endpoints.server.port
+        _LOGGER.info("HTTP on %s:%d", address.host, self.http_port)
+
+    async def stop(self) -> None:
+        self._delay.stop()
+        await self._endpoints.server.stop()
+
+    def _on_event(self, numbered: NumberedEvent) -> None:
+        event = numbered.event
+        if isinstance(event, events.BecameLeader | events.BecameFollower | events.IsrChanged):
+            self._view.note_replication(event.partition)
+
+    def _scrape(self) -> bytes:
+        if self._metrics is None:
+            # 35 ms and 5 MB that a node nobody scrapes does not spend.
+            from tidelog.observe import metrics  # noqa: PLC0415
+
+            sources = metrics.Sources(
+                self._view, self._stream, self._counts, self._delay, self._own_counters
+            )
+            self._metrics = metrics.Metrics(sources)
+        return self._metrics.text()
+
+    def _own_counters(self) -> Mapping[str, int]:
+        server = self._endpoints.server
+        return {
+            "journal_lines": self._journal.written,
+            "journal_lines_left_out": self._journal.left_out_total,
+            "http_requests": server.requests.total(),
+            "http_slow_readers": server.closed["slow-reader"] + server.closed["fell-behind"],
+            "http_connections_refused": server.closed["too-many-connections"],
+        }
+
+
+class NodeChaos:
+    """The gates of a node, by node id. Implements `observe.http.Chaos`, and listens to metadata
+    to learn who lives where (`quorum.listener.MetadataListener`)."""
+
+    def __init__(self, node: Node, gate: GatedNetwork) -> None:
+        self._node = node
+        self._gate = gate
+        self._learn()
+
+    def describe(self) -> dict[str, object]:
+        faults, known = self._gate.faults, self._gate.known_nodes
+        concerned = faults.blocked | faults.latency_ms.keys()
+        return {
+            "blocked": sorted(faults.blocked),
+            "latency_ms": {str(node): ms for node, ms in sorted(faults.latency_ms.items())},
+            "unknown": sorted(concerned - set(known)),
+        }
+
+    def set(self, blocked: frozenset[int], latency_ms: dict[int, int]) -> None:
+        self._gate.set(Faults(blocked, latency_ms))
+        _LOGGER.warning("chaos: does not hear nodes %s, delays %s", sorted(blocked), latency_ms)
+
+    def on_applied(self, offset: int) -> None:
+        self._learn()
+
+    def on_committed(self, entry: LogEntry) -> None:
+        """Looked at when all of it is applied."""
+
+    def on_snapshot(self, records: tuple[MetadataRecord, ...], end_offset: int) -> None:
+        """Looked at when all of it is applied."""
+
+    def on_claimable(self, epoch: int, next_offset: int) -> None:
+        """The controller's business."""
+
+    def on_lost(self, epoch: int) -> None:
+        """The controller's business."""
+
+    def _learn(self) -> None:
+        config, image = self._node.config, self._image()
+        addresses: dict[int, list[tuple[str, int]]] = {}
+        for voter in config.voters:
+            addresses.setdefault(voter.node_id, []).append((voter.host, voter.port))
+        for broker in image.brokers.values() if image is not None else ():
+            found = addresses.setdefault(broker.broker_id, [])
+            found.extend((each.host, each.port) for each in broker.endpoints)
+        addresses.pop(config.node_id, None)
+        for node_id, known in addresses.items():
+            self._gate.know(node_id, known)
+
+    def _image(self) -> MetadataImage | None:
+        if self._node.broker is not None:
+            return self._node.broker.image
+        return None if self._node.controller is None else self._node.controller.image

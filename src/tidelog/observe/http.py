@@ -1,0 +1,228 @@
+"""What a node says over HTTP: /metrics, /events, /healthz, /state and, if allowed, /chaos."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from http import HTTPStatus
+from typing import NamedTuple, Protocol
+
+from tidelog.observe.http_server import BadRequest, HttpServer, Request, Response, json_response
+from tidelog.observe.render import Renderer
+from tidelog.observe.stream import EventStream, NumberedEvent
+from tidelog.observe.views import NodeView, PartitionView
+
+MOST_STREAMS = 16
+KEEP_ALIVE_S = 10.0
+EVENTS_PER_WRITE = 200
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+LATENCY_MAX_MS = 60_000
+
+
+class Chaos(Protocol):
+    """What may be broken from outside; `host.gate.GatedNetwork` through the node."""
+
+    def describe(self) -> dict[str, object]: ...
+    def set(self, blocked: frozenset[int], latency_ms: dict[int, int]) -> None: ...
+
+
+class Sources(NamedTuple):
+    view: NodeView
+    stream: EventStream
+    renderer: Renderer
+    metrics: Callable[[], bytes]
+    """Called for every scrape; may import what it needs only then."""
+    chaos: Chaos | None
+    """None: not allowed on this node."""
+
+
+class Endpoints:
+    """Owner of the HTTP port of a node."""
+
+    __slots__ = ("_routes", "_sources", "server", "streams")
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self.server = HttpServer(self._handle)
+        self.streams = 0
+        self._routes: dict[str, dict[str, Callable[[Request], Response]]] = {
+            "/metrics": {"GET": self._metrics},
+            "/events": {"GET": self._events},
+            "/healthz": {"GET": self._healthz},
+            "/state": {"GET": self._state},
+            "/chaos": {
+                "GET": self._get_chaos,
+                "POST": self._post_chaos,
+                "DELETE": self._delete_chaos,
+            },
+        }
+
+    async def _handle(self, request: Request) -> Response:
+        methods = self._routes.get(request.path)
+        if methods is None:
+            error = {"error": f"no {request.path[:80]!r} here", "try": sorted(self._routes)}
+            return json_response(error, HTTPStatus.NOT_FOUND)
+        serve = methods.get(request.method)
+        if serve is None:
+            allowed = ", ".join(methods)
+            error = {"error": f"{request.path} takes {allowed}"}
+            return json_response(error, HTTPStatus.METHOD_NOT_ALLOWED, (("Allow", allowed),))
+        return serve(request)
+
+    def _metrics(self, _: Request) -> Response:
+        return Response(200, self._sources.metrics(), METRICS_TYPE)
+
+    def _healthz(self, _: Request) -> Response:
+        view = self._sources.view
+        reasons = view.health().reasons
+        document = {"node": view.node_id, "serves": not reasons, "reasons": reasons}
+        return json_response(document, 503 if reasons else 200)
+
+    def _state(self, _: Request) -> Response:
+        return json_response(state_of(self._sources.view, self._sources.stream))
+
+    # -- events
+
+    def _events(self, request: Request) -> Response:
+        if self.streams >= MOST_STREAMS:
+            reason = f"{MOST_STREAMS} readers of events are enough for a node"
+            raise BadRequest(HTTPStatus.SERVICE_UNAVAILABLE, reason)
+        asked = request.headers.get("last-event-id") or request.query.get("since")
+        position = self._sources.stream.last_number if asked is None else self._position(asked)
+        return Response(200, b"retry: 1000\n\n", "text/event-stream", (), self._tell(position))
+
+    def _position(self, asked: str) -> int:
+        """`<start of the process>-<number>`, or a number alone. -1: of another process."""
+        started, dash, number = asked.rpartition("-")
+        if not (number.isascii() and number.isdigit() and len(number) < 18):
+            reason = f"{asked[:40]!r} is not the id of an event"
+            raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
+        if dash and started != str(self._sources.stream.started_ms):
+            return -1
+        return int(number)
+
+    async def _tell(self, position: int) -> AsyncGenerator[bytes, None]:
+        """The ring is the queue of every reader: who falls behind it is let go, and told of the
+        gap when it comes back."""
+        stream, woken = self._sources.stream, asyncio.Event()
+        unsubscribe = stream.subscribe(lambda _: woken.set())
+        self.streams += 1
+        try:
+            yield self._hello()
+            missed, kept = stream.since(position, 1)
+            if missed:
+                yield frame("gap", {"missed": None if missed < 0 else missed})
+                position = kept[0].number - 1 if kept else stream.last_number
+            while True:
+                woken.clear()
+                backlog = stream.since(position, EVENTS_PER_WRITE)
+                if backlog.missed:
+                    return
+                if backlog.events:
+                    position = backlog.events[-1].number
+                    yield b"".join(map(self._frame, backlog.events))
+                    continue
+                try:
+                    async with asyncio.timeout(KEEP_ALIVE_S):
+                        await woken.wait()
+                except TimeoutError:
+                    yield b": still here\n\n"
+        finally:
+            self.streams -= 1
+            unsubscribe()
+
+    def _hello(self) -> bytes:
+        stream = self._sources.stream
+        hello = {"node": stream.node_id, "stream": stream.started_ms, "number": stream.last_number}
+        return frame("hello", hello)
+
+    def _frame(self, numbered: NumberedEvent) -> bytes:
+        stream = self._sources.stream
+        rendered = self._sources.renderer.numbered(stream.node_id, numbered)
+        number = f"{stream.started_ms}-{numbered.number}"
+        return frame(type(numbered.event).__name__, rendered, number)
+
+    # -- chaos
+
+    def _get_chaos(self, _: Request) -> Response:
+        return json_response(self._chaos().describe())
+
+    def _delete_chaos(self, _: Request) -> Response:
+        self._chaos().set(frozenset(), {})
+        return json_response(self._chaos().describe())
+
+    def _post_chaos(self, request: Request) -> Response:
+        chaos = self._chaos()
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            reason = "Content-Type has to be application/json"
+            raise BadRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, reason)
+        blocked, latency_ms = parse_chaos(request.body)
+        if self._sources.view.node_id in blocked | latency_ms.keys():
+            reason = f"this is node {self._sources.view.node_id}: it cannot be cut from itself"
+            raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
+        chaos.set(blocked, latency_ms)
+        return json_response(chaos.describe())
+
+    def _chaos(self) -> Chaos:
+        if self._sources.chaos is None:
+            reason = "start the node with tidelog.chaos.enable=true to break it on purpose"
+            raise BadRequest(HTTPStatus.FORBIDDEN, reason)
+        return self._sources.chaos
+
+
+def frame(event: str, data: object, number: str | None = None) -> bytes:
+    """One server-sent event. JSON has no line ends, so one data line holds it."""
+    head = "" if number is None else f"id: {number}\n"
+    return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def parse_chaos(body: bytes) -> tuple[frozenset[int], dict[int, int]]:
+    """`{"blocked": [2, 3], "latency_ms": {"2": 80}}`; what is left out is not broken."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
+    if not isinstance(document, dict) or document.keys() - {"blocked", "latency_ms"}:
+        reason = 'the body has to be like {"blocked": [2], "latency_ms": {"3": 80}}'
+        raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
+    blocked, latency = document.get("blocked", []), document.get("latency_ms", {})
+    if not isinstance(blocked, list) or not all(type(each) is int for each in blocked):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "blocked has to be a list of node ids")
+    if not isinstance(latency, dict) or not all(map(_is_latency, latency.items())):
+        reason = f"latency_ms has to give node ids whole numbers from 0 to {LATENCY_MAX_MS}"
+        raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
+    return frozenset(blocked), {int(node): value for node, value in latency.items() if value}
+
+
+def _is_latency(item: tuple[str, object]) -> bool:
+    node, value = item
+    named = node.isascii() and node.isdigit() and len(node) < 10
+    return named and type(value) is int and 0 <= value <= LATENCY_MAX_MS
+
+
+def state_of(view: NodeView, stream: EventStream) -> dict[str, object]:
+    """All of a node in one document."""
+    controller, health = view.controller(), view.health()
+    return {
+        "node": view.node_id,
+        "roles": list(view.roles),
+        "cluster_id": view.cluster_id,
+        "serves": health.serves,
+        "reasons": health.reasons,
+        "stream": stream.started_ms,
+        "number": stream.last_number,
+        "quorum": view.quorum()._asdict(),
+        "controller": None if controller is None else controller._asdict(),
+        "brokers": [broker._asdict() for broker in view.brokers()],
+        "partitions": [partition_state(each) for each in view.partitions()],
+    }
+
+
+def partition_state(partition: PartitionView) -> dict[str, object]:
+    return {
+        **partition._asdict(),
+        "name": partition.name,
+        "healthy": partition.healthy,
+        "under_replicated": partition.under_replicated,
+        "under_min_isr": partition.under_min_isr,
+        "followers": [follower._asdict() for follower in partition.followers],
+    }
