@@ -21,6 +21,7 @@ WELL = Health(
     quorum_leader_known=True,
     registered=True,
     unfenced=True,
+    session_alive=True,
 )
 
 

@@ -158,8 +158,10 @@ def test_the_state_of_every_partition_can_be_read():
         ({"quorum_leader_known": False}, ["quorum_leader_known"]),
         ({"registered": False, "unfenced": False}, ["registered"]),
         ({"unfenced": False}, ["unfenced"]),
+        ({"session_alive": False}, ["session_alive"]),
+        ({"registered": False, "unfenced": False, "session_alive": False}, ["registered"]),
         ({"stopping": True}, ["stopping"]),
-        ({"registered": None, "unfenced": None}, []),
+        ({"registered": None, "unfenced": None, "session_alive": None}, []),
         ({"disks_online": False, "unfenced": False}, ["disks_online", "unfenced"]),
     ],
 )

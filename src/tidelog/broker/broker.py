@@ -174,7 +174,7 @@ class Broker:
     def on_registered(self, broker_epoch: int) -> None:
         """From here on a crash loses nothing that others count on, if acknowledging syncs."""
         for directory in self.replicas.directories.all:
-            pass
+            directory.note_registered(broker_epoch)
 
     def _publish_all(self) -> None:
         touched = dict.fromkeys(self.replicas.hosted)

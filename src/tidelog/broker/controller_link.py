@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker import controller_messages as messages
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.core.errors import NO_ERROR
 from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, STARTING, BrokerLifecycle
 from tidelog.core.replication.proposals import IsrProposals
 from tidelog.core.requests import AlterPartitionRequest, IsrProposal
@@ -51,6 +52,7 @@ class ControllerLink:
         "_protocols",
         "_request_timeout_ms",
         "_voters",
+        "heard_ms",
         "lifecycle",
         "producer_ids",
         "proposals",
@@ -84,6 +86,8 @@ class ControllerLink:
             endpoints=tuple((each.name, each.host, each.port) for each in endpoints),
             draw=host.entropy.below,
         )
+        self.heard_ms = 0
+        """When the active controller last granted us a session."""
         self.proposals = IsrProposals()
         self.producer_ids = ProducerIds(broker.id, self)
         self.stopped = asyncio.Event()
@@ -156,7 +160,10 @@ class ControllerLink:
         else:
             response = messages.lifecycle_response(answer)
         was_starting, was_registered = lifecycle.state == STARTING, lifecycle.registered
-        lifecycle.on_response(request, response, self._broker.host.now_ms())
+        now_ms = self._broker.host.now_ms()
+        if response.error is NO_ERROR:
+            self.heard_ms = now_ms
+        lifecycle.on_response(request, response, now_ms)
         if lifecycle.registered and not was_registered:
             self._broker.on_registered(lifecycle.broker_epoch)
         if was_starting and lifecycle.state not in (STARTING, SHUTTING_DOWN):

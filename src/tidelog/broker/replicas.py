@@ -291,6 +291,7 @@ class Replicas:
     def _after_cut(self, hosted: Hosted) -> None:
         role = hosted.replica.role
         assert isinstance(role, FollowerReplica), role
+        self.mark_dirty(hosted)  # a pass under way may have been about what was cut
         self.perform(hosted, role.on_truncated(self._broker.now_ms()))
         self._broker.reads.wake(hosted.partition)
 

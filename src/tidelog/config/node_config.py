@@ -102,6 +102,7 @@ class NodeConfig:
     metadata_log_dir: str
     durability: Durability
     auto_create_topics: bool
+    chaos_enabled: bool
     replication: Replication
     logs: LogSettings
     network: Network
@@ -225,6 +226,7 @@ def _build(settings: Settings, topology: Topology) -> NodeConfig:
         metadata_log_dir=settings.text("metadata.log.dir") or log_dirs[0],
         durability=cast(Durability, durability),
         auto_create_topics=settings.flag("auto.create.topics.enable"),
+        chaos_enabled=settings.flag("tidelog.chaos.enable"),
         replication=_replication(settings),
         logs=_logs(settings),
         network=_network(settings),

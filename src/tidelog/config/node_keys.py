@@ -273,7 +273,7 @@ OURS: tuple[BrokerKey, ...] = (
         switch(
             "tidelog.chaos.enable",
             False,
-            "Whether /chaos may cut this node off from others. For clusters that are played with.",
+            "Whether /chaos may cut this node off from others, as `tidelog up` allows.",
             ours=True,
         ),
     ),

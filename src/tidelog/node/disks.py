@@ -81,5 +81,5 @@ def _identity(disk: FileDisk, path: str) -> MetaProperties:
 def previous_broker_epoch(directories: list[LogDirectory]) -> int:
     """The incarnation whose acknowledged records are all here, if every directory agrees."""
     return clean_shutdown.previous_broker_epoch(
-        [directory.broker_epoch_at_stop for directory in directories]
+        [directory.intact_since_epoch() for directory in directories]
     )

@@ -184,6 +184,7 @@ class Node:
             await replicas.directories.stop()
             replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
             broker.link.close()
+            broker.workshop.close()
 
     async def _leave(self, broker: Broker) -> None:
         """Ask the controller to move our leaders away. Without a controller, as when the whole
@@ -210,7 +211,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         )
     try:
         codec = KafkaEntryCodec()
-        log = MetadataLog.open(disks.metadata, codec)
+        log = MetadataLog.open(disks.metadata, codec, clock=host.clock)
     except StorageError as error:
         raise CannotStart(f"{config.metadata_log_dir}: {error}") from error
     place = QuorumPlace(

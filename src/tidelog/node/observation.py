@@ -19,6 +19,7 @@ from tidelog.observe.counts import EventCounts, LoopDelay
 from tidelog.observe.http import Endpoints, Sources
 from tidelog.observe.journal import Journal, JournalHandler
 from tidelog.observe.render import Renderer
+from tidelog.observe.sentences import ids
 from tidelog.observe.stream import EventStream, NumberedEvent
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ class NodeChaos:
 
     def set(self, blocked: frozenset[int], latency_ms: dict[int, int]) -> None:
         self._gate.set(Faults(blocked, latency_ms))
-        _LOGGER.warning("chaos: does not hear nodes %s, delays %s", sorted(blocked), latency_ms)
+        cut = f"cut off from nodes {ids(sorted(blocked))}" if blocked else "cut off from nobody"
+        slow = [f"{ms} ms to node {node}" for node, ms in sorted(latency_ms.items())]
+        _LOGGER.warning("chaos: %s", ", ".join([cut, *slow]))
 
     def on_applied(self, offset: int) -> None:
         self._learn()

@@ -66,8 +66,7 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
 
 def _gate(config: NodeConfig, network: TcpNetwork) -> GatedNetwork | None:
     """Only where somebody wants to play: requests between nodes take a longer way through it."""
-    enabled = config.settings.flag("tidelog.chaos.enable")
-    return GatedNetwork(network, network.wheel) if enabled else None
+    return GatedNetwork(network, network.wheel) if config.chaos_enabled else None
 
 
 def _stop_signals() -> asyncio.Event:

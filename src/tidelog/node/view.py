@@ -232,8 +232,13 @@ class LiveNode:
             quorum_leader_known=quorum.leader_id != NO_LEADER,
             registered=None if broker is None else own is not None,
             unfenced=None if broker is None else own is not None and not own.fenced,
+            session_alive=None if broker is None else self._session_alive(broker),
             stopping=node.stopping,
         )
+
+    def _session_alive(self, broker: Broker) -> bool:
+        silent_ms = broker.now_ms() - broker.link.heard_ms
+        return silent_ms < broker.config.settings.whole("broker.session.timeout.ms")
 
     def _registration(self, broker: Broker) -> BrokerRegistration | None:
         """Of this very process, not of the one before it."""

@@ -128,14 +128,14 @@ class NodeCollector(Collector):
 class Metrics:
     """A registry of its own: nothing of the process beside the node is in it."""
 
-    __slots__ = ("_registry",)
+    __slots__ = ("_collected",)
 
     def __init__(self, sources: Sources) -> None:
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(NodeCollector(sources))
+        self._collected = CollectorRegistry(auto_describe=False)
+        self._collected.register(NodeCollector(sources))
 
     def text(self) -> bytes:
-        return generate_latest(self._registry)
+        return generate_latest(self._collected)
 
 
 def gauge(name: str, help_text: str, value: float) -> Metric:

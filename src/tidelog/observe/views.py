@@ -137,6 +137,9 @@ class Health(NamedTuple):
     quorum_leader_known: bool
     registered: bool | None
     unfenced: bool | None
+    session_alive: bool | None
+    """The active controller has answered within the session timeout. One that has not may have
+    fenced us without our knowledge."""
     stopping: bool = False
 
     @property
@@ -148,7 +151,8 @@ class Health(NamedTuple):
             if getattr(self, field) is (field == "stopping")
         }
         if "registered" in broken:
-            broken.pop("unfenced", None)  # it cannot be before
+            broken.pop("unfenced", None)  # neither can be before
+            broken.pop("session_alive", None)
         return broken
 
     @property
@@ -163,6 +167,7 @@ _COMPLAINTS = {
     "quorum_leader_known": "no leader of the metadata quorum is known",
     "registered": "the active controller has not registered this broker yet",
     "unfenced": "the active controller has fenced this broker",
+    "session_alive": "the active controller has not answered for as long as a session lasts",
     "stopping": "the node is stopping",
 }
 

@@ -6,6 +6,7 @@ from tidelog.storage.checkpoints import PartitionName
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
+OUT_OF_SERVICE_SUFFIXES = (DELETE_SUFFIX, STRAY_SUFFIX)
 METADATA: PartitionName = ("__cluster_metadata", 0)
 _LONGEST_NAME = 255
 

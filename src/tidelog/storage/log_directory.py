@@ -13,11 +13,18 @@ assume, and noted in `problems`. A log whose synced records are bad is not opene
 `refused`, and `repair` opens it once it is known that another replica has the records.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from tidelog.host.ports import Disk
-from tidelog.storage import checkpoints, clean_shutdown, meta_properties, partition_metadata
+from tidelog.storage import (
+    checkpoints,
+    clean_shutdown,
+    intact_mark,
+    meta_properties,
+    partition_metadata,
+)
 from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction import (
@@ -33,6 +40,7 @@ from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
     METADATA,
+    OUT_OF_SERVICE_SUFFIXES,
     STRAY_SUFFIX,
     aside,
     directory_of,
@@ -43,6 +51,7 @@ from tidelog.storage.errors import (
     CorruptSegment,
     DirectoryLocked,
     DirectoryOffline,
+    NoSpace,
     StorageError,
 )
 from tidelog.storage.group_commit import PendingPass
@@ -83,6 +92,7 @@ class LogDirectory:
         "_config_of",
         "_disk",
         "_high_watermarks",
+        "_intact_epoch",
         "_lock",
         "_stored_log_starts",
         "_stored_recovery_points",
@@ -121,6 +131,9 @@ class LogDirectory:
         known_problems = len(self.problems)
         self._clean_points = self._offsets(checkpoints.CLEAN_POINTS)
         self._clean_points_are_lost = len(self.problems) > known_problems
+        self._intact_epoch = broker_epoch_at_stop
+        if self._intact_epoch is None:
+            self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id)
         self._compaction: tuple[PartitionName, Compaction] | None = None
         self._uncleanable: set[PartitionName] = set()
 
@@ -145,7 +158,8 @@ class LogDirectory:
         marker = clean_shutdown.take_marker(guarded)
         directory = cls(guarded, config_of, properties, marker)
         directory._lock = lock
-        for entry in guarded.list(""):
+        entries = guarded.list("")
+        for entry in entries:
             name = parse_directory(entry)
             if entry.endswith(TEMPORARY_SUFFIX):
                 discard(guarded, entry)
@@ -153,6 +167,7 @@ class LogDirectory:
                 directory._remove_tree(entry)
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
+        directory._notice_missing_logs(entries)
         return directory
 
     @property
@@ -182,7 +197,18 @@ class LogDirectory:
         try:
             self._open_log(name, clean=self.broker_epoch_at_stop is not None, repair=False)
         except CorruptSegment as error:
+            self.forget_intact()
             self.refused[name] = error
+
+    def _notice_missing_logs(self, entries: Sequence[str]) -> None:
+        """Someone may have removed logs and left the rest. One that has a synced record and no
+        directory, and was not on its way out when the last process ended, is lost."""
+        leaving = {e.rpartition(".")[0] for e in entries if e.endswith(OUT_OF_SERVICE_SUFFIXES)}
+        for name, offset in self._stored_recovery_points.items():
+            if offset > 0 and name not in self.topic_ids and directory_of(name) not in leaving:
+                reason = f"records up to {offset} were on disk, and the directory is gone"
+                self.problems.append(CorruptFile(directory_of(name), "*", reason))
+                self.forget_intact()
 
     def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
         if self._clean_points_are_lost:
@@ -224,6 +250,7 @@ class LogDirectory:
         """Open a refused log, cut before its first bad record. Only when another replica has
         the records that go: they are fetched again."""
         error = self.refused[name]
+        self.forget_intact()
         self._stored_recovery_points[name] = min(
             self._stored_recovery_points.get(name, 0), error.offset
         )
@@ -263,6 +290,7 @@ class LogDirectory:
         records, else something we do not understand and therefore keep."""
         path = directory_of(name)
         if any(entry.endswith(LOG_SUFFIX) for entry in self._disk.list(path)):
+            self.forget_intact()
             self._take_out_of_service(name, unique, STRAY_SUFFIX)
         else:
             self._remove_tree(path)
@@ -313,6 +341,38 @@ class LogDirectory:
 
     def _on_unsynced(self, log: Log) -> None:
         self.dirty[log.directory] = log
+
+    # The proof that a crash lost nothing (ADR 0006)
+
+    def intact_since_epoch(self) -> int:
+        """The incarnation of this broker whose acknowledged records are all here; -1 if that is
+        not known. To be presented at the next registration."""
+        proven = self.broker_epoch_at_stop is not None or self._acknowledges_synced()
+        if self._intact_epoch is None or self.refused or not proven:
+            return clean_shutdown.NO_BROKER_EPOCH
+        return self._intact_epoch
+
+    def note_registered(self, broker_epoch: int) -> None:
+        """A new incarnation begins. Where acknowledged means synced it may call itself intact
+        from now on; elsewhere only an orderly stop proves that. On a full disk the mark of the
+        former incarnation stays, which nobody takes for this one's."""
+        if not self._acknowledges_synced() or self.refused:
+            self.forget_intact()
+            return
+        with suppress(NoSpace):
+            intact_mark.write_mark(self._disk, broker_epoch, self.properties.directory_id)
+            self._intact_epoch = broker_epoch
+
+    def forget_intact(self) -> None:
+        """Synced records turned out to be gone. Durable when it returns, so call it before the
+        log is cut."""
+        self._intact_epoch = None
+        intact_mark.remove_mark(self._disk)
+
+    def _acknowledges_synced(self) -> bool:
+        """`ack.durability` is the same for all topics of a node."""
+        configs = [self._config_of(METADATA[0]), *(log.config for log in self.logs.values())]
+        return all(config.durability == "fsync" for config in configs)
 
     # Checkpoints
 
