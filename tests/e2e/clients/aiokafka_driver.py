@@ -48,13 +48,14 @@ def fetched(message: Any) -> Fetched:
 class AiokafkaDriver(Driver):
     name = "aiokafka"
     alters_incrementally = False
+    asks_without_creating = False
     lacks = frozenset(
         {
             "describe_log_dirs",
             "describe_quorum",
             "elect_leaders",
             "reassign_partitions",
-            "refuse_to_read_an_unknown_topic",  # it cannot ask without creating the topic
+            "refuse_to_read_an_unknown_topic",
         }
     )
 
@@ -99,7 +100,7 @@ class AiokafkaDriver(Driver):
                     record.key,
                     record.partition,
                     record.timestamp_ms,
-                    record.headers,
+                    list(record.headers),
                 )
                 for record in records
             ]
@@ -147,16 +148,20 @@ class AiokafkaDriver(Driver):
 
     def read_new(self, topic: str, partition: int, when_ready: Callable[[], None]) -> Fetched:
         place = TopicPartition(topic, partition)
-        consumer = AIOKafkaConsumer(**self._common, enable_auto_commit=False)
-        self._run(consumer.start())
+        consumer = self._run(self._at_the_end(place))
         try:
-            consumer.assign([place])
-            self._run(consumer.seek_to_end(place))
-            self._run(consumer.position(place))
             when_ready()
             return fetched(self._run(consumer.getone(place)))
         finally:
             self._run(consumer.stop())
+
+    async def _at_the_end(self, place: TopicPartition) -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(**self._common, enable_auto_commit=False)
+        await consumer.start()
+        consumer.assign([place])
+        await consumer.seek_to_end(place)
+        await consumer.position(place)
+        return consumer
 
     # -- administration
 

@@ -122,6 +122,10 @@ class ConfluentDriver(Driver):
                 "enable.partition.eof": True,
                 "allow.auto.create.topics": False,
                 "auto.offset.reset": "error",
+                # By default it does not believe for 30 s that a topic is unknown.
+                "topic.metadata.propagation.max.ms": 0,
+                # It tells the end of a partition by a fetch that waited there in vain.
+                "fetch.wait.max.ms": 10,
             }
         )
         try:

@@ -82,6 +82,9 @@ class Driver:
     """Steps that this client has no calls for."""
     alters_incrementally = True
     """Whether altering one setting leaves the others alone (KIP-339)."""
+    asks_without_creating = True
+    """Whether it can ask for a topic so that the broker does not create it."""
+    writes_null_headers = True
     chooses_timestamps = True
     """Whether a producer can be told the timestamp of a record."""
 

@@ -27,7 +27,7 @@ UP_SECONDS = 60
 Make = Callable[[str, Path], Driver]
 
 
-def tidelog_command(home: Path, *arguments: str) -> None:
+def tidelog_command(home: Path, *arguments: str) -> str:
     source = str(Path(tidelog.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-m", "tidelog", *arguments],
@@ -39,6 +39,7 @@ def tidelog_command(home: Path, *arguments: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +51,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     try:
         yield json.loads(ready.read_text())["bootstrap_servers"]
     finally:
-        tidelog_command(home, "down")
+        down = json.loads(tidelog_command(home, "down", "--output", "json"))
+    assert down["killed"] == [], "every node stops in order, the last one too"
 
 
 def confluent(bootstrap: str, _: Path) -> Driver:
