@@ -104,6 +104,7 @@ class Broker:
     def on_committed(self, entry: LogEntry) -> None:
         """Replay one committed batch, then make every touched replica follow it."""
         if entry.control:
+            self.link.on_new_controller()  # such entries begin the epoch of a leader
             return
         touched: dict[PartitionId, None] = {}
         brokers_changed = False
