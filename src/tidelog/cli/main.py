@@ -23,6 +23,7 @@ COMMANDS = {
     "ps": Lazy("tidelog.cli.local.ps", "Its nodes: running, paused or gone."),
     "logs": Lazy("tidelog.cli.local.logs", "What its nodes said."),
     "node": Lazy("tidelog.cli.node", "One node, from its server.properties.", "group"),
+    "format": Lazy("tidelog.cli.format", "Make the directories of a node its own."),
     "topic": Lazy("tidelog.cli.topic", "Create, describe, change and delete topics.", "group"),
     "produce": Lazy("tidelog.cli.produce", "Write records."),
     "consume": Lazy("tidelog.cli.consume", "Read records."),
