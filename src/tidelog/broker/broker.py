@@ -82,6 +82,7 @@ class Broker:
             self,
             find_controller=place.find_controller,
             previous_broker_epoch=place.previous_broker_epoch,
+            log_dirs=tuple(each.properties.directory_id for each in directories.all),
         )
 
     def now_ms(self) -> int:

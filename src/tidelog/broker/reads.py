@@ -387,6 +387,15 @@ class Reads:
             if parked is not None and not parked.scope.is_follower:
                 self._look_soon(parked)
 
+    def answer_followers(self, partition: PartitionId) -> None:
+        """Somebody waits for what followers do when they hear of it: a log start they must pass.
+        Otherwise they would hear of it when the time of their parked fetches is over."""
+        for fetch, session in list(self._watchers.get(partition, _NOBODY).items()):
+            session.active[fetch] = None
+            parked = session.parked
+            if parked is not None and parked.scope.is_follower:
+                self._finish(parked)
+
     def _look_soon(self, parked: ParkedFetch) -> None:
         """In the next turn of the loop: what else moves in this one is found by the same look."""
         if parked.due or parked.session.parked is not parked:

@@ -194,18 +194,30 @@ class Node:
 
     async def _leave(self, broker: Broker) -> None:
         """Ask the controller to move our leaders away. Without a controller, as when the whole
-        cluster stops, there is nobody to ask and nobody to move them to."""
-        broker.link.begin_shutdown()
-        waited_ms = leaderless_ms = 0
-        while not broker.link.stopped.is_set():
-            if waited_ms >= STOP_TIMEOUT_MS or leaderless_ms >= LEADERLESS_TIMEOUT_MS:
+        cluster stops, there is nobody to ask and nobody to move them to.
+
+        A voter that is left alone keeps asking the others and falling back to its last leader, so
+        that it knows one is no sign of life: an answer to a heartbeat is.
+        """
+        link = broker.link
+        link.begin_shutdown()
+        began_ms = self.host.now_ms()
+        heartbeat_ms = self.config.settings.whole("broker.heartbeat.interval.ms")
+        silence_max_ms = 2 * heartbeat_ms + LEADERLESS_TIMEOUT_MS
+        leaderless_ms = 0
+        while not link.stopped.is_set():
+            now_ms = self.host.now_ms()
+            silent_ms = now_ms - max(link.heard_ms, began_ms)
+            if now_ms - began_ms >= STOP_TIMEOUT_MS or silent_ms >= silence_max_ms:
+                return
+            if leaderless_ms >= LEADERLESS_TIMEOUT_MS:
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(broker.link.stopped.wait(), STOP_POLL_MS / 1000)
-            waited_ms += STOP_POLL_MS
-            leaderless_ms = (
-                leaderless_ms + STOP_POLL_MS if self.quorum.leader_id == NO_LEADER else 0
-            )
+                await asyncio.wait_for(link.stopped.wait(), STOP_POLL_MS / 1000)
+            if self.quorum.leader_id == NO_LEADER:
+                leaderless_ms += STOP_POLL_MS
+            elif link.heard_ms > now_ms:
+                leaderless_ms = 0
 
 
 def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMember:
