@@ -150,3 +150,14 @@ def test_a_meta_file_that_is_no_meta_file_is_shown(node):
     node.data.mkdir()
     (node.data / "meta.properties").write_bytes(b"version=7\n")
     assert f"why: {node.data}: meta.properties, version: '7', only 1 is known" in node.refusal()
+
+
+def test_a_cluster_that_does_not_come_up_says_what_its_node_said(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        started = tidelog(
+            "up", "--brokers", "1", "--port", "0", "--data-dir", tmp_path,
+            "-X", f"tidelog.http.listener={address}",
+        )  # fmt: skip
+    assert started.returncode == 3, started.stderr
+    assert f"\n  why: cannot listen on {address}: address already in use\n" in started.stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -58,13 +59,15 @@ class Load:
         for writer in range(self._work.writers):
             self._tasks.append(asyncio.ensure_future(self._write(writer)))
 
-    async def reach(self, acknowledged: int, timeout_ms: int) -> None:
-        """Until so many records are acknowledged; TimeoutError if that takes too long."""
-        async with asyncio.timeout(timeout_ms / 1000), self._moved:
-            await self._moved.wait_for(
-                lambda: self.ledger.acknowledged >= acknowledged or self._ended()
-            )
-        self._raise_if_ended()
+    async def reach(self, acknowledged: int, stall_ms: int) -> None:
+        """Until so many records are acknowledged; TimeoutError if for so long none is."""
+        while self.ledger.acknowledged < acknowledged:
+            before = self.ledger.acknowledged
+            async with asyncio.timeout(stall_ms / 1000), self._moved:
+                await self._moved.wait_for(partial(self._is_beyond, before))
+            for task in self._tasks:
+                if task.done():
+                    task.result()
 
     async def finish(self) -> None:
         """Every writer ends after the batch it waits for."""
@@ -76,13 +79,8 @@ class Load:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _ended(self) -> bool:
-        return any(task.done() for task in self._tasks)
-
-    def _raise_if_ended(self) -> None:
-        for task in self._tasks:
-            if task.done():
-                task.result()
+    def _is_beyond(self, acknowledged: int) -> bool:
+        return self.ledger.acknowledged > acknowledged or any(task.done() for task in self._tasks)
 
     async def _write(self, writer: int) -> None:
         async with Client(self._bootstrap, client_id=f"audit-{writer}") as client:

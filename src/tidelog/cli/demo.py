@@ -124,8 +124,7 @@ def run_failover(nodes: LocalNodes, plan: Plan, *, quiet: bool) -> Report:
     except NodeFailed as failure:
         for line in failure.last_lines:
             click.echo(f"  node {failure.node_id} │ {line}", err=True)
-        why = failure.last_lines[-1].strip() if failure.last_lines else "it said nothing"
-        raise stuck(str(failure), why, UNREACHABLE) from None
+        raise stuck(str(failure), failure.why, UNREACHABLE) from None
     except TimeoutError:
         why = "a step took longer than it ever should"
         raise stuck("the cluster did not get on", why, ERROR) from None
