@@ -12,7 +12,7 @@ from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.types import LogEntry
 from tidelog.host.gate import Faults, GatedNetwork
 from tidelog.host.network import TcpNetwork
-from tidelog.node.disks import CannotStart
+from tidelog.node.disks import cannot_listen
 from tidelog.node.event_writer import EventWriter
 from tidelog.node.node import Node
 from tidelog.node.view import LiveNode
@@ -73,7 +73,7 @@ class Observation:
             await self._endpoints.server.start(address.host, address.port)
         except OSError as error:
             name = f"{address.host}:{address.port}"
-            raise CannotStart(f"cannot listen on tidelog.http.listener {name}: {error}") from error
+            raise cannot_listen(name, "tidelog.http.listener", error) from error
         self.http_port = self._endpoints.server.port
         _LOGGER.info("HTTP on %s:%d", address.host, self.http_port)
 

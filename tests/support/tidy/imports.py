@@ -37,7 +37,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "sim": (*DATA, "broker", "controller", "quorum", "node"),
     "cluster": (*WORDS, "config", "storage", "host", "wire", "client"),  # starts nodes as processes
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
-    "audit": ("client", "sim", "node"),
+    "audit": (*WORDS, "client", "wire", "host", "cluster"),  # from outside, as a client sees it
     "bench": ("client", "sim", "node"),
     "spark": ("client", "wire"),
     "console": ("client", "observe", "lab"),

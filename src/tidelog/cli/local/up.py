@@ -175,7 +175,7 @@ def launch(nodes: LocalNodes, given: dict[str, Any], tell: Callable[[Ready], Non
         log = layout.log_file(nodes.directory, failure.node_id)
         raise CommandError(
             str(failure),
-            why=failure.last_lines[-1].strip() if failure.last_lines else "it said nothing",
+            why=failure.why,
             advice=f"the whole log: {log}",
             code=UNREACHABLE,
         ) from None
