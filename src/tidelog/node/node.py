@@ -172,6 +172,7 @@ class Node:
         if broker is not None:
             await self._leave(broker)
             await broker.fetchers.stop()
+            broker.doubts.close()
         for listener in self._listeners:
             await listener.stop(timeout_ms=DRAIN_TIMEOUT_MS)
         if self._duties is not None:

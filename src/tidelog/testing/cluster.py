@@ -153,7 +153,8 @@ class Cluster:
         """The brokers that the cluster counts on now."""
 
         async def look(client: Client) -> list[int]:
-            return sorted((await client.brokers()).brokers)
+            registered = await Admin(client).registered_brokers()
+            return [each.id for each in registered if not each.fenced]
 
         return self._ask(look)
 
