@@ -116,7 +116,11 @@ def test_what_a_follower_acknowledged_to_a_leader_that_did_not_know_it_yet_count
     """Otherwise a producer that repeats its last batch waits until the fetch times out."""
 
     async def story() -> None:
-        settings = {"replica_fetch_wait_max_ms": "20000", "replica_fetch_backoff_ms": "20000"}
+        settings = {
+            "replica_fetch_wait_max_ms": "90000",
+            "replica_lag_time_max_ms": "200000",
+            "replica_socket_timeout_ms": "200000",
+        }
         async with fed_brokers(tmp_path, 1, 2, 3, **settings) as cluster:
             cluster.commit(*topic_records("tides", replicas=(3, 1, 2)))
             cluster.append(3, "tides", b"one")
