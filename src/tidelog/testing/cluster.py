@@ -206,6 +206,10 @@ class Cluster:
     def resume(self, node_id: int) -> None:
         self._nodes.resume(node_id)
 
+    def start(self, *node_ids: int) -> None:
+        """Start them again, all at once, without waiting until they serve."""
+        self._nodes.start(node_ids, attached=True)
+
     def restart(self, node_id: int) -> None:
         """Start it again, after a clean stop if it runs; returns when it serves."""
         self._nodes.stop([node_id], timeout_ms=STOP_WITHIN_MS)
