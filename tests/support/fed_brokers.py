@@ -181,6 +181,7 @@ class FedBroker:
 
     async def stop(self) -> None:
         await self.broker.fetchers.stop()
+        self.broker.doubts.close()
         self.broker.link.close()
         self.broker.workshop.close()
         for peer in self._peers:

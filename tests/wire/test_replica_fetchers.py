@@ -116,6 +116,32 @@ def test_a_follower_that_hears_of_the_leader_first_is_not_sent_away(tmp_path: Pa
     loopback.run(story)
 
 
+def test_what_a_follower_acknowledged_to_a_leader_that_did_not_know_it_yet_counts(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a producer that repeats its last batch waits until the fetch times out."""
+
+    async def story() -> None:
+        settings = {
+            "replica_fetch_wait_max_ms": "90000",
+            "replica_lag_time_max_ms": "200000",
+            "replica_socket_timeout_ms": "200000",
+        }
+        async with fed_brokers(tmp_path, 1, 2, 3, **settings) as cluster:
+            cluster.commit(*topic_records("tides", replicas=(3, 1, 2)))
+            cluster.append(3, "tides", b"one")
+            await loopback.until(lambda: cluster.hosted(3, "tides").replica.high_watermark == 1)
+            assert cluster.hosted(2, "tides").replica.high_watermark == 0
+            change = r.PartitionChange(0, topic_id("tides"), isr=(1, 2), leader=2)
+            cluster.commit_to(1, change)
+            await loopback.until(lambda: cluster[2].reads.parked_count)
+            cluster.commit_to(2, change)
+            cluster[2].on_applied(cluster[2].metadata_offset + 1)
+            await loopback.until(lambda: cluster.hosted(2, "tides").replica.high_watermark == 1)
+
+    loopback.run(story)
+
+
 def test_a_deposed_leader_cuts_what_nobody_else_has(tmp_path: Path) -> None:
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2) as cluster:

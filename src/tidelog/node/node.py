@@ -174,6 +174,7 @@ class Node:
             voters = _voters(self.config)
             await Leaving(broker, self.quorum, voters, self.config.node_id).wait()
             await broker.fetchers.stop()
+            broker.doubts.close()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(
