@@ -6,7 +6,14 @@ import pytest
 
 from support.batches import batch
 from tidelog.audit.delivery import Delivery, judge
-from tidelog.audit.replica_logs import DIVERGING, IDENTICAL, LAGGING, batches_of, compare
+from tidelog.audit.replica_logs import (
+    DIVERGING,
+    IDENTICAL,
+    LAGGING,
+    batches_of,
+    compare,
+    records_only_in,
+)
 from tidelog.bench.failover import longest_gap_ms, share
 
 
@@ -88,3 +95,13 @@ def test_a_gap_is_the_longest_stretch_between_two_acknowledgements() -> None:
     assert longest_gap_ms([0.0, 1.0, 1.1, 1.5, 1.6], 0.9, 2.0) == pytest.approx(400)
     assert longest_gap_ms([], 1.0, 2.0) == pytest.approx(1000)
     assert [share([1.0, 2.0, 3.0, 10.0], part) for part in (0.5, 0.9)] == [3.0, 10.0]
+
+
+def test_records_that_only_one_copy_has_are_counted_from_the_first_difference(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, 1, FIRST, SECOND, THIRD)
+    write(tmp_path, 2, FIRST, at_offset(2, b"x"))
+    one, other = tmp_path / "1/t-0", tmp_path / "2/t-0"
+    assert records_only_in(one, other) == 2
+    assert records_only_in(other, other) == 0
