@@ -184,7 +184,8 @@ class Cluster:
         """The brokers that the cluster counts on now."""
 
         async def look(client: Client) -> list[int]:
-            return sorted((await client.brokers()).brokers)
+            registered = await Admin(client).registered_brokers()
+            return [each.id for each in registered if not each.fenced]
 
         return self.ask(look)
 
@@ -245,6 +246,10 @@ class Cluster:
 
     def resume(self, node_id: int) -> None:
         self._nodes.resume(node_id)
+
+    def start(self, *node_ids: int) -> None:
+        """Start them again, all at once, without waiting until they serve."""
+        self._nodes.start(node_ids, attached=True)
 
     def restart(self, node_id: int) -> None:
         """Start it again, after a clean stop if it runs; a broker serves when this returns."""
