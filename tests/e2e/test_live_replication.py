@@ -5,6 +5,7 @@ a broker that is paused or cut off for a moment stays where it is, and only a de
 """
 
 import pytest
+from confluent_kafka import KafkaException, TopicPartition
 
 from support import live
 from support.live import in_sync, numbered
@@ -93,6 +94,10 @@ def test_a_new_leader_with_a_lower_high_watermark_asks_for_patience_and_never_sh
             assert (old.error_code, old.records or b"") == (0, b"")
         known = live.fetch(cluster, 2, topic, 0)
         assert (known.error_code, known.high_watermark) == (0, 10)
+        place = TopicPartition(topic, 0)
+        with live.reading(cluster, topic) as other, pytest.raises(KafkaException):
+            other.get_watermark_offsets(place, timeout=1)
+        assert consumer.get_watermark_offsets(place, cached=True)[1] == 20
 
         cluster.resume(3)
         cluster.wait(lambda: live.latest(cluster, 2, topic) == (0, 20))

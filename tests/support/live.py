@@ -82,7 +82,7 @@ def write(cluster: Cluster, topic: str, values: Iterable[str], **settings: objec
     writer = Writer(cluster, topic, **settings)
     writer.write(*values)
     writer.flush()
-    assert not writer.errors, writer.errors
+    assert not writer.errors, f"{len(writer.errors)} refused: {sorted(set(writer.errors))}"
 
 
 def refusal(cluster: Cluster, topic: str, **settings: object) -> str:
