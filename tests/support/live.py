@@ -253,6 +253,12 @@ def in_sync(cluster: Cluster, topic: str, brokers: Sequence[int]) -> bool:
     return sorted(cluster.partition(topic, 0).isr) == sorted(brokers)
 
 
+def leaders(cluster: Cluster, topic: str) -> list[int | None]:
+    """Of its partitions, in their order."""
+    found = cluster.ask(lambda client: client.topic(topic))
+    return [each.leader for each in found.partitions]
+
+
 def _dotted(settings: Mapping[str, object]) -> dict[str, object]:
     return {key.replace("_", "."): value for key, value in settings.items()}
 
