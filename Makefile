@@ -48,4 +48,4 @@ codec-bench: setup ## What it costs to decode and encode messages
 	$(BIN)/python benchmarks/codec.py
 
 clean: ## Remove what setup and tests made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist
