@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim bench schemas codec-proof codec-bench clean
+.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -31,6 +31,9 @@ demo: setup ## The main job, end to end
 sim: setup ## The long proof: 2,000 seeds, then every mutant
 	$(BIN)/tidelog sim run --seeds 2000 --require-marks
 	$(BIN)/tidelog sim mutants
+
+failover: setup ## Kill the leader 20 times under load: what is lost, how long it takes
+	$(BIN)/tidelog bench failover
 
 bench: setup ## Simulated steps per second
 	$(BIN)/tidelog sim bench

@@ -102,6 +102,17 @@ def test_k11_a_second_process_with_the_same_id_waits_for_the_lease_of_the_first(
     assert cluster.ask(stale) == HeartbeatResponse(Error.STALE_BROKER_EPOCH)
 
 
+def test_who_holds_the_log_directories_of_the_first_need_not_wait_for_its_lease() -> None:
+    cluster = Cluster()
+    cluster.start_brokers(1)
+    epoch = cluster.epoch_of(1)
+    successor = cluster.register_request(1)._replace(incarnation_id=b"the next one....")
+    other = successor._replace(previous_broker_epoch=epoch - 1)
+    assert cluster.ask(other).error is Error.DUPLICATE_BROKER_REGISTRATION
+    assert cluster.ask(successor._replace(previous_broker_epoch=epoch)).error is Error.NONE
+    assert cluster.epoch_of(1) > epoch
+
+
 def test_a_fenced_broker_that_still_talks_also_keeps_its_id() -> None:
     cluster = Cluster()
     cluster.register(1)

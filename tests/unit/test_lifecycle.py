@@ -191,3 +191,24 @@ def test_a_stale_epoch_does_not_end_a_broker_it_keeps_asking() -> None:
     broker.on_response(request, HeartbeatResponse(Error.STALE_BROKER_EPOCH), now_ms)
     assert broker.state == "running"
     assert broker.next_deadline_ms == now_ms + 100
+
+
+def test_a_new_controller_is_asked_at_once_by_a_broker_that_waited_for_one() -> None:
+    broker = new_broker()
+    now_ms = 0
+    for _ in range(4):
+        assert broker.next_request(now_ms, -1, ready=False) is not None
+        broker.on_failure(now_ms)
+        now_ms = broker.next_deadline_ms
+    assert broker.next_request(now_ms - 1, -1, ready=False) is None
+    broker.on_new_controller(now_ms - 500)
+    assert broker.next_request(now_ms - 500, -1, ready=False) is not None
+    broker.on_failure(now_ms - 490)
+    assert broker.next_deadline_ms == now_ms - 390, "and then every 100 ms again, for a while"
+
+
+def test_a_new_controller_does_not_hurry_a_heartbeat_that_is_not_due() -> None:
+    broker = running_broker()
+    deadline_ms = broker.next_deadline_ms
+    broker.on_new_controller(100)
+    assert broker.next_deadline_ms == deadline_ms

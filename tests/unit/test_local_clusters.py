@@ -54,6 +54,20 @@ def test_every_node_gets_a_configuration_that_a_node_accepts(tmp_path):
     assert len({port for port in ports if port}) == 4 + 3 + 4
 
 
+def test_controllers_can_be_nodes_of_their_own(tmp_path):
+    shape = Shape(brokers=2, controllers=3, racks=("a",), separate=True)
+    state = layout.create(tmp_path, "dev", shape)
+    assert [node.id for node in state.brokers] == [1, 2]
+    assert [node.id for node in state.controllers] == [101, 102, 103]
+    assert state.bootstrap_servers.count(",") == 1
+    for node in state.nodes.values():
+        loaded = config_of(tmp_path, node.id)
+        assert loaded.problems == ()
+        assert loaded.config.roles == node.roles
+        assert len(loaded.config.voters) == 3
+    assert layout.create(tmp_path, "dev", shape).nodes.keys() == state.nodes.keys()
+
+
 def test_data_directories_are_formatted_for_one_cluster(tmp_path):
     state = layout.create(tmp_path, "dev", Shape(brokers=2))
     found = [

@@ -76,7 +76,7 @@ class Report(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        return self.verdict.holds and all(each.equal for each in self.copies)
+        return self.verdict.holds and all(each.identical for each in self.copies)
 
 
 class Failover:
@@ -227,14 +227,10 @@ class Failover:
         parted = 0
         for each in view.partitions:
             assert each.leader is not None, f"nobody leads {topic}-{each.partition}"
-            leader = self._data(each.leader)
-            end = replica_logs.log_end(self._data(dead), topic, each.partition)
-            offset = replica_logs.first_difference(
-                replica_logs.stored_batches(self._data(dead), topic, each.partition),
-                replica_logs.stored_batches(leader, topic, each.partition),
-                end,
+            partition = f"{topic}-{each.partition}"
+            parted += replica_logs.records_only_in(
+                self._data(dead) / partition, self._data(each.leader) / partition
             )
-            parted += 0 if offset is None else end - offset
         return parted
 
     async def _until_in_sync(self, client: Client) -> None:
@@ -255,7 +251,9 @@ class Failover:
         verdict = load.ledger.judge(found)
         data = {each: self._data(each) for each in self._nodes.node_ids}
         copies = [
-            await asyncio.to_thread(replica_logs.compare, data, self._plan.topic, partition, end)
+            await asyncio.to_thread(
+                replica_logs.compare, data, f"{self._plan.topic}-{partition}", end
+            )
             for partition, end in ends.items()
         ]
         return verdict, copies

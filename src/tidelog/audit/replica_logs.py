@@ -1,85 +1,108 @@
-"""Copies of a partition on the disks of several brokers, compared byte for byte.
+"""The copies of a partition on the disks of its replicas, compared byte by byte.
 
-Segments may begin at different offsets on different brokers; batches may not differ at all: offset,
-leader epoch, checksum and records are what the leader wrote.
+Only the files are looked at, so the nodes may run or lie dead. Below the high watermark all copies
+have the same batches, from where the shortest of them begins. A copy that ends earlier lags.
 """
 
+import struct
 from collections.abc import Iterator, Mapping
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from tidelog.wire.records import iter_batches
+IDENTICAL, LAGGING, DIVERGING = "identical", "lagging", "diverging"
+
+_PREFIX = struct.Struct(">qi")
+"""Base offset, and the bytes that follow these two."""
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT = 23
+_SMALLEST_BATCH = 61
 
 
-class StoredBatch(NamedTuple):
+class Batch(NamedTuple):
     base_offset: int
     next_offset: int
-    leader_epoch: int
-    content: bytes
+    data: bytes
 
 
 class Comparison(NamedTuple):
-    partition: int
+    partition: str
+    verdict: str
+    ends: dict[int, int]
+    """By node: the offset after its last whole batch."""
+    first_difference: int | None
+    """The offset from which on two copies are not the same, if they diverge."""
+    last_difference: int | None
+    """The offset before which they are the same again, or the high watermark."""
     compared_bytes: int
     """Of one copy."""
-    below: int
-    """The offset up to which they were compared."""
-    differences: tuple[str, ...]
 
     @property
-    def equal(self) -> bool:
-        return not self.differences
+    def identical(self) -> bool:
+        return self.verdict == IDENTICAL
+
+    def told(self) -> str:
+        """The verdict in words."""
+        if self.verdict == DIVERGING:
+            return f"{self.partition}: copies differ from offset {self.first_difference} on"
+        ends = ", ".join(f"node {node} ends at {end}" for node, end in sorted(self.ends.items()))
+        return f"{self.partition}: {self.verdict}, {ends}"
 
 
-def stored_batches(data: Path, topic: str, partition: int) -> Iterator[StoredBatch]:
-    """Every whole batch of a partition in a broker's data directory, in order."""
-    directory = data / f"{topic}-{partition}"
+def compare(directories: Mapping[int, Path], partition: str, high_watermark: int) -> Comparison:
+    """Of `topic-0`, in the data directories of these nodes, below the high watermark."""
+    copies = {
+        node: list(batches_of(directory / partition)) for node, directory in directories.items()
+    }
+    ends = {node: each[-1].next_offset if each else 0 for node, each in copies.items()}
+    start = max((each[0].base_offset for each in copies.values() if each), default=0)
+    common_end = min(high_watermark, *ends.values())
+    held = [
+        {
+            batch.base_offset: batch
+            for batch in each
+            if start <= batch.base_offset and batch.next_offset <= common_end
+        }
+        for each in copies.values()
+    ]
+    differing = [
+        batch
+        for base_offset in sorted(set().union(*held))
+        for batch in _differing([copy.get(base_offset) for copy in held])
+    ]
+    up_to_here = LAGGING if common_end < high_watermark else IDENTICAL
+    return Comparison(
+        partition,
+        DIVERGING if differing else up_to_here,
+        ends,
+        min((batch.base_offset for batch in differing), default=None),
+        max((batch.next_offset for batch in differing), default=None),
+        sum(len(batch.data) for batch in held[0].values()) if held else 0,
+    )
+
+
+def batches_of(directory: Path) -> Iterator[Batch]:
+    """Every whole batch of a log, in the order of its segments. A torn tail ends it."""
     for segment in sorted(directory.glob("*.log")):
-        content = segment.read_bytes()
-        for position, header in iter_batches(content):
-            yield StoredBatch(
-                header.base_offset,
-                header.next_offset,
-                header.leader_epoch,
-                content[position : position + header.size_bytes],
-            )
+        data = segment.read_bytes()
+        at = 0
+        while at + _SMALLEST_BATCH <= len(data):
+            base_offset, length = _PREFIX.unpack_from(data, at)
+            end = at + _PREFIX.size + length
+            if length < _SMALLEST_BATCH - _PREFIX.size or end > len(data):
+                break
+            (delta,) = _LAST_OFFSET_DELTA.unpack_from(data, at + _LAST_OFFSET_DELTA_AT)
+            yield Batch(base_offset, base_offset + delta + 1, data[at:end])
+            at = end
 
 
-def log_end(data: Path, topic: str, partition: int) -> int:
-    return max((each.next_offset for each in stored_batches(data, topic, partition)), default=0)
+def records_only_in(directory: Path, other: Path) -> int:
+    """How many offsets from the first difference on a log holds that another does not."""
+    theirs = {batch.base_offset: batch for batch in batches_of(other)}
+    parted = [each for each in batches_of(directory) if theirs.get(each.base_offset) != each]
+    return parted[-1].next_offset - parted[0].base_offset if parted else 0
 
 
-def first_difference(
-    one: Iterator[StoredBatch], other: Iterator[StoredBatch], below: int
-) -> int | None:
-    """The first offset below a limit where two logs differ; a missing batch is a difference."""
-    for mine, theirs in zip_longest(one, other):
-        ends = [each.base_offset for each in (mine, theirs) if each is not None]
-        offset = min(ends)
-        if offset >= below:
-            return None
-        if mine != theirs:
-            return offset
-    return None
-
-
-def compare(data_by_node: Mapping[int, Path], topic: str, partition: int, below: int) -> Comparison:
-    """All copies with the first one, below an offset: the high watermark."""
-    (reference, data), *others = sorted(data_by_node.items())
-    differences = []
-    for node_id, directory in others:
-        offset = first_difference(
-            stored_batches(data, topic, partition),
-            stored_batches(directory, topic, partition),
-            below,
-        )
-        if offset is not None:
-            where = f"{topic}-{partition}: nodes {reference} and {node_id}"
-            differences.append(f"{where} differ from offset {offset} on")
-    held = [each for each in stored_batches(data, topic, partition) if each.base_offset < below]
-    reach = held[-1].next_offset if held else 0
-    if reach < below:
-        missing = f"{topic}-{partition}: node {reference} ends at {reach}, {below} is committed"
-        differences.append(missing)
-    return Comparison(partition, sum(len(each.content) for each in held), below, tuple(differences))
+def _differing(copies: list[Batch | None]) -> list[Batch]:
+    if all(copy == copies[0] for copy in copies):
+        return []
+    return [copy for copy in copies if copy is not None]

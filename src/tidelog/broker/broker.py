@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple, cast
 
 from tidelog.broker.controller_link import ControllerLink, FindController
+from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
 from tidelog.broker.doubts import Doubts
 from tidelog.broker.fetchers import Fetchers
@@ -46,6 +47,7 @@ class Broker:
         "_waiting",
         "cluster_id",
         "config",
+        "departures",
         "doubts",
         "fetchers",
         "host",
@@ -74,6 +76,7 @@ class Broker:
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.replicas = Replicas(self, directories)
+        self.departures = Departures(self)
         self.doubts = Doubts(self)
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
@@ -104,6 +107,7 @@ class Broker:
     def on_committed(self, entry: LogEntry) -> None:
         """Replay one committed batch, then make every touched replica follow it."""
         if entry.control:
+            self.link.on_new_controller()  # such entries begin the epoch of a leader
             return
         touched: dict[PartitionId, None] = {}
         brokers_changed = False
@@ -118,6 +122,7 @@ class Broker:
                 record, r.RegisterBroker | r.UnregisterBroker | r.BrokerRegistrationChange
             ):
                 brokers_changed = True
+                self.departures.note(record)
             replay(self.image, record)
         if brokers_changed:
             self.replicas.refresh_statuses()

@@ -128,6 +128,10 @@ class ControllerLink:
             return
         self._arm(self.lifecycle.next_deadline_ms)
 
+    def on_new_controller(self) -> None:
+        """Its election is committed, so it answers."""
+        self.lifecycle.on_new_controller(self._broker.host.now_ms())
+
     def begin_shutdown(self) -> None:
         """Let the controller move our leaders away; `stopped` is set when it has."""
         self.lifecycle.begin_shutdown(self._broker.host.now_ms())

@@ -194,13 +194,14 @@ class Reads:
                     hosted,
                     fetch,
                     scope,
-                    self._decide(hosted, fetch, scope, counted=counted),
+                    self._decide(hosted, fetch, scope, counted=counted or fetch.uncounted),
                     max_bytes=min(left, fetch.max_bytes),
                     is_first=left == scope.max_bytes,
                 )
                 left -= len(look.records)
+            fetch.uncounted = False
             if look.is_decided:
-                waits = scope.is_follower and look.error in _BEHIND
+                waits = fetch.uncounted = scope.is_follower and look.error in _BEHIND
                 behind, decided = behind or waits, decided or not waits
             if look.is_quiet and (session.id == NO_SESSION or not look.has_news):
                 session.active.pop(fetch, None)

@@ -160,7 +160,7 @@ def as_document(report: Report) -> dict[str, Any]:
         },
         "replicas": {
             "compared_bytes": sum(each.compared_bytes for each in report.copies),
-            "differences": [text for each in report.copies for text in each.differences],
+            "differences": [each.told() for each in report.copies if not each.identical],
         },
         "rss_bytes": {str(node): size for node, size in report.rss_bytes.items()},
         "given_up": report.given_up,
@@ -171,7 +171,7 @@ def print_report(report: Report, simulated: FleetReport | None, document: dict[s
     verdict, killed, returned = report.verdict, report.killed, report.returned
     rss = " · ".join(f"{size / MEBIBYTE:.0f} MiB" for size in report.rss_bytes.values())
     compared = sum(each.compared_bytes for each in report.copies)
-    differing = [text for each in report.copies for text in each.differences]
+    differing = [each.told() for each in report.copies if not each.identical]
     rows = [
         ("acknowledged", count(verdict.acknowledged)),
         ("read back", count(verdict.read_back)),

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 from tidelog.broker import api_table
@@ -26,6 +25,7 @@ from tidelog.node.disks import (
     unusable,
 )
 from tidelog.node.doors import Doors
+from tidelog.node.leaving import Leaving
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.place import QuorumPlace
@@ -34,10 +34,6 @@ from tidelog.storage.errors import StorageError
 from tidelog.storage.metadata_log import MetadataLog
 from tidelog.wire.protocol import Listener
 
-STOP_TIMEOUT_MS = 30_000
-"""How long a clean stop waits for the controller to move our leaders."""
-LEADERLESS_TIMEOUT_MS = 1_000
-STOP_POLL_MS = 50
 DRAIN_TIMEOUT_MS = 2_000
 
 
@@ -175,14 +171,17 @@ class Node:
         self.stopping = True
         broker = self.broker
         if broker is not None:
-            await self._leave(broker)
+            voters = _voters(self.config)
+            await Leaving(broker, self.quorum, voters, self.config.node_id).wait()
             await broker.fetchers.stop()
-        for listener in self._listeners:
-            await listener.stop(timeout_ms=DRAIN_TIMEOUT_MS)
+            broker.doubts.close()
+        if self.controller is not None:
+            self.controller.stop()  # who waits for a commit would hold up the listeners
+        await asyncio.gather(
+            *(listener.stop(timeout_ms=DRAIN_TIMEOUT_MS) for listener in self._listeners)
+        )
         if self._duties is not None:
             self._duties.stop()
-        if self.controller is not None:
-            self.controller.stop()
         await self.quorum.stop()
         if broker is not None:
             replicas = broker.replicas
@@ -191,33 +190,6 @@ class Node:
             broker.link.close()
             broker.workshop.close()
         self._disks.release()
-
-    async def _leave(self, broker: Broker) -> None:
-        """Ask the controller to move our leaders away. Without a controller, as when the whole
-        cluster stops, there is nobody to ask and nobody to move them to.
-
-        A voter that is left alone keeps asking the others and falling back to its last leader, so
-        that it knows one is no sign of life: an answer to a heartbeat is.
-        """
-        link = broker.link
-        link.begin_shutdown()
-        began_ms = self.host.now_ms()
-        heartbeat_ms = self.config.settings.whole("broker.heartbeat.interval.ms")
-        silence_max_ms = 2 * heartbeat_ms + LEADERLESS_TIMEOUT_MS
-        leaderless_ms = 0
-        while not link.stopped.is_set():
-            now_ms = self.host.now_ms()
-            silent_ms = now_ms - max(link.heard_ms, began_ms)
-            if now_ms - began_ms >= STOP_TIMEOUT_MS or silent_ms >= silence_max_ms:
-                return
-            if leaderless_ms >= LEADERLESS_TIMEOUT_MS:
-                return
-            with suppress(TimeoutError):
-                await asyncio.wait_for(link.stopped.wait(), STOP_POLL_MS / 1000)
-            if self.quorum.leader_id == NO_LEADER:
-                leaderless_ms += STOP_POLL_MS
-            elif link.heard_ms > now_ms:
-                leaderless_ms = 0
 
 
 def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMember:

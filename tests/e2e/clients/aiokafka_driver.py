@@ -48,7 +48,7 @@ def fetched(message: Any) -> Fetched:
 class AiokafkaDriver(Driver):
     name = "aiokafka"
     alters_incrementally = False
-    asks_without_creating = False
+    tells_of_unknown_topics = False
     lacks = frozenset(
         {
             "describe_log_dirs",

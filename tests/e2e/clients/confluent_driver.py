@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import (
@@ -30,13 +30,16 @@ from e2e.clients.driver import (
     Start,
     refused_with,
 )
+from tidelog.core.errors import Error
 
 TIMEOUT_S = 10.0
 LARGEST_BYTES = 10_000_000
 
 
 def refused(error: KafkaError) -> Refused:
-    if error.code() < -1:  # librdkafka's own; some stand for what the broker said
+    if error.code() == KafkaError._UNKNOWN_PARTITION:  # its own word for what the broker said
+        return Refused(Error.UNKNOWN_TOPIC_OR_PARTITION.name, error.str())
+    if error.code() < -1:
         return Refused(error.name().removeprefix("_"), error.str())
     return refused_with(error.code(), error.str())
 
@@ -113,7 +116,7 @@ class ConfluentDriver(Driver):
             raise refused(errors[0])
 
     @contextlib.contextmanager
-    def _consumer(self) -> Iterator[Consumer]:
+    def consumer(self, settings: Mapping[str, Any] = {}) -> Iterator[Consumer]:
         consumer = Consumer(
             self._common
             | {
@@ -122,11 +125,10 @@ class ConfluentDriver(Driver):
                 "enable.partition.eof": True,
                 "allow.auto.create.topics": False,
                 "auto.offset.reset": "error",
-                # By default it does not believe for 30 s that a topic is unknown.
-                "topic.metadata.propagation.max.ms": 0,
                 # It tells the end of a partition by a fetch that waited there in vain.
                 "fetch.wait.max.ms": 10,
             }
+            | dict(settings)
         )
         try:
             with refusals():
@@ -136,7 +138,7 @@ class ConfluentDriver(Driver):
 
     def read(self, topic: str, partition: int, start: Start) -> list[Fetched]:
         read = []
-        with self._consumer() as consumer:
+        with self.consumer() as consumer:
             consumer.assign([self._place(consumer, topic, partition, start)])
             deadline = time.monotonic() + TIMEOUT_S
             while time.monotonic() < deadline:
@@ -157,11 +159,13 @@ class ConfluentDriver(Driver):
         if start.kind == "timestamp":
             asked = [TopicPartition(topic, partition, start.number)]
             return consumer.offsets_for_times(asked, TIMEOUT_S)[0]
+        if start.kind == "offset":  # assigning an unknown topic only waits for it
+            consumer.get_watermark_offsets(TopicPartition(topic, partition), TIMEOUT_S)
         offset = OFFSET_BEGINNING if start.kind == "earliest" else start.number
         return TopicPartition(topic, partition, offset)
 
     def read_new(self, topic: str, partition: int, when_ready: Callable[[], None]) -> Fetched:
-        with self._consumer() as consumer:
+        with self.consumer() as consumer:
             consumer.assign([TopicPartition(topic, partition, OFFSET_END)])
             end = consumer.poll(TIMEOUT_S)
             assert end is not None

@@ -82,8 +82,10 @@ class Driver:
     """Steps that this client has no calls for."""
     alters_incrementally = True
     """Whether altering one setting leaves the others alone (KIP-339)."""
-    asks_without_creating = True
-    """Whether it can ask for a topic so that the broker does not create it."""
+    describes_without_creating = True
+    """Whether describing an unknown topic leaves it unknown."""
+    tells_of_unknown_topics = True
+    """Whether a consumer says that its topic is unknown, rather than creating or awaiting it."""
     writes_null_headers = True
     chooses_timestamps = True
     """Whether a producer can be told the timestamp of a record."""

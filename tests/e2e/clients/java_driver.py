@@ -98,6 +98,11 @@ def fetched(text: str) -> Fetched:
 
 
 class JavaDriver(Driver):
+    """Its consumer waits for a topic that is unknown until its time is over."""
+
+    lacks = frozenset({"refuse_to_read_an_unknown_topic"})
+    tells_of_unknown_topics = False
+
     def __init__(self, bootstrap: str, version: str, errors: IO[Any]) -> None:
         self.name = f"java-{version}"
         self._jvm = subprocess.Popen(

@@ -48,7 +48,8 @@ def fetched(message: Any) -> Fetched:
 
 class KafkaPythonDriver(Driver):
     name = "kafka-python"
-    asks_without_creating = False  # the setting is there, and its requests say otherwise
+    describes_without_creating = False
+    tells_of_unknown_topics = False  # allow_auto_create_topics does not reach its requests
     lacks = frozenset({"refuse_to_read_an_unknown_topic"})
     writes_null_headers = False
 

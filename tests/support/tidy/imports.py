@@ -38,7 +38,8 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "cluster": (*WORDS, "config", "storage", "host", "wire", "client"),  # starts nodes as processes
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
     "audit": (*WORDS, "client", "wire", "host", "cluster"),  # from outside, as a client sees it
-    "bench": ("client", "sim", "node"),
+    # Measures clusters of processes, and is worth nothing without the verdict on their data.
+    "bench": ("client", "sim", "node", "cluster", "audit"),
     "spark": ("client", "wire"),
     "console": ("client", "observe", "lab"),
     "cli": (ANYTHING,),

@@ -185,6 +185,12 @@ class BrokerLifecycle:
         self._next_send_ms = now_ms + self._backoff_ms()
         self._attempts += 1
 
+    def on_new_controller(self, now_ms: int) -> None:
+        """A hint: somebody else may answer now. What waits only because nobody did goes at once."""
+        if self._attempts and self._in_flight is None:
+            self._next_send_ms = now_ms
+        self._attempts = 0
+
     def begin_shutdown(self, now_ms: int) -> None:
         """Ask the controller to move our leaders first; without it there is nothing to move."""
         if self.state == RUNNING:

@@ -36,7 +36,7 @@ def decide_registration(
     known = view.image.brokers.get(request.broker_id)
     if request.cluster_id != view.settings.cluster_id:
         return Decision(RegisterBrokerResponse(Error.INCONSISTENT_CLUSTER_ID))
-    if known is not None and is_rival(known, request) and session_valid:
+    if known is not None and session_valid and may_both_live(known, request):
         return Decision(RegisterBrokerResponse(Error.DUPLICATE_BROKER_REGISTRATION))
     if request.broker_id < 0 or not log_dirs_are_usable(view.image, request):
         return Decision(RegisterBrokerResponse(Error.INVALID_REGISTRATION))
@@ -55,6 +55,12 @@ def decide_registration(
 def is_rival(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
     """Another process under the same id."""
     return known.incarnation_id != request.incarnation_id
+
+
+def may_both_live(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
+    """A rival waits for the lease to run out, unless it holds the log directories of the very
+    incarnation that we know: one process at a time can, so that one has ended."""
+    return is_rival(known, request) and not was_clean_stop(known, request)
 
 
 def log_dirs_are_usable(image: MetadataImage, request: RegisterBrokerRequest) -> bool:

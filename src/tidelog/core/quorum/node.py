@@ -30,7 +30,7 @@ from tidelog.core.quorum.messages import (
     VoterKey,
     VotersRecord,
 )
-from tidelog.core.quorum.roles import Candidate, Prospective, Resigned, Unattached
+from tidelog.core.quorum.roles import Campaign, Candidate, Prospective, Resigned, Unattached
 from tidelog.core.quorum.state import NEVER_MS, Member, QuorumSettings, QuorumState
 from tidelog.core.quorum.transitions import RoleKeeper
 from tidelog.core.quorum.voters import (
@@ -174,7 +174,15 @@ class QuorumNode(RoleKeeper):
         role = self._role
         if type(role) is Follower and target == role.leader_id:
             role.on_send_failed(message, now_ms)
+        elif type(message) is VoteRequest and self._is_open(message):
+            assert isinstance(role, Campaign), f"{self.role} asks for votes"
+            role.on_not_reached(target, now_ms + self._member.settings.retry_backoff_ms)
         return []
+
+    def _is_open(self, request: VoteRequest) -> bool:
+        """Is it a question of the election that goes on?"""
+        asks = Prospective if request.pre_vote else Candidate
+        return type(self._role) is asks and request.epoch == self._member.epoch
 
     def on_leader_gone(self, leader_id: int, epoch: int, now_ms: int) -> list[Effect]:
         """The process that led this epoch is known to be gone (ADR 0017).
@@ -293,6 +301,9 @@ class QuorumNode(RoleKeeper):
                 self._become_prospective(now_ms, effects)
             else:
                 self._probe(role, now_ms, effects)
+        elif isinstance(role, Campaign) and role.election_deadline_ms > now_ms:
+            pre_vote = type(role) is Prospective
+            self._send_vote_requests(effects, pre_vote=pre_vote, only=role.take_not_reached())
         elif type(role) is Prospective:
             self._give_up(now_ms, effects)
         elif type(role) is Candidate:
@@ -507,7 +518,10 @@ class QuorumNode(RoleKeeper):
             return effects
         role = self._role
         if type(role) is Follower:
+            first = not role.has_fetched and not role.leader_gone
             effects += role.on_fetch_response(source, response, now_ms)
+            if first:
+                self._replace_former_leader(role, now_ms)
             self._leave_resigned_leader(role, now_ms, effects)
         elif type(role) is Unattached and not response.error and source == response.leader_id:
             # The leader an observer gave up answers again.
@@ -518,6 +532,14 @@ class QuorumNode(RoleKeeper):
         """Voters were told to elect another; an observer has to look for it."""
         if role.leader_gone and not self._member.is_voter:
             self._become_unattached(self._member.epoch, now_ms, effects)
+
+    def _replace_former_leader(self, role: Follower, now_ms: int) -> None:
+        """It said itself that it leads no more, in the first answer that this voter got: who
+        was down when it resigned has not heard who shall campaign when."""
+        member = self._member
+        if role.leader_gone and member.may_campaign and not self._stopping:
+            delay_ms = self._campaign_delay_ms(role.leader_id) + member.settings.campaign_stagger_ms
+            role.on_leader_resigned(now_ms + delay_ms)
 
     def _on_fetch_snapshot(
         self, source: int, request: FetchSnapshotRequest, now_ms: int

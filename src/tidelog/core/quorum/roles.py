@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from tidelog.core.quorum import rules
 from tidelog.core.quorum.messages import VoterKey
-from tidelog.core.quorum.state import Member
+from tidelog.core.quorum.state import NEVER_MS, Member
 from tidelog.core.types import NO_LEADER
 
 
@@ -76,15 +76,39 @@ class Unattached:
         self.election_deadline_ms = election_deadline_ms
 
 
-class Prospective:
+class Campaign:
+    """What both kinds of election share: a ballot, its end, and voters to ask once more."""
+
+    __slots__ = ("ask_again_at_ms", "ballot", "election_deadline_ms", "not_reached")
+
+    def __init__(self, ballot: Ballot, election_deadline_ms: int) -> None:
+        self.ballot = ballot
+        self.election_deadline_ms = election_deadline_ms
+        self.ask_again_at_ms = NEVER_MS
+        self.not_reached: list[int] = []
+
+    @property
+    def deadline_ms(self) -> int:
+        return min(self.election_deadline_ms, self.ask_again_at_ms)
+
+    def on_not_reached(self, voter_id: int, ask_again_at_ms: int) -> None:
+        """The question cannot have arrived: the voter may be starting just now."""
+        if voter_id not in self.not_reached:
+            self.not_reached.append(voter_id)
+        self.ask_again_at_ms = min(self.ask_again_at_ms, ask_again_at_ms)
+
+    def take_not_reached(self) -> list[int]:
+        """Whom to ask again; asking twice is harmless, an answer is counted once."""
+        voter_ids, self.not_reached = self.not_reached, []
+        self.ask_again_at_ms = NEVER_MS
+        return voter_ids
+
+
+class Prospective(Campaign):
     """Asks whether it would win, before it disturbs anybody with a new epoch (KIP-996)."""
 
-    __slots__ = ("ballot", "deadline_ms")
+    __slots__ = ()
     name: ClassVar[str] = "prospective"
-
-    def __init__(self, ballot: Ballot, deadline_ms: int) -> None:
-        self.ballot = ballot
-        self.deadline_ms = deadline_ms
 
     def may_grant_pre_vote(self, up_to_date: bool) -> bool:
         return up_to_date
@@ -93,18 +117,14 @@ class Prospective:
         return may_vote_for(member, candidate, up_to_date)
 
     def on_vote_granted(self, election_deadline_ms: int) -> None:
-        self.deadline_ms = election_deadline_ms
+        self.election_deadline_ms = election_deadline_ms
 
 
-class Candidate:
+class Candidate(Campaign):
     """Raised the epoch and voted for itself."""
 
-    __slots__ = ("ballot", "deadline_ms")
+    __slots__ = ()
     name: ClassVar[str] = "candidate"
-
-    def __init__(self, ballot: Ballot, deadline_ms: int) -> None:
-        self.ballot = ballot
-        self.deadline_ms = deadline_ms
 
     def may_grant_pre_vote(self, up_to_date: bool) -> bool:
         return up_to_date

@@ -24,9 +24,10 @@ All transitions (kraft.md §1.1); `_switch` refuses any other:
 A sole voter runs through unattached, prospective, candidate and leader in one step.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from tidelog.core.events import QuorumLeaderElected, QuorumRoleChanged
+from tidelog.core.quorum import rules
 from tidelog.core.quorum.effects import Effect, LeadershipLost, PersistState, Send
 from tidelog.core.quorum.follower import Follower
 from tidelog.core.quorum.leader import Leader
@@ -77,7 +78,22 @@ class RoleKeeper:
         if stored.voted == member.key and member.may_campaign:
             ballot = Ballot(member.voters.current, member.node_id)
             return Candidate(ballot, self._election_deadline_ms(now_ms))
-        return self._unattached(now_ms)
+        role = self._unattached(now_ms)
+        if member.may_campaign and not member.is_sole_voter and self._is_new():
+            role.election_deadline_ms = self._first_campaign_ms(now_ms)
+        return role
+
+    def _is_new(self) -> bool:
+        """Nobody has ever led the cluster, as far as this node can know."""
+        member = self._member
+        return member.state == QuorumState(0, NO_LEADER, None) and not member.log.log_end_offset
+
+    def _first_campaign_ms(self, now_ms: int) -> int:
+        """There is no leader whose silence one could wait for. One voter after the other, or
+        those that start together would split the vote."""
+        member = self._member
+        before = sum(voter.node_id < member.node_id for voter in member.other_voters)
+        return now_ms + rules.campaign_delay_ms(before + 1, member.settings.campaign_stagger_ms)
 
     @property
     def role(self) -> str:
@@ -236,10 +252,14 @@ class RoleKeeper:
             return now_ms
         return now_ms + self._draw_timeout(self._member.settings.election_timeout_ms)
 
-    def _send_vote_requests(self, effects: list[Effect], *, pre_vote: bool) -> None:
+    def _send_vote_requests(
+        self, effects: list[Effect], *, pre_vote: bool, only: Container[int] | None = None
+    ) -> None:
         member = self._member
         last_epoch, last_offset = member.durable_position()
         for voter in member.other_voters:
+            if only is not None and voter.node_id not in only:
+                continue
             request = VoteRequest(
                 member.cluster_id,
                 member.epoch,
