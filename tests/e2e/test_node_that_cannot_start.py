@@ -1,5 +1,6 @@
 """A node that must not run says why and what to do, ends with exit code 3, and touches nothing."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.cluster import layout
 from tidelog.host.directory_lock import DirectoryLock
 
 GUARD_S = 60
@@ -161,3 +163,34 @@ def test_a_cluster_that_does_not_come_up_says_what_its_node_said(tmp_path):
         )  # fmt: skip
     assert started.returncode == 3, started.stderr
     assert f"\n  why: cannot listen on {address}: address already in use\n" in started.stderr
+
+
+def test_nodes_of_two_clusters_say_so(tmp_path):
+    one, two = OneNode(tmp_path / "one"), OneNode(tmp_path / "two")
+    ports = layout.free_ports(2)
+    voters = f"1@127.0.0.1:{ports[0]},2@127.0.0.1:{ports[1]}"
+    for number, node in enumerate((one, two), 1):
+        node.file.parent.mkdir()
+        node.write(
+            process_roles="controller",
+            node_id=number,
+            listeners=f"CONTROLLER://127.0.0.1:{ports[number - 1]}",
+            advertised_listeners="",
+            controller_quorum_voters=voters,
+        )
+        node.format("--cluster-id", f"cluster-{number}")
+    with started(one) as first, started(two):
+        lines = iter(first.stderr.readline, "")
+        said = next(line for line in lines if "another cluster" in line)
+    assert "node 2 belongs to another cluster, we to cluster-1" in said
+
+
+@contextlib.contextmanager
+def started(node):
+    command = [sys.executable, "-m", "tidelog", "node", "start", "--config", str(node.file)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
