@@ -18,6 +18,7 @@ STRICT = {
     "auto.leader.rebalance.enable": False,
     "broker.session.timeout.ms": 30_000,
     "min.insync.replicas": 1,
+    "replica.fetch.wait.max.ms": 300,
     "replica.lag.time.max.ms": 1000,
     "unclean.leader.election.interval.ms": 200,
 }
