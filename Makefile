@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench clean
+.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench idle-bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -15,6 +15,7 @@ setup: $(STAMP) ## Make .venv with everything installed
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m compileall -q src  # also where bytecode is not written by itself: nodes start sooner
 	@touch $@
 
 check: setup ## Format, lint and types
@@ -47,5 +48,8 @@ codec-proof: setup ## Every message and version, many times, against kio
 codec-bench: setup ## What it costs to decode and encode messages
 	$(BIN)/python benchmarks/codec.py
 
+idle-bench: setup ## What an idle cluster costs: start, stop, memory, processor
+	$(BIN)/python benchmarks/idle.py
+
 clean: ## Remove what setup and tests made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist

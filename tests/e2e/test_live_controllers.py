@@ -1,4 +1,4 @@
-"""Three controllers and two brokers, each a process of its own."""
+"""Controllers that die: processes of their own beside two brokers, and nodes that are both."""
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -89,10 +89,29 @@ def test_metadata_needs_a_majority_of_the_controllers_and_records_do_not(cluster
     for controller in others:
         cluster.kill(controller)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    asked = admin.create_topics([NewTopic("waits", 1, 2)], request_timeout=live.GUARD_S)["waits"]
+    patience = {"request_timeout": live.GUARD_S, "operation_timeout": live.GUARD_S}
+    asked = admin.create_topics([NewTopic("waits", 1, 2)], **patience)["waits"]
     live.write(cluster, topic, numbered("order", 5), acks="all")
     assert live.read(cluster, topic) == numbered("order", 5)
     assert not asked.done()
 
     cluster.restart(others[0])
     asked.result(live.GUARD_S)
+
+
+def test_a_node_that_is_active_controller_and_leader_at_once_is_replaced_as_both():
+    """Handling leader failure, with combined roles."""
+    with Cluster(brokers=3) as cluster:
+        active = quorum(cluster).leader
+        others = [each for each in cluster.brokers if each != active]
+        topic = cluster.topic("orders", assignment=[[active, *others]])
+        writer = live.Writer(cluster, topic, acks="all", enable_idempotence=True)
+        writer.write(*numbered("order", 100))
+        writer.await_acknowledged(10)
+        cluster.kill(active)
+        writer.write(*numbered("order", 100, 100))
+        writer.flush()
+        assert writer.errors == []
+        assert quorum(cluster).leader in others
+        assert cluster.partition(topic, 0).leader in others
+        assert live.read(cluster, topic) == numbered("order", 200)

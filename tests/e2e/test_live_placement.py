@@ -4,7 +4,6 @@ import time
 
 import pytest
 from confluent_kafka.admin import ResourceType
-from prometheus_client.parser import text_string_to_metric_families
 
 from support import live
 from support.live import in_sync, numbered
@@ -39,16 +38,6 @@ def cluster(spread):
     live.mend(spread)
 
 
-def metric(cluster, broker, name):
-    text = live.http_get(cluster, broker, "/metrics")
-    return sum(
-        sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == name
-    )
-
-
 def test_a_consumer_is_sent_to_the_follower_in_its_own_rack(cluster):
     """Follower fetching."""
     topic = cluster.topic("near", assignment=[[1, 2, 3]])
@@ -57,12 +46,12 @@ def test_a_consumer_is_sent_to_the_follower_in_its_own_rack(cluster):
     assert live.fetch(cluster, 1, topic, 0, rack="west").preferred_read_replica == 2
     assert live.fetch(cluster, 1, topic, 0, rack="east").preferred_read_replica == -1
 
-    before = [metric(cluster, broker, BYTES_OUT) for broker in cluster.brokers]
+    before = [live.metric(cluster, broker, BYTES_OUT) for broker in cluster.brokers]
     with live.reading(cluster, topic, client_rack="west") as consumer:
         assert live.take(consumer, 100) == numbered("record", 100)
         live.write(cluster, topic, numbered("record", 5, 100), acks="all")
         assert live.take(consumer, 5) == numbered("record", 5, 100)
-        after = [metric(cluster, broker, BYTES_OUT) for broker in cluster.brokers]
+        after = [live.metric(cluster, broker, BYTES_OUT) for broker in cluster.brokers]
         assert [now > then for now, then in zip(after, before, strict=True)] == [False, True, False]
 
         cluster.kill(2)  # then the leader will do

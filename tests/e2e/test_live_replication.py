@@ -17,6 +17,7 @@ PATIENT = {
     "min.insync.replicas": 1,
     "replica.lag.time.max.ms": 30_000,
 }
+UNDER_REPLICATED = "kafka_server_replicamanager_underreplicatedpartitions"
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +47,22 @@ def test_a_leader_that_dies_under_load_is_followed_by_one_that_has_every_acknowl
 
     after = cluster.partition(topic, 0)
     assert after.leader in set(before.isr) - {before.leader}
-    assert after.leader_epoch > before.leader_epoch
+    assert after.leader_epoch == before.leader_epoch + 1
     assert writer.errors == []
     assert writer.acknowledged == numbered("order", 400)
     assert live.read(cluster, topic) == numbered("order", 400)
+
+
+def test_three_copies_outlive_two_brokers(cluster):
+    """Data replication: with N replicas, N - 1 failures."""
+    topic = cluster.topic("copies", assignment=[[1, 2, 3]])
+    for turn, victim in enumerate((1, 2)):
+        live.write(cluster, topic, numbered("copy", 5, 5 * turn), acks="all")
+        cluster.kill(victim)
+        cluster.wait(lambda victim=victim: cluster.partition(topic, 0).leader == victim + 1)
+    live.write(cluster, topic, numbered("copy", 5, 10), acks="all")
+    assert live.read(cluster, topic) == numbered("copy", 15)
+    assert cluster.partition(topic, 0).leader_epoch == 2
 
 
 def test_a_new_leader_with_a_lower_high_watermark_asks_for_patience_and_never_shows_less(cluster):
@@ -117,15 +130,17 @@ def test_an_old_leader_truncates_what_nobody_else_had_and_ends_with_the_same_byt
 
 
 def test_a_follower_that_died_comes_back_catches_up_and_is_in_sync_again(cluster):
-    """Follower rejoins the cluster."""
+    """Follower rejoins the cluster; under-replicated partitions."""
     topic = cluster.topic("return", assignment=[[1, 2, 3]])
     live.write(cluster, topic, numbered("early", 10), acks="all")
     cluster.kill(3)
     cluster.wait(lambda: in_sync(cluster, topic, [1, 2]))
+    cluster.wait(lambda: live.metric(cluster, 1, UNDER_REPLICATED) > 0)
     live.write(cluster, topic, numbered("late", 50), acks="all")
     cluster.restart(3)
     cluster.wait(lambda: in_sync(cluster, topic, [1, 2, 3]))
 
+    cluster.wait(lambda: live.metric(cluster, 1, UNDER_REPLICATED) == 0)
     assert cluster.partition(topic, 0).leader_epoch == 0
     assert cluster.replica(3, topic)["log_end_offset"] == 60
     assert live.log_bytes(cluster, 3, topic) == live.log_bytes(cluster, 1, topic)

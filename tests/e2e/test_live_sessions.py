@@ -1,7 +1,6 @@
-"""Brokers that hang for a while, under the settings that `tidelog up` gives a cluster."""
+"""Leaders that hang for a while, with the sessions that `tidelog up` gives a cluster."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -23,7 +22,7 @@ PRODUCE_VERSION = 9
 
 @pytest.fixture(scope="module")
 def usual():
-    settled = {"auto.leader.rebalance.enable": False}
+    settled = {"auto.leader.rebalance.enable": False, "replica.lag.time.max.ms": 30_000}
     with Cluster(brokers=3, controllers=1, separate=True, config=settled) as cluster:
         yield cluster
 
@@ -61,11 +60,10 @@ def test_a_leader_that_hangs_longer_than_its_session_is_replaced_and_wakes_up_as
     cluster.wait(lambda: cluster.partition(topic, 0).leader == 2)
     assert cluster.partition(topic, 0).leader_epoch == 1
     live.write(cluster, topic, numbered("newer", 4), acks="all")
-    with ThreadPoolExecutor(1) as elsewhere:
-        # It lies in the socket of the sleeper, who will read it before he hears any news.
-        answer = elsewhere.submit(live.ask, cluster, 1, produce("stale", topic), PRODUCE_VERSION)
-        cluster.resume(1)
-        refused = answer.result(live.GUARD_S).responses[0].partition_responses[0]
+    # The sleeper finds it in his socket when he wakes up, together with whatever else is new.
+    question = live.Question(cluster, 1, produce("stale", topic), PRODUCE_VERSION)
+    cluster.resume(1)
+    refused = question.answer().responses[0].partition_responses[0]
     assert refused.error_code == Error.NOT_LEADER_OR_FOLLOWER
     cluster.heal()
     cluster.wait(lambda: in_sync(cluster, topic, [1, 2, 3]))

@@ -1,7 +1,7 @@
 """Real clients of a real cluster: librdkafka for what anybody sees, raw questions for the rest."""
 
-import asyncio
 import http.client
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +15,10 @@ from confluent_kafka.admin import (
     ConfigResource,
     ResourceType,
 )
+from prometheus_client.parser import text_string_to_metric_families
 
-from tidelog.host.clock import SystemClock
-from tidelog.host.network import TcpNetwork
-from tidelog.rpc import Peer
 from tidelog.testing import Cluster
+from tidelog.wire.protocol import RequestHeader, decode_response, encode_request
 from tidelog.wire.protocol.schemas import fetch_request, list_offsets_request
 from tidelog.wire.protocol.schemas.fetch_response import FetchResponse, PartitionData
 from tidelog.wire.protocol.schemas.list_offsets_response import ListOffsetsResponse
@@ -179,20 +178,25 @@ def until(condition: Callable[[], object]) -> None:
 # ---- what clients hide ----
 
 
+class Question:
+    """A request in one version that lies in the socket of a broker, whether or not it looks."""
+
+    def __init__(self, cluster: Cluster, broker: int, request: Any, version: int) -> None:
+        header = RequestHeader(request.__api_key__, version, 1, "live")
+        frame = b"".join(encode_request(header, request))
+        self._asked = request.__api_key__, version
+        self._socket = socket.create_connection(cluster.address(broker), timeout=GUARD_S)
+        self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
+
+    def answer(self) -> Any:
+        with self._socket, self._socket.makefile("rb") as stream:
+            frame = stream.read(int.from_bytes(stream.read(4), "big"))
+        return decode_response(frame, *self._asked)[1]
+
+
 def ask(cluster: Cluster, broker: int, request: Any, version: int) -> Any:
     """One question in one version to one broker, and no second try."""
-
-    async def once() -> Any:
-        network = TcpNetwork(SystemClock())
-        peer = Peer(network, cluster.address(broker), "live")
-        try:
-            return await peer.ask(request, version, timeout_ms=GUARD_S * 1000)
-        finally:
-            peer.close()
-            await asyncio.sleep(0)
-            network.close()
-
-    return asyncio.run(once())
+    return Question(cluster, broker, request, version).answer()
 
 
 def fetch(
@@ -261,3 +265,13 @@ def http_get(cluster: Cluster, node_id: int, path: str) -> str:
         return connection.getresponse().read().decode()
     finally:
         connection.close()
+
+
+def metric(cluster: Cluster, broker: int, name: str) -> float:
+    """The sum of all samples of one metric."""
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(http_get(cluster, broker, "/metrics"))
+        for sample in family.samples
+        if sample.name == name
+    )

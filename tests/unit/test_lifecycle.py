@@ -169,7 +169,7 @@ def test_controlled_shutdown_asks_until_the_controller_lets_the_broker_go() -> N
 
     request = heartbeat(broker, 160)
     broker.on_response(request, UNFENCED, 170)
-    assert broker.next_deadline_ms == 2170
+    assert broker.next_deadline_ms == 270, "and each later one waits twice as long"
 
     request = heartbeat(broker, 2170)
     broker.on_response(request, HeartbeatResponse(Error.NONE, True, True, True), 2180)

@@ -10,6 +10,7 @@ import pytest
 
 from tidelog.cluster import layout
 from tidelog.cluster import state as states
+from tidelog.cluster.free_ports import free_ports
 from tidelog.cluster.layout import DifferentCluster, Shape
 from tidelog.cluster.nodes import LocalNodes
 from tidelog.cluster.process_ids import ProcessId
@@ -111,7 +112,16 @@ def test_a_port_that_is_taken_is_not_chosen():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert port not in layout.free_ports(1, [port])
+        assert port not in free_ports(1, [port])
+
+
+def test_ports_of_nodes_are_never_those_of_outgoing_connections():
+    """Or a stopped node would find its port taken by somebody who only wanted any."""
+    ports = [*free_ports(40), *free_ports(3)]
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        assert max(ports) < server.getsockname()[1]
+    assert len(set(ports)) == 43
 
 
 def test_the_state_file_comes_back_as_it_was(tmp_path):

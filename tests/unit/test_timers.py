@@ -94,3 +94,22 @@ def test_a_loop_fires_a_wheel_on_real_time_also_when_an_earlier_timer_comes():
         return heard
 
     assert asyncio.run(asyncio.wait_for(story(), 30)) == ["first", "second"]
+
+
+def test_nobody_wakes_up_for_a_tick_whose_timers_are_all_cancelled():
+    clock = ManualClock(0)
+    wheel = TimerWheel(clock, tick_ms=5)
+    fired = []
+    wheel.add(10, lambda: fired.append(10))
+    for deadline_ms in (20, 30, 40):
+        wheel.add(deadline_ms, lambda: fired.append(-1)).cancel()
+    wheel.add(50, lambda: fired.append(50))
+    clock.advance(10)
+    wheel.fire_due()
+    assert wheel.next_deadline_ms == 50
+    wheel.add(20, lambda: fired.append(20))
+    assert wheel.next_deadline_ms == 20, "a tick that was dropped may be used again"
+    clock.advance(40)
+    wheel.fire_due()
+    assert fired == [10, 20, 50]
+    assert wheel.next_deadline_ms is None

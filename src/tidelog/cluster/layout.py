@@ -1,13 +1,12 @@
 """Making a cluster's directory: ports, one server.properties per node, formatted data."""
 
 import shutil
-import socket
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.cluster import state as states
+from tidelog.cluster.free_ports import HOST, free_ports
 from tidelog.cluster.state import ClusterState, NodeState
 from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.config.properties import write_properties
@@ -16,7 +15,6 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.storage.uuids import uuid_text
 
-HOST = "127.0.0.1"
 CONFIG_NAME = "server.properties"
 LOG_NAME = "node.log"
 USUAL_CONTROLLERS = 3
@@ -87,14 +85,6 @@ def controllers_of(shape: Shape) -> int:
     if shape.controllers is not None:
         return shape.controllers
     return USUAL_CONTROLLERS if shape.brokers >= USUAL_CONTROLLERS else 1
-
-
-def free_ports(count: int, wanted: Sequence[int] = ()) -> list[int]:
-    """Ports nobody listens on: those wanted if they are all free, any others if not."""
-    try:
-        return _bindable(wanted[:count] if len(wanted) >= count else [0] * count)
-    except OSError:
-        return _bindable([0] * count)
 
 
 def properties_of(state: ClusterState, node: NodeState, shape: Shape, data: Path) -> dict[str, str]:
@@ -174,17 +164,6 @@ def _check_same(known: ClusterState | None, nodes: Mapping[int, NodeState]) -> N
     if changed or added:
         controllers = ", ".join(str(node.id) for node in known.controllers)
         raise DifferentCluster(f"its controllers are {controllers}, and that cannot change")
-
-
-def _bindable(wanted: Sequence[int]) -> list[int]:
-    with ExitStack() as held:
-        ports = []
-        for port in wanted:
-            bound = held.enter_context(socket.socket())
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind((HOST, port))
-            ports.append(bound.getsockname()[1])
-        return ports
 
 
 def _write_node(directory: Path, state: ClusterState, node: NodeState, shape: Shape) -> None:

@@ -93,8 +93,14 @@ class TimerWheel:
                 timer._fire()
             except Exception as error:
                 errors.append(error)
+        self._drop_cancelled()
         if errors:
             raise ExceptionGroup("timers failed", errors)
+
+    def _drop_cancelled(self) -> None:
+        """Nobody need wake up for a tick whose timers are all cancelled, as most are."""
+        while self._order and not self._buckets[self._order[0]]:
+            del self._buckets[heapq.heappop(self._order)]
 
 
 class LoopDriver:

@@ -31,12 +31,12 @@ class EventCounts:
             self.unclean_elections += event.unclean
 
 
-PROBE_S: Final = 0.1
+PROBE_S: Final = 0.25
 BOUNDS_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 
 class LoopDelay:
-    """How late the event loop wakes us, ten times a second. Everything a node does waits so long.
+    """How late the event loop wakes us, four times a second. Everything a node does waits so long.
 
     Heartbeats and fetches share the loop, so delays near the session timeout cost leaderships.
     """

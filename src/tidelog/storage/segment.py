@@ -268,8 +268,12 @@ class Segment:
         if found is None:
             return memoryview(b"")
         position = found.position
-        wanted = max(max_bytes, found.header.size_bytes)
-        data = self.file.read(position, min(wanted, self.size - position))
+        wanted = min(max(max_bytes, found.header.size_bytes), self.size - position)
+        end = found.start + wanted
+        if end <= len(found.buffer):  # most reads are of the tail, and short: no second one
+            data = found.buffer[found.start : end]
+        else:
+            data = self.file.read(position, wanted)
         length = self._checked_length(data, found, to_offset=to_offset, epochs=epochs)
         return memoryview(data)[:length]
 

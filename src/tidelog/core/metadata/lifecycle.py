@@ -32,7 +32,7 @@ CATCH_UP_INTERVAL_MS = 10
 """Until the broker has seen its own registration, nothing else can go on: ask often."""
 
 FIRST_SHUTDOWN_RETRY_MS = 50
-"""Moving leaders away usually takes one commit; the second question should not wait longer."""
+"""Moving leaders away usually takes one commit; further questions wait twice as long each."""
 
 JITTER_PERCENT = 2
 """Many brokers lose one controller at the same moment; they should not return in step."""
@@ -81,7 +81,7 @@ class BrokerLifecycle:
         "_registration",
         "_sent_ms",
         "_settings",
-        "_shutdown_answered",
+        "_shutdown_answers",
         "broker_epoch",
         "fenced",
         "gave_up",
@@ -116,7 +116,7 @@ class BrokerLifecycle:
         self._first_attempt_ms = -1
         self._attempts = 0
         self._ready_told = False
-        self._shutdown_answered = False
+        self._shutdown_answers = 0
 
     @property
     def incarnation_id(self) -> bytes:
@@ -254,9 +254,10 @@ class BrokerLifecycle:
     def _on_shutdown_answer(self, response: HeartbeatResponse, now_ms: int) -> None:
         if response.should_shut_down:
             self.state = SHUTTING_DOWN
-        elif not self._shutdown_answered:
-            self._next_send_ms = now_ms + FIRST_SHUTDOWN_RETRY_MS
-        self._shutdown_answered = True
+            return
+        retry_ms = FIRST_SHUTDOWN_RETRY_MS << min(self._shutdown_answers, 16)
+        self._shutdown_answers += 1
+        self._next_send_ms = now_ms + min(retry_ms, self._settings.heartbeat_interval_ms)
 
     def _registration_took_too_long(self, now_ms: int) -> bool:
         waited_ms = now_ms - self._first_attempt_ms
