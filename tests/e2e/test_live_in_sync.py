@@ -3,6 +3,8 @@
 A follower counts as lost after a second without being caught up; its session lasts far longer.
 """
 
+import json
+
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import ResourceType
@@ -59,6 +61,16 @@ def test_a_follower_that_cannot_reach_its_leader_leaves_though_the_controller_he
     cluster.heal()
     cluster.wait(lambda: in_sync(cluster, topic, [1, 2, 3]))
     assert cluster.replica(3, topic)["log_end_offset"] == 5
+
+
+def test_a_cut_outlives_the_restart_of_a_node(cluster):
+    """Or a story about a partition would be one about a restart."""
+    cluster.partition_off([1], [3])
+    cluster.kill(3)
+    cluster.restart(3)
+    assert json.loads(live.http_get(cluster, 3, "/chaos"))["blocked"] == [1]
+    cluster.heal()
+    assert json.loads(live.http_get(cluster, 3, "/chaos"))["blocked"] == []
 
 
 def left_with_a_stale_replica(cluster, topic):

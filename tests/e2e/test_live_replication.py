@@ -5,9 +5,11 @@ a broker that is paused or cut off for a moment stays where it is, and only a de
 """
 
 import pytest
+from confluent_kafka import ElectionType, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from support import live
-from support.live import in_sync, numbered
+from support.live import in_sync, leaders, numbered
 from tidelog.core.errors import Error
 from tidelog.testing import Cluster
 
@@ -93,6 +95,10 @@ def test_a_new_leader_with_a_lower_high_watermark_asks_for_patience_and_never_sh
             assert (old.error_code, old.records or b"") == (0, b"")
         known = live.fetch(cluster, 2, topic, 0)
         assert (known.error_code, known.high_watermark) == (0, 10)
+        place = TopicPartition(topic, 0)
+        with live.reading(cluster, topic) as other, pytest.raises(KafkaException):
+            other.get_watermark_offsets(place, timeout=1)
+        assert consumer.get_watermark_offsets(place, cached=True)[1] == 20
 
         cluster.resume(3)
         cluster.wait(lambda: live.latest(cluster, 2, topic) == (0, 20))
@@ -183,3 +189,20 @@ def test_acks_of_the_leader_alone_do_not_wait_for_followers_and_readers_do(clust
     waiting.flush()
     assert waiting.acknowledged == ["waiting"]
     assert live.read(cluster, topic) == ["before", "during", "waiting"]
+
+
+def test_an_administrator_can_send_leaders_home_without_waiting_for_a_check(cluster):
+    """Partition leader balancing: the preferred replica is the first one."""
+    topic = cluster.topic("asked", assignment=[[1, 2, 3]])
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    cluster.kill(1)
+    cluster.wait(lambda: leaders(cluster, topic) == [2])
+    cluster.restart(1)
+    cluster.wait(lambda: in_sync(cluster, topic, [1, 2, 3]))
+    assert leaders(cluster, topic) == [2]
+
+    wanted = TopicPartition(topic, 0)
+    elected = admin.elect_leaders(ElectionType.PREFERRED, [wanted]).result(live.GUARD_S)
+    assert elected[wanted] is None, elected[wanted]
+    cluster.wait(lambda: leaders(cluster, topic) == [1])
+    assert cluster.partition(topic, 0).leader_epoch == 2

@@ -82,7 +82,7 @@ def write(cluster: Cluster, topic: str, values: Iterable[str], **settings: objec
     writer = Writer(cluster, topic, **settings)
     writer.write(*values)
     writer.flush()
-    assert not writer.errors, writer.errors
+    assert not writer.errors, f"{len(writer.errors)} refused: {sorted(set(writer.errors))}"
 
 
 def refusal(cluster: Cluster, topic: str, **settings: object) -> str:
@@ -251,6 +251,12 @@ def numbered(word: str, count: int, start: int = 0) -> list[str]:
 def in_sync(cluster: Cluster, topic: str, brokers: Sequence[int]) -> bool:
     """Whether exactly these are, whatever the order."""
     return sorted(cluster.partition(topic, 0).isr) == sorted(brokers)
+
+
+def leaders(cluster: Cluster, topic: str) -> list[int | None]:
+    """Of its partitions, in their order."""
+    found = cluster.ask(lambda client: client.topic(topic))
+    return [each.leader for each in found.partitions]
 
 
 def _dotted(settings: Mapping[str, object]) -> dict[str, object]:

@@ -252,11 +252,15 @@ class Cluster:
         self._nodes.start(node_ids, attached=True)
 
     def restart(self, node_id: int) -> None:
-        """Start it again, after a clean stop if it runs; a broker serves when this returns."""
+        """Start it again, after a clean stop if it runs; a broker serves when this returns, and
+        a cut that concerns it is still one."""
         self._nodes.stop([node_id], timeout_ms=STOP_WITHIN_MS)
         self._nodes.start([node_id], attached=True)
         if node_id in self.brokers:
             self.wait_ready([node_id])
+        node = self._nodes.node(node_id)
+        if node.blocked or node.latency_ms:
+            faults.tell(self._nodes, [node_id])
 
     def partition_off(self, *groups: Sequence[int]) -> None:
         """Cut groups of nodes from each other; one group is cut from all others."""
