@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim bench schemas codec-proof codec-bench idle-bench clean
+.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench idle-bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -33,6 +33,9 @@ sim: setup ## The long proof: 2,000 seeds, then every mutant
 	$(BIN)/tidelog sim run --seeds 2000 --require-marks
 	$(BIN)/tidelog sim mutants
 
+failover: setup ## Kill the leader 20 times under load: what is lost, how long it takes
+	$(BIN)/tidelog bench failover
+
 bench: setup ## Simulated steps per second
 	$(BIN)/tidelog sim bench
 
@@ -49,4 +52,4 @@ idle-bench: setup ## What an idle cluster costs: start, stop, memory, processor
 	$(BIN)/python benchmarks/idle.py
 
 clean: ## Remove what setup and tests made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist

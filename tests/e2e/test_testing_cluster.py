@@ -115,6 +115,19 @@ def test_a_detached_cluster_is_there_until_it_is_taken_down(tmp_path):
     assert not Path(tmp_path / ".tidelog" / "dev").exists()
 
 
+def test_every_node_of_a_cluster_that_is_taken_down_stops_in_order(tmp_path):
+    """The last one too, which has nobody left to hand its partitions to."""
+    started = tidelog("up", "--brokers", "3", "--detach", "--port", "0", cwd=tmp_path)
+    try:
+        assert started.returncode == 0, started.stderr
+        assert tidelog("topic", "create", "orders", cwd=tmp_path).returncode == 0
+    finally:
+        stopped = tidelog("down", "--output", "json", cwd=tmp_path)
+    assert json.loads(stopped.stdout)["killed"] == []
+    for log in tmp_path.glob(".tidelog/dev/node-*/node.log"):
+        assert "stopped in order" in log.read_text()
+
+
 def test_a_node_that_cannot_start_shows_its_own_words(tmp_path):
     started = tidelog(
         "up", "--brokers", "1", "--port", "0", "-X", "num.partitions=none", cwd=tmp_path

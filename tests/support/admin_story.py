@@ -161,6 +161,7 @@ async def admin_story(
         opened.start(broker.replicas.on_durable, raise_it)
         stack.push_async_callback(opened.stop)
         stack.callback(broker.link.close)
+        stack.callback(broker.doubts.close)
         table = ApiTable(Listener.CLIENT, handlers(broker))
         clients: dict[str, Peer] = {}
         for name in (CLIENTS, INSIDE):

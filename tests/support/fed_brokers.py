@@ -11,7 +11,7 @@ from pathlib import Path
 from support.batches import batch
 from tidelog.broker.broker import Broker, BrokerPlace
 from tidelog.broker.directories import Directories
-from tidelog.broker.handlers import fetch, list_offsets, offset_for_leader_epoch
+from tidelog.broker.handlers import delete_records, fetch, list_offsets, offset_for_leader_epoch
 from tidelog.broker.hosted import Hosted
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
@@ -36,6 +36,7 @@ WAIT_MS = 30_000
 APIS: dict[int, Callable[[Broker, Call], None]] = {
     1: fetch.handle,
     2: list_offsets.handle,
+    21: delete_records.handle,
     23: offset_for_leader_epoch.handle,
 }
 
@@ -180,6 +181,7 @@ class FedBroker:
 
     async def stop(self) -> None:
         await self.broker.fetchers.stop()
+        self.broker.doubts.close()
         self.broker.link.close()
         self.broker.workshop.close()
         for peer in self._peers:

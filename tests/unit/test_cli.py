@@ -386,13 +386,6 @@ def test_a_story_that_ends_otherwise_is_a_violation(tidelog):
     assert document["broken"] == ["three logs differ"]
 
 
-def test_the_demo_plays_the_story_and_then_runs_seeds(tidelog):
-    result = tidelog("demo", "--seeds", "5", "--jobs", "1")
-    assert result.exit_code == 0
-    assert result.stdout.startswith("1. Three logs become equal\n\n101 dies, 103 leads\n")
-    assert "ok · 5 seeds, 0 violations" in result.stdout
-
-
 INTERRUPTED = f"""
 import sys
 sys.path.insert(0, {str(HERE.parent)!r})

@@ -1,60 +1,72 @@
-"""The fault ledger and flipped bits: when may one happen, and what may be expected afterwards."""
+"""The audit must find what is wrong: a ledger that never complains proves nothing."""
 
-from tidelog.core.metadata import records as r
-from tidelog.core.metadata.image import MetadataImage
-from tidelog.core.metadata.replay import replay
-from tidelog.core.types import PartitionId
-from tidelog.sim.ledger import Ledger
+import pytest
 
-TOPIC = b"topic id of test"
-PARTITION = PartitionId(TOPIC, 0)
+from tidelog.audit.ledger import Found, Ledger, name_of, value_of
+from tidelog.audit.load import Ack, longest_silence_ms, quantile_ms
+
+SIZE = 100
 
 
-def cluster(*isr: int) -> MetadataImage:
-    image = MetadataImage()
-    replay(image, r.Topic("orders", TOPIC))
-    replay(
-        image,
-        r.Partition(0, TOPIC, replicas=(1, 2, 3), isr=isr),
-    )
-    return image
+def ledger_of(*acknowledged):
+    """Batches of two records, to partition 0: (writer, offset) each."""
+    ledger = Ledger()
+    for writer, offset in acknowledged:
+        ledger.acknowledge(writer, ledger.next_numbers(writer, 2), 0, offset)
+    return ledger
 
 
-def shrink(ledger: Ledger, image: MetadataImage, *isr: int) -> None:
-    change = r.PartitionChange(0, TOPIC, isr=isr)
-    replay(image, change)
-    ledger.observe(image, change)
+def read(*names):
+    """Records as they lie in partition 0, from offset 0 on."""
+    return [Found(0, offset, value_of(*name, SIZE)) for offset, name in enumerate(names)]
 
 
-def test_the_last_intact_copy_may_not_rot() -> None:
-    ledger, image = Ledger(), cluster(1, 2)
-    assert ledger.survives_rot(image, PARTITION, 1)
-    ledger.rot(PARTITION, 1)
-    assert not ledger.survives_rot(image, PARTITION, 2)
-    assert ledger.survives_rot(image, PARTITION, 3)  # holds nothing that others count on
-    assert not ledger.survives(image, 2)
+def test_what_was_acknowledged_and_is_there_holds():
+    verdict = ledger_of((0, 0), (1, 2)).judge(read((0, 0), (0, 1), (1, 0), (1, 1)))
+    assert verdict.holds
+    assert (verdict.acknowledged, verdict.read_back, verdict.in_doubt) == (4, 4, 0)
 
 
-def test_rot_that_nobody_found_counts_when_its_holder_is_left_alone() -> None:
-    ledger, image = Ledger(), cluster(1, 2)
-    ledger.rot(PARTITION, 1)
-    assert ledger.expected_durable(PARTITION)
-    shrink(ledger, image, 1)
-    assert not ledger.expected_durable(PARTITION)
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        (read((0, 0)), "lost"),
+        (read((0, 0), (0, 1), (0, 1)), "duplicated"),
+        (read((0, 1), (0, 0)), "out_of_order"),
+        (read((0, 0), (9, 0), (0, 1)), "never_sent"),
+        (read((0, 0), (0, 1), (0, 2)), "never_sent"),
+        ([*read((0, 0)), Found(0, 7, value_of(0, 1, SIZE))], "misplaced"),
+        ([*read((0, 0)), Found(1, 1, value_of(0, 1, SIZE))], "misplaced"),
+        ([*read((0, 0), (0, 1)), Found(0, 2, b"what is this?")], "never_sent"),
+    ],
+)
+def test_each_kind_of_damage_is_found(found, what):
+    verdict = ledger_of((0, 0)).judge(found)
+    assert not verdict.holds
+    assert getattr(verdict, what) >= 1
 
 
-def test_who_cut_its_rot_away_lacks_records_until_it_has_left_the_isr() -> None:
-    ledger, image = Ledger(), cluster(1, 2)
-    ledger.rot(PARTITION, 1)
-    ledger.mended(image, PARTITION, 1)
-    assert ledger.expected_durable(PARTITION)
-    assert not ledger.survives_rot(image, PARTITION, 2)
+def test_a_batch_without_an_answer_may_be_there_or_not():
+    for found in (read((0, 0), (0, 1)), read((0, 0), (0, 1), (0, 2), (0, 3))):
+        ledger = ledger_of((0, 0))
+        ledger.next_numbers(0, 2)
+        verdict = ledger.judge(found)
+        assert verdict.holds
+        assert verdict.in_doubt == 2
 
 
-def test_a_cut_of_the_last_copy_is_a_declared_loss() -> None:
-    ledger, image = Ledger(), cluster(1, 2)
-    ledger.rot(PARTITION, 2)
-    ledger.damage(image, 1)
-    assert not ledger.expected_durable(PARTITION)
-    ledger.mended(image, PARTITION, 2)
-    assert not ledger.expected_durable(PARTITION)
+def test_a_value_tells_who_wrote_it():
+    assert name_of(value_of(3, 14, SIZE)) == (3, 14)
+    assert name_of(b"3:") is None
+    assert name_of(b"") is None
+
+
+def test_silence_is_counted_by_partition_and_only_around_the_span():
+    acks = [Ack(0, 0, at) for at in (1.0, 5.0, 5.5, 6.5, 7.0)]
+    acks += [Ack(1, 0, at) for at in (5.4, 5.6, 5.8, 6.0)]
+    assert longest_silence_ms(acks, 5.6, 6.0) == 1000.0
+
+
+def test_the_quantile_of_nothing_is_nothing():
+    assert quantile_ms([], 0.5) == 0.0
+    assert round(quantile_ms([Ack(0, 1.0, 1.002), Ack(0, 1.0, 1.009)], 0.99)) == 9

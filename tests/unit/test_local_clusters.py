@@ -10,6 +10,7 @@ import pytest
 
 from tidelog.cluster import layout
 from tidelog.cluster import state as states
+from tidelog.cluster.free_ports import free_ports
 from tidelog.cluster.layout import DifferentCluster, Shape
 from tidelog.cluster.nodes import LocalNodes
 from tidelog.cluster.process_ids import ProcessId
@@ -52,6 +53,20 @@ def test_every_node_gets_a_configuration_that_a_node_accepts(tmp_path):
         port for n in state.nodes.values() for port in (n.port, n.controller_port, n.http_port)
     ]
     assert len({port for port in ports if port}) == 4 + 3 + 4
+
+
+def test_controllers_can_be_nodes_of_their_own(tmp_path):
+    shape = Shape(brokers=2, controllers=3, racks=("a",), separate=True)
+    state = layout.create(tmp_path, "dev", shape)
+    assert [node.id for node in state.brokers] == [1, 2]
+    assert [node.id for node in state.controllers] == [101, 102, 103]
+    assert state.bootstrap_servers.count(",") == 1
+    for node in state.nodes.values():
+        loaded = config_of(tmp_path, node.id)
+        assert loaded.problems == ()
+        assert loaded.config.roles == node.roles
+        assert len(loaded.config.voters) == 3
+    assert layout.create(tmp_path, "dev", shape).nodes.keys() == state.nodes.keys()
 
 
 def test_data_directories_are_formatted_for_one_cluster(tmp_path):
@@ -97,7 +112,16 @@ def test_a_port_that_is_taken_is_not_chosen():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert port not in layout.free_ports(1, [port])
+        assert port not in free_ports(1, [port])
+
+
+def test_ports_of_nodes_are_never_those_of_outgoing_connections():
+    """Or a stopped node would find its port taken by somebody who only wanted any."""
+    ports = [*free_ports(40), *free_ports(3)]
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        assert max(ports) < server.getsockname()[1]
+    assert len(set(ports)) == 43
 
 
 def test_the_state_file_comes_back_as_it_was(tmp_path):

@@ -17,6 +17,12 @@ from support.fed_brokers import (
 from tidelog.broker.fetchers import loop_number
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
+from tidelog.wire.protocol.schemas.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from tidelog.wire.protocol.schemas.delete_records_response import DeleteRecordsResponse
 
 
 def in_step(cluster: FedCluster, name: str, *brokers: int, index: int = 0) -> bool:
@@ -110,6 +116,32 @@ def test_a_follower_that_hears_of_the_leader_first_is_not_sent_away(tmp_path: Pa
     loopback.run(story)
 
 
+def test_what_a_follower_acknowledged_to_a_leader_that_did_not_know_it_yet_counts(
+    tmp_path: Path,
+) -> None:
+    """Otherwise a producer that repeats its last batch waits until the fetch times out."""
+
+    async def story() -> None:
+        settings = {
+            "replica_fetch_wait_max_ms": "90000",
+            "replica_lag_time_max_ms": "200000",
+            "replica_socket_timeout_ms": "200000",
+        }
+        async with fed_brokers(tmp_path, 1, 2, 3, **settings) as cluster:
+            cluster.commit(*topic_records("tides", replicas=(3, 1, 2)))
+            cluster.append(3, "tides", b"one")
+            await loopback.until(lambda: cluster.hosted(3, "tides").replica.high_watermark == 1)
+            assert cluster.hosted(2, "tides").replica.high_watermark == 0
+            change = r.PartitionChange(0, topic_id("tides"), isr=(1, 2), leader=2)
+            cluster.commit_to(1, change)
+            await loopback.until(lambda: cluster[2].reads.parked_count)
+            cluster.commit_to(2, change)
+            cluster[2].on_applied(cluster[2].metadata_offset + 1)
+            await loopback.until(lambda: cluster.hosted(2, "tides").replica.high_watermark == 1)
+
+    loopback.run(story)
+
+
 def test_a_deposed_leader_cuts_what_nobody_else_has(tmp_path: Path) -> None:
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2) as cluster:
@@ -141,6 +173,32 @@ def test_a_replica_whose_next_record_is_gone_starts_where_the_leader_does(tmp_pa
             log = cluster.hosted(2, "tides").log
             assert (log.log_start_offset, log.log_end_offset) == (7, 10)
             assert offsets(log.read(7, 10, 1 << 20)) == [(7, 7), (8, 8), (9, 9)]
+
+    loopback.run(story)
+
+
+def test_a_deletion_does_not_wait_for_fetches_that_are_parked(tmp_path: Path) -> None:
+    """Followers of a quiet partition would hear of the new log start minutes later."""
+    waits = {"replica_fetch_wait_max_ms": "300000", "replica_lag_time_max_ms": "400000"}
+
+    async def story() -> None:
+        async with fed_brokers(
+            tmp_path, 1, 2, 3, replica_socket_timeout_ms="400000", **waits
+        ) as cluster:
+            cluster.commit(*topic_records("tides", replicas=(1, 2, 3)))
+            for number in range(5):
+                cluster.append(1, "tides", b"%d" % number)
+            leader = cluster.hosted(1, "tides").replica
+            await loopback.until(lambda: leader.high_watermark == 5)
+            await loopback.until(lambda: cluster[1].reads.parked_count == 2)
+            asked = DeleteRecordsPartition(partition_index=0, offset=3)
+            topic = DeleteRecordsTopic(name="tides", partitions=[asked])
+            request = DeleteRecordsRequest(topics=[topic], timeout_ms=300_000)
+            answer = await cluster.members[1].ask(request, 2)
+            assert isinstance(answer, DeleteRecordsResponse)
+            (result,) = answer.topics[0].partitions
+            assert (result.error_code, result.low_watermark) == (0, 3)
+            assert [cluster.hosted(each, "tides").log.log_start_offset for each in (2, 3)] == [3, 3]
 
     loopback.run(story)
 

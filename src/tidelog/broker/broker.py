@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple, cast
 
 from tidelog.broker.controller_link import ControllerLink, FindController
+from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
 from tidelog.broker.doubts import Doubts
 from tidelog.broker.fetchers import Fetchers
@@ -46,6 +47,7 @@ class Broker:
         "_waiting",
         "cluster_id",
         "config",
+        "departures",
         "doubts",
         "fetchers",
         "host",
@@ -74,6 +76,7 @@ class Broker:
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.replicas = Replicas(self, directories)
+        self.departures = Departures(self)
         self.doubts = Doubts(self)
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
@@ -82,6 +85,7 @@ class Broker:
             self,
             find_controller=place.find_controller,
             previous_broker_epoch=place.previous_broker_epoch,
+            log_dirs=tuple(each.properties.directory_id for each in directories.all),
         )
 
     def now_ms(self) -> int:
@@ -118,6 +122,7 @@ class Broker:
                 record, r.RegisterBroker | r.UnregisterBroker | r.BrokerRegistrationChange
             ):
                 brokers_changed = True
+                self.departures.note(record)
             replay(self.image, record)
         if brokers_changed:
             self.replicas.refresh_statuses()

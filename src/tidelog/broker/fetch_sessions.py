@@ -54,6 +54,7 @@ class PartitionFetch:
         "max_bytes",
         "told",
         "topic",
+        "uncounted",
         "watched",
     )
 
@@ -66,6 +67,8 @@ class PartitionFetch:
         self.log_start_offset = NO_OFFSET
         self.max_bytes = 0
         self.told: Told | None = None
+        self.uncounted = False
+        """A follower asked before we knew that we lead: its acknowledgement is yet to be taken."""
         self.watched: PartitionId | None = None
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.broker.addresses import address_of
 from tidelog.broker.fetch_sessions import EPOCH_MAX, INITIAL_EPOCH, NO_SESSION
 from tidelog.broker.fetched_batch import FetchedBatch, fetched_batches
 from tidelog.core.errors import NO_ERROR, Error
@@ -349,15 +350,6 @@ class Fetcher:
     def _on_timer(self) -> None:
         self._hurried = True
         self.wake()
-
-
-def address_of(broker: Broker, broker_id: int) -> tuple[str, int] | None:
-    """Where other brokers reach this one, if it is known."""
-    registration = broker.image.brokers.get(broker_id)
-    for endpoint in registration.endpoints if registration is not None else ():
-        if endpoint.name == broker.config.inter_broker_listener:
-            return endpoint.host, endpoint.port
-    return None
 
 
 def _fetch_answer(data: PartitionData) -> FetchAnswer:

@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from tidelog.broker.fetcher import Fetcher, address_of
+from tidelog.broker.addresses import address_of
+from tidelog.broker.fetcher import Fetcher
 from tidelog.broker.throttles import FOLLOWER_RATE, Throttle
 from tidelog.core.errors import NO_ERROR
 from tidelog.core.replication.effects import AskLeaderOffsets

@@ -194,13 +194,14 @@ class Reads:
                     hosted,
                     fetch,
                     scope,
-                    self._decide(hosted, fetch, scope, counted=counted),
+                    self._decide(hosted, fetch, scope, counted=counted or fetch.uncounted),
                     max_bytes=min(left, fetch.max_bytes),
                     is_first=left == scope.max_bytes,
                 )
                 left -= len(look.records)
+            fetch.uncounted = False
             if look.is_decided:
-                waits = scope.is_follower and look.error in _BEHIND
+                waits = fetch.uncounted = scope.is_follower and look.error in _BEHIND
                 behind, decided = behind or waits, decided or not waits
             if look.is_quiet and (session.id == NO_SESSION or not look.has_news):
                 session.active.pop(fetch, None)
@@ -386,6 +387,15 @@ class Reads:
             parked = session.parked
             if parked is not None and not parked.scope.is_follower:
                 self._look_soon(parked)
+
+    def answer_followers(self, partition: PartitionId) -> None:
+        """Somebody waits for what followers do when they hear of it: a log start they must pass.
+        Otherwise they would hear of it when the time of their parked fetches is over."""
+        for fetch, session in list(self._watchers.get(partition, _NOBODY).items()):
+            session.active[fetch] = None
+            parked = session.parked
+            if parked is not None and parked.scope.is_follower:
+                self._finish(parked)
 
     def _look_soon(self, parked: ParkedFetch) -> None:
         """In the next turn of the loop: what else moves in this one is found by the same look."""

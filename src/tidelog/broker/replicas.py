@@ -234,6 +234,19 @@ class Replicas:
         if hosted.log.config.durability == "fsync":
             self.directories.request_sync(hosted.directory)
 
+    def note_appended(self, hosted: Hosted, base_offset: int) -> None:
+        """Records from this offset on are new in the log of a leader or a follower."""
+        self.mark_dirty(hosted)
+        self._broker.host.emit(
+            events.RecordsAppended(
+                hosted.partition,
+                self._broker.id,
+                base_offset,
+                hosted.log.log_end_offset,
+                hosted.replica.leader_epoch,
+            )
+        )
+
     def on_durable(self, logs: Sequence[Log]) -> None:
         """A pass of group commit has moved the durable offset of these."""
         now = self._broker.now_ms()
@@ -298,6 +311,7 @@ class Replicas:
     def _append_batches(self, hosted: Hosted, effect: e.AppendBatches) -> None:
         role = hosted.replica.role
         assert isinstance(role, FollowerReplica), role
+        base_offset = hosted.log.log_end_offset
         try:
             hosted.log.append_as_follower(_bytes_of(effect))
         except (NoSpace, UnexpectedAppend) as error:
@@ -306,7 +320,7 @@ class Replicas:
             role.on_append_failed(self._broker.now_ms())
             return
         self.problems.pop(hosted.partition, None)
-        self.mark_dirty(hosted)
+        self.note_appended(hosted, base_offset)
         self.perform(hosted, role.on_appended(effect, self._broker.now_ms()))
 
     def _raise_log_start(self, hosted: Hosted, effect: e.RaiseLogStart) -> None:

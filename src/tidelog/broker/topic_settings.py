@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from tidelog.broker.effective_config import effective_topic
 from tidelog.config.node_config import NodeConfig
-from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.topic_configs import (
     FOLLOWER_THROTTLED_REPLICAS,
@@ -38,15 +38,7 @@ class TopicSettings:
 
 def topic_settings(image: MetadataImage, config: NodeConfig, topic: str) -> TopicSettings:
     """The topic's own values, else the cluster's, else this node's, else Kafka's defaults."""
-    return settings_of(effective_texts(image, config, topic), config)
-
-
-def effective_texts(image: MetadataImage, config: NodeConfig, topic: str) -> dict[str, str]:
-    """Everything that is set for a topic anywhere, the nearest setting of each name."""
-    texts = config.topic_defaults()
-    texts.update(image.configs.get((r.RESOURCE_BROKER, ""), {}))
-    texts.update(image.configs.get((r.RESOURCE_TOPIC, topic), {}))
-    return texts
+    return settings_of(effective_topic(image, config, topic), config)
 
 
 def settings_of(texts: Mapping[str, str], config: NodeConfig) -> TopicSettings:

@@ -152,7 +152,7 @@ def restart(
             click.echo(f"  node {failure.node_id} │ {line}", err=True)
         raise CommandError(
             str(failure),
-            why=failure.last_lines[-1].strip() if failure.last_lines else "it said nothing",
+            why=failure.why,
             advice=f"tidelog logs broker {failure.node_id}",
             code=UNREACHABLE,
         ) from None

@@ -1,49 +1,211 @@
-"""`tidelog demo`: the main job, end to end, in a few minutes."""
+"""`tidelog demo`: the main job, end to end, in well under a minute."""
 
+import asyncio
+import shutil
+import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import click
 
-from tidelog.cli import lab_port
-from tidelog.cli.failure import INTERRUPTED, OK, VIOLATION
-from tidelog.cli.lab import print_broken
-from tidelog.cli.lazy import shared_options
-from tidelog.cli.sim import report
+from tidelog.audit.failover import Failover, Plan, Report
+from tidelog.cli import session
+from tidelog.cli.failure import ERROR, INTERRUPTED, OK, UNREACHABLE, VIOLATION, CommandError
+from tidelog.cli.lazy import output_option, shared_options
+from tidelog.cli.local.up import interrupts
+from tidelog.cli.output import count, plural, print_json
 from tidelog.cli.sim.options import jobs_option
 from tidelog.cli.sim.run import run_with_progress
-from tidelog.sim.fleet import Orders
+from tidelog.client import ClientError
+from tidelog.cluster import layout
+from tidelog.cluster.layout import Shape
+from tidelog.cluster.nodes import LocalNodes, NodeFailed
+from tidelog.host.ports import NetworkError
+from tidelog.sim.fleet import FleetReport, Orders
 from tidelog.sim.run import run_seed
 
-SEEDS = 200
+BROKERS = 3
+SEEDS = 20
+STOP_WITHIN_MS = 10_000
+LABEL_WIDTH = 10
+MEBIBYTE = 1024 * 1024
 
 
 @click.command(name="demo")
-@click.option("--seeds", type=click.IntRange(min=1), default=SEEDS, show_default=True)
+@click.option(
+    "--records",
+    type=click.IntRange(min=300),
+    default=Plan().records,
+    show_default=True,
+    help="Acknowledged before the writers stop.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=0),
+    default=SEEDS,
+    show_default=True,
+    help="Simulated clusters afterwards.",
+)
+@click.option("--keep", is_flag=True, help="Leave the data and the logs of the nodes there.")
 @jobs_option
+@output_option
 @shared_options
 @click.pass_context
-def command(context: click.Context, seeds: int, jobs: int) -> None:
-    """Play the story of a failover, then run simulated clusters full of faults.
+def command(
+    context: click.Context, *, records: int, seeds: int, keep: bool, jobs: int, output: str
+) -> None:
+    """Kill the leader of a real cluster under load, and prove that nothing was lost.
 
     \b
-    Example:
+    Examples:
       tidelog demo
+      tidelog demo --records 100000 --keep
+      tidelog demo -o json
+
+    Exit code 5 if an acknowledged record was lost, duplicated or reordered, or if replicas differ.
     """
-    lab = lab_port.load_lab()
-    story = lab_port.find_story(lab, lab_port.RECONCILE)
-    click.echo(f"1. {story.title}")
-    click.echo()
-    broken = lab.run(story.name, tell=click.echo)
-    print_broken(broken)
-    click.echo()
-    click.echo(f"2. {seeds} simulated clusters with crashes, power loss, cuts and slow disks")
-    click.echo()
+    as_json = output == "json"
     begin = time.monotonic()
-    total = run_with_progress(Orders(seeds=seeds, jobs=jobs), run_seed, "seeds")
-    elapsed = time.monotonic() - begin
-    report.print_fleet(total, depth="object", mutant=None, elapsed_seconds=elapsed)
+    with interrupts(), local_nodes(keep=keep) as nodes:
+        report = run_failover(nodes, Plan(records=records), quiet=as_json)
+    document = as_document(report)
+    simulated = None
+    if seeds:
+        simulated = run_with_progress(Orders(seeds=seeds, jobs=jobs), run_seed, "seeds")
+        document["simulated"] = {"seeds": simulated.seeds, "violations": len(simulated.failures)}
+    document["seconds"] = round(time.monotonic() - begin, 1)
+    document["directory"] = str(nodes.directory) if keep else None
+    code = exit_code(report, simulated)
+    document["ok"] = code == OK
+    if as_json:
+        print_json(document)
+    else:
+        print_report(report, simulated, document)
+    context.exit(code)
+
+
+def exit_code(report: Report, simulated: FleetReport | None) -> int:
+    if not report.holds or (simulated is not None and simulated.failures):
+        return VIOLATION
+    return INTERRUPTED if simulated is not None and simulated.interrupted else OK
+
+
+@contextmanager
+def local_nodes(*, keep: bool) -> Iterator[LocalNodes]:
+    """A cluster in a directory of its own. Nothing of it is left, whatever happens inside."""
+    directory = Path(tempfile.mkdtemp(prefix="tidelog-demo-"))
+    nodes = LocalNodes(directory, layout.create(directory, "demo", Shape(BROKERS)))
+    try:
+        yield nodes
+        nodes.stop(nodes.node_ids, timeout_ms=STOP_WITHIN_MS)
+    finally:
+        for node_id in nodes.node_ids:
+            nodes.kill(node_id)
+        nodes.close()
+        if keep:
+            click.echo(f"kept: {directory}", err=True)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def run_failover(nodes: LocalNodes, plan: Plan, *, quiet: bool) -> Report:
+    begin = time.monotonic()
+
+    def tell(part: str, line: str) -> None:
+        if not quiet:
+            click.echo(f"{time.monotonic() - begin:5.1f} s  {part.ljust(LABEL_WIDTH)}{line}")
+
+    try:
+        return asyncio.run(Failover(nodes, plan, tell).run())
+    except NodeFailed as failure:
+        for line in failure.last_lines:
+            click.echo(f"  node {failure.node_id} │ {line}", err=True)
+        raise stuck(str(failure), failure.why, UNREACHABLE) from None
+    except TimeoutError:
+        why = "a step took longer than it ever should"
+        raise stuck("the cluster did not get on", why, ERROR) from None
+    except (ClientError, NetworkError) as error:
+        raise stuck("the cluster did not answer", str(error), ERROR) from None
+
+
+def stuck(what: str, why: str, code: int) -> CommandError:
+    advice = "tidelog demo --keep, and the logs of the nodes"
+    return CommandError(what, why=why, advice=advice, code=code)
+
+
+def as_document(report: Report) -> dict[str, Any]:
+    killed, returned = report.killed, report.returned
+    return {
+        "ready_ms": round(report.ready_ms),
+        "records": report.verdict._asdict(),
+        "acknowledged_in_ms": {
+            "p50": round(report.ack_p50_ms, 1),
+            "p99": round(report.ack_p99_ms, 1),
+        },
+        "killed": {
+            "node": killed.node_id,
+            "was_active_controller": killed.was_active_controller,
+            "uncommitted_records": killed.uncommitted,
+            "election_ms": round(killed.election_ms, 1),
+            "longest_silence_ms": round(killed.silence_ms, 1),
+        },
+        "returned": {
+            "serving_ms": round(returned.serving_ms),
+            "in_sync_ms": round(returned.in_sync_ms),
+            "truncated_records": returned.truncated,
+        },
+        "replicas": {
+            "compared_bytes": sum(each.compared_bytes for each in report.copies),
+            "differences": [each.told() for each in report.copies if not each.identical],
+        },
+        "rss_bytes": {str(node): size for node, size in report.rss_bytes.items()},
+        "given_up": report.given_up,
+    }
+
+
+def print_report(report: Report, simulated: FleetReport | None, document: dict[str, Any]) -> None:
+    verdict, killed, returned = report.verdict, report.killed, report.returned
+    rss = " · ".join(f"{size / MEBIBYTE:.0f} MiB" for size in report.rss_bytes.values())
+    compared = sum(each.compared_bytes for each in report.copies)
+    differing = [each.told() for each in report.copies if not each.identical]
+    rows = [
+        ("acknowledged", count(verdict.acknowledged)),
+        ("read back", count(verdict.read_back)),
+        ("lost", count(verdict.lost)),
+        ("duplicated", count(verdict.duplicated)),
+        ("out of order", count(verdict.out_of_order)),
+        ("at a wrong offset", count(verdict.misplaced)),
+        ("never sent", count(verdict.never_sent)),
+        ("in doubt", f"{count(verdict.in_doubt)} (sent, never answered)"),
+        (
+            "replicas",
+            f"{count(compared)} bytes below the high watermark, "
+            + ("the same on every broker" if not differing else "NOT the same"),
+        ),
+        ("ready", f"{report.ready_ms / 1000:.1f} s from nothing to {BROKERS} brokers"),
+        ("election", f"{killed.election_ms:.0f} ms after the kill"),
+        ("longest silence", f"{killed.silence_ms:.0f} ms of one partition"),
+        ("back in sync", f"{returned.in_sync_ms / 1000:.1f} s after its start"),
+        ("truncated", f"{plural(returned.truncated, 'record')} that only the dead leader had"),
+        ("acknowledged in", f"p50 {report.ack_p50_ms:.1f} ms · p99 {report.ack_p99_ms:.1f} ms"),
+        ("memory", f"{rss} resident"),
+    ]
+    if simulated is not None:
+        outcome = f"{plural(len(simulated.failures), 'violation')} in {simulated.seeds} clusters"
+        rows.append(("simulated", f"{outcome} with crashes, power loss, cuts and slow disks"))
     click.echo()
-    click.echo("next: tidelog sim run --seed 7   ·   tidelog sim mutants   ·   tidelog lab list")
-    if total.interrupted:
-        context.exit(INTERRUPTED)
-    context.exit(VIOLATION if broken or total.failures else OK)
+    for label, text in rows:
+        click.echo(f"  {label:<18} {text}")
+    for text in [*differing, *report.given_up]:
+        click.echo(f"  {text}")
+    click.echo()
+    good = report.holds and not (simulated is not None and simulated.failures)
+    word, colour = ("ok", "green") if good else ("NOT OK", "red")
+    click.echo(
+        f"{session.current().styled(word, colour, stream=sys.stdout)} · {document['seconds']} s"
+    )
+    click.echo("next: tidelog up --brokers 3   ·   tidelog lab run reconcile   ·   tidelog sim run")

@@ -16,13 +16,14 @@ from tidelog.cli.session import Session
 from tidelog.cli.usage import as_command_error
 
 COMMANDS = {
-    "demo": Lazy("tidelog.cli.demo", "The main job, end to end: a story, then 200 seeds."),
+    "demo": Lazy("tidelog.cli.demo", "The main job, end to end: load, a killed leader, an audit."),
     "lab": Lazy("tidelog.cli.lab", "Replication told step by step on the simulator.", "group"),
     "up": Lazy("tidelog.cli.local.up", "Start a cluster on this machine."),
     "down": Lazy("tidelog.cli.local.down", "Stop it."),
     "ps": Lazy("tidelog.cli.local.ps", "Its nodes: running, paused or gone."),
     "logs": Lazy("tidelog.cli.local.logs", "What its nodes said."),
     "node": Lazy("tidelog.cli.node", "One node, from its server.properties.", "group"),
+    "format": Lazy("tidelog.cli.format", "Make the directories of a node its own."),
     "topic": Lazy("tidelog.cli.topic", "Create, describe, change and delete topics.", "group"),
     "produce": Lazy("tidelog.cli.produce", "Write records."),
     "consume": Lazy("tidelog.cli.consume", "Read records."),
@@ -30,6 +31,7 @@ COMMANDS = {
     "leaders": Lazy("tidelog.cli.leaders", "Elect leaders, bring them home.", "group"),
     "explain": Lazy("tidelog.cli.explain", "Why a partition is as it is."),
     "chaos": Lazy("tidelog.cli.chaos", "Break the local cluster on purpose.", "group"),
+    "bench": Lazy("tidelog.cli.bench", "Figures of a real cluster on this machine.", "group"),
     "sim": Lazy("tidelog.cli.sim", "Run, replay and shrink simulated clusters.", "group"),
     "config": Lazy("tidelog.cli.config", "Explain, list and check settings of a node.", "group"),
 }

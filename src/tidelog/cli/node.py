@@ -23,7 +23,8 @@ def group() -> None:
     """One node, from its server.properties.
 
     \b
-    Example:
+    Examples:
+      tidelog format --config server.properties --cluster-id orders-prod
       tidelog node start --config server.properties
     """
 
@@ -61,9 +62,9 @@ def start(
         code = node.run(config, lambda http_port: say_ready(config.node_id, http_port))
     except node.CannotStart as reason:
         raise CommandError(
-            "the node cannot start",
+            f"node {config.node_id} cannot start",
             why=str(reason),
-            advice="another port or directory in its server.properties",
+            advice=reason.advice.replace("FILE", file),
             code=UNREACHABLE,
         ) from None
     context.exit(code)

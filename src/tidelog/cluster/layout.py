@@ -1,13 +1,12 @@
 """Making a cluster's directory: ports, one server.properties per node, formatted data."""
 
 import shutil
-import socket
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.cluster import state as states
+from tidelog.cluster.free_ports import HOST, free_ports
 from tidelog.cluster.state import ClusterState, NodeState
 from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.config.properties import write_properties
@@ -16,10 +15,11 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.storage.uuids import uuid_text
 
-HOST = "127.0.0.1"
 CONFIG_NAME = "server.properties"
 LOG_NAME = "node.log"
 USUAL_CONTROLLERS = 3
+FIRST_SEPARATE = 101
+"""The number of the first controller that is no broker: brokers may be added below."""
 
 FACTORS = (
     "default.replication.factor",
@@ -44,6 +44,8 @@ class Shape(NamedTuple):
     first_port: int | None = None
     """None: any ports that are free."""
     ephemeral: bool = False
+    separate: bool = False
+    """The controllers are processes of their own, and no broker is one."""
 
 
 def create(directory: Path, name: str, shape: Shape) -> ClusterState:
@@ -85,17 +87,9 @@ def controllers_of(shape: Shape) -> int:
     return USUAL_CONTROLLERS if shape.brokers >= USUAL_CONTROLLERS else 1
 
 
-def free_ports(count: int, wanted: Sequence[int] = ()) -> list[int]:
-    """Ports nobody listens on: those wanted if they are all free, any others if not."""
-    try:
-        return _bindable(wanted[:count] if len(wanted) >= count else [0] * count)
-    except OSError:
-        return _bindable([0] * count)
-
-
 def properties_of(state: ClusterState, node: NodeState, shape: Shape, data: Path) -> dict[str, str]:
     """The whole content of a node's server.properties, in reading order."""
-    listeners = [f"PLAINTEXT://{state.host}:{node.port}"]
+    listeners = [f"PLAINTEXT://{state.host}:{node.port}"] if node.is_broker else []
     if node.controller_port is not None:
         listeners.append(f"CONTROLLER://{state.host}:{node.controller_port}")
     voters = [f"{each.id}@{state.host}:{each.controller_port}" for each in state.controllers]
@@ -118,7 +112,7 @@ def properties_of(state: ClusterState, node: NodeState, shape: Shape, data: Path
 
 
 def _nodes(shape: Shape, known: ClusterState | None) -> dict[int, NodeState]:
-    controllers = controllers_of(shape)
+    combined = 0 if shape.separate else controllers_of(shape)
     ids = range(1, shape.brokers + 1)
     before = known.nodes if known is not None else {}
     wanted = [before[each].port for each in ids if each in before]
@@ -129,7 +123,7 @@ def _nodes(shape: Shape, known: ClusterState | None) -> dict[int, NodeState]:
     others = free_ports(2 * shape.brokers)
     nodes = {}
     for place, node_id in enumerate(ids):
-        leads = place < controllers
+        leads = place < combined
         nodes[node_id] = NodeState(
             node_id,
             ("broker", "controller") if leads else ("broker",),
@@ -138,7 +132,22 @@ def _nodes(shape: Shape, known: ClusterState | None) -> dict[int, NodeState]:
             others[2 * place + 1],
             shape.racks[place % len(shape.racks)] if shape.racks else None,
         )
-    return nodes
+    return {**nodes, **_separate_controllers(shape)}
+
+
+def _separate_controllers(shape: Shape) -> dict[int, NodeState]:
+    count = controllers_of(shape) if shape.separate else 0
+    ports = free_ports(2 * count)
+    return {
+        FIRST_SEPARATE + place: NodeState(
+            FIRST_SEPARATE + place,
+            ("controller",),
+            ports[2 * place],
+            ports[2 * place],
+            ports[2 * place + 1],
+        )
+        for place in range(count)
+    }
 
 
 def _check_same(known: ClusterState | None, nodes: Mapping[int, NodeState]) -> None:
@@ -155,17 +164,6 @@ def _check_same(known: ClusterState | None, nodes: Mapping[int, NodeState]) -> N
     if changed or added:
         controllers = ", ".join(str(node.id) for node in known.controllers)
         raise DifferentCluster(f"its controllers are {controllers}, and that cannot change")
-
-
-def _bindable(wanted: Sequence[int]) -> list[int]:
-    with ExitStack() as held:
-        ports = []
-        for port in wanted:
-            bound = held.enter_context(socket.socket())
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind((HOST, port))
-            ports.append(bound.getsockname()[1])
-        return ports
 
 
 def _write_node(directory: Path, state: ClusterState, node: NodeState, shape: Shape) -> None:

@@ -32,6 +32,15 @@ class NodeFailed(Exception):  # noqa: N818 - it names what is so
         self.reason = reason
         self.last_lines = list(last_lines)
 
+    @property
+    def why(self) -> str:
+        """In the node's own words: the reason of its error, or the last thing it said."""
+        lines = [line.strip() for line in self.last_lines]
+        for line in reversed(lines):
+            if line.startswith("why: "):
+                return line.removeprefix("why: ")
+        return lines[-1] if lines else "it said nothing"
+
 
 class Stopped(NamedTuple):
     node_id: int

@@ -103,6 +103,7 @@ class NodeConfig:
     durability: Durability
     auto_create_topics: bool
     chaos_enabled: bool
+    events_topic_enabled: bool
     replication: Replication
     logs: LogSettings
     network: Network
@@ -227,6 +228,7 @@ def _build(settings: Settings, topology: Topology) -> NodeConfig:
         durability=cast(Durability, durability),
         auto_create_topics=settings.flag("auto.create.topics.enable"),
         chaos_enabled=settings.flag("tidelog.chaos.enable"),
+        events_topic_enabled=settings.flag("tidelog.events.topic.enable"),
         replication=_replication(settings),
         logs=_logs(settings),
         network=_network(settings),

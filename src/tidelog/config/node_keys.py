@@ -276,14 +276,15 @@ OURS: tuple[BrokerKey, ...] = (
             "Whether /chaos may cut this node off from others, as `tidelog up` allows.",
             ours=True,
         ),
-    ),
-    *without_effect(
         switch(
             "tidelog.events.topic.enable",
             False,
-            "Whether a node writes its events into the topic __tidelog_events.",
+            "Whether a broker writes its node's events into the topic __tidelog_events, as"
+            " brokers of `tidelog up` do.",
             ours=True,
         ),
+    ),
+    *without_effect(
         duration(
             "ack.durability.window.ms",
             5,

@@ -10,33 +10,78 @@ from tidelog.host.directory_lock import DirectoryLock
 from tidelog.host.disk import FileDisk
 from tidelog.storage import clean_shutdown, meta_properties
 from tidelog.storage.config import LogConfig
-from tidelog.storage.errors import StorageError
+from tidelog.storage.errors import ForeignDirectory, StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
 
+FORMAT = "tidelog format --config FILE, with the cluster id of the other nodes"
+
 
 class CannotStart(Exception):  # noqa: N818 - it says what it means
-    """The node must not run like this. The message says why and what to do."""
+    """The node must not run like this. The message says why, `advice` what to do."""
+
+    def __init__(self, why: str, *, advice: str) -> None:
+        super().__init__(why)
+        self.advice = advice
+
+
+def cannot_listen(address: str, key: str, error: OSError) -> CannotStart:
+    """In the kernel's words alone: event loops wrap them in theirs; a resolver has its own."""
+    number = error.errno or 0
+    reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+    why = f"cannot listen on {address}: {reason.lower()}"
+    return CannotStart(why, advice=f"another address in {key}, or stop whoever has this one")
+
+
+class HeldLock:
+    """The lock of a directory that this process took before it looked into it."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: DirectoryLock) -> None:
+        self._lock = lock
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None:
+        self._lock.release()
 
 
 class Disks(NamedTuple):
     metadata: FileDisk
     identity: MetaProperties
     """Of the directory that holds the metadata log; all agree on cluster and node."""
+    locks: dict[str, DirectoryLock]
+    """Of every directory of this node, by path: held until `release`."""
+
+    def release(self) -> None:
+        for lock in self.locks.values():
+            lock.release()
 
 
-def open_metadata_disk(config: NodeConfig) -> Disks:
-    disk = _disk(config.metadata_log_dir)
-    identity = _identity(disk, config.metadata_log_dir)
-    if identity.node_id != config.node_id:
-        raise CannotStart(
-            f"{config.metadata_log_dir} belongs to node {identity.node_id}, "
-            f"this is node {config.node_id}: wrong node.id or wrong directory"
-        )
-    return Disks(disk, identity)
+def open_disks(config: NodeConfig) -> Disks:
+    """Every directory is there, formatted for this node and locked, before any file is opened:
+    opening the logs of a node that runs would truncate them under its hands."""
+    paths = dict.fromkeys([config.metadata_log_dir])
+    if config.is_broker:
+        paths.update(dict.fromkeys(config.log_dirs))
+    owners = {path: _identity(_disk(path), path) for path in paths}
+    identity = owners[config.metadata_log_dir]
+    for path, owner in owners.items():
+        _require_ours(path, owner, identity.cluster_id, config)
+    locks: dict[str, DirectoryLock] = {}
+    disks = Disks(FileDisk(config.metadata_log_dir), identity, locks)
+    try:
+        for path in paths:
+            locks[path] = _locked(path)
+    except BaseException:
+        disks.release()
+        raise
+    return disks
 
 
-def open_log_directories(config: NodeConfig, cluster_id: str) -> list[LogDirectory]:
+def open_log_directories(config: NodeConfig, disks: Disks) -> list[LogDirectory]:
     """Every log is loaded, and recovered where the last process did not stop in order."""
 
     def config_of(topic: str) -> LogConfig:
@@ -45,37 +90,63 @@ def open_log_directories(config: NodeConfig, cluster_id: str) -> list[LogDirecto
 
     opened = []
     for path in config.log_dirs:
-        disk = _disk(path)
-        _identity(disk, path)
         try:
             opened.append(
                 LogDirectory.open(
-                    disk,
+                    FileDisk(path),
                     config_of,
-                    cluster_id=cluster_id,
+                    cluster_id=disks.identity.cluster_id,
                     node_id=config.node_id,
-                    lock=DirectoryLock(path),
+                    lock=HeldLock(disks.locks[path]),
                 )
             )
-        except StorageError as error:
-            raise CannotStart(f"{path}: {error}") from error
+        except (StorageError, OSError) as error:
+            raise unusable(path, error) from error
     return opened
 
 
 def _disk(path: str) -> FileDisk:
     if not os.path.isdir(path):
-        raise CannotStart(f"{path} is not a directory: make it with `tidelog format`")
+        there = "is not a directory" if os.path.exists(path) else "does not exist"
+        raise CannotStart(f"{path} {there}", advice=FORMAT)
     return FileDisk(path)
 
 
 def _identity(disk: FileDisk, path: str) -> MetaProperties:
     try:
         identity = meta_properties.read_meta_properties(disk)
-    except StorageError as error:
-        raise CannotStart(f"{path}: {error}") from error
+    except (StorageError, OSError) as error:
+        raise unusable(path, error) from error
     if identity is None:
-        raise CannotStart(f"{path} is not formatted: run `tidelog format --config …` first")
+        raise CannotStart(f"{path} is not formatted", advice=FORMAT)
     return identity
+
+
+def _require_ours(path: str, owner: MetaProperties, cluster_id: str, config: NodeConfig) -> None:
+    try:
+        meta_properties.check_owner(owner, cluster_id=cluster_id, node_id=config.node_id)
+    except ForeignDirectory as error:
+        raise CannotStart(
+            f"{path}: {error}", advice="the right node.id, log.dirs or metadata.log.dir"
+        ) from error
+
+
+def _locked(path: str) -> DirectoryLock:
+    lock = DirectoryLock(path)
+    try:
+        acquired = lock.acquire()
+    except OSError as error:
+        raise unusable(path, error) from error
+    if not acquired:
+        raise CannotStart(
+            f"another process uses {path}",
+            advice="stop that node first, or give this one a log.dirs of its own",
+        )
+    return lock
+
+
+def unusable(path: str, error: StorageError | OSError) -> CannotStart:
+    return CannotStart(f"{path}: {error}", advice="look at that file, its owner and its disk")
 
 
 def previous_broker_epoch(directories: list[LogDirectory]) -> int:

@@ -8,6 +8,7 @@ from tidelog.broker import api_table
 from tidelog.broker.broker import Broker, BrokerPlace
 from tidelog.broker.directories import Directories
 from tidelog.broker.duties import Duties
+from tidelog.config.endpoints import Listener as ListenerAddress
 from tidelog.config.node_config import NodeConfig
 from tidelog.controller.controller import ActiveController, ClusterFacts
 from tidelog.core.types import NO_LEADER
@@ -17,9 +18,11 @@ from tidelog.host.ports import Listener as OpenListener
 from tidelog.node.disks import (
     CannotStart,
     Disks,
+    cannot_listen,
+    open_disks,
     open_log_directories,
-    open_metadata_disk,
     previous_broker_epoch,
+    unusable,
 )
 from tidelog.node.doors import Doors
 from tidelog.node.leaving import Leaving
@@ -51,9 +54,9 @@ class Node:
         self._listeners: list[OpenListener] = []
         self._doors = Doors()
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        disks = open_metadata_disk(config)
-        self.cluster_id = disks.identity.cluster_id
-        self.quorum = _quorum_member(config, disks, host)
+        self._disks = open_disks(config)
+        self.cluster_id = self._disks.identity.cluster_id
+        self.quorum = _quorum_member(config, self._disks, host)
         self.quorum.on_failure = self._fail
         self.controller: ActiveController | None = None
         self.broker: Broker | None = None
@@ -74,7 +77,7 @@ class Node:
         return ActiveController(config.node_id, self.quorum, settings, self.host, facts)
 
     def _make_broker(self) -> Broker:
-        directories = open_log_directories(self.config, self.cluster_id)
+        directories = open_log_directories(self.config, self._disks)
         place = BrokerPlace(
             self.config,
             self.cluster_id,
@@ -91,10 +94,7 @@ class Node:
 
     async def start(self, on_ready: Callable[[], None]) -> None:
         """`on_ready` is called when clients may come: for a controller alone that is at once."""
-        try:
-            await self._listen()
-        except OSError as error:
-            raise CannotStart(f"cannot listen: {error}") from error
+        await self._listen()
         self.listening = True
         broker = self.broker
         if broker is not None:
@@ -121,23 +121,28 @@ class Node:
 
     async def _listen(self) -> None:
         for listener in self.config.listeners:
-            if listener.name in self.config.controller_listeners:
-                if self.controller is not None:
-                    await self._open_controller(listener.name, listener.host, listener.port)
-            elif self.broker is not None:
-                table = ApiTable(Listener.CLIENT, api_table.handlers(self.broker))
-                self.tables.append(table)
-                accept = self._doors.guard(serve(table, listener.name))
-                self._listeners.append(
-                    await self.host.network.listen(listener.host, listener.port, accept)
-                )
+            try:
+                await self._open(listener)
+            except OSError as error:
+                address = f"{listener.name}://{listener.host}:{listener.port}"
+                raise cannot_listen(address, "listeners", error) from error
 
-    async def _open_controller(self, name: str, host: str, port: int) -> None:
-        assert self.controller is not None, "no controller"
-        table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
+    async def _open(self, listener: ListenerAddress) -> None:
+        network, host, port = self.host.network, listener.host, listener.port
+        if listener.name in self.config.controller_listeners:
+            if self.controller is None:
+                return
+            table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
+            accept = serve(table, listener.name, on_closed=self._on_controller_connection_closed)
+            opened = await network.listen(host, port, accept, privileged=True)
+        elif self.broker is None:
+            return
+        else:
+            table = ApiTable(Listener.CLIENT, api_table.handlers(self.broker))
+            accept = self._doors.guard(serve(table, listener.name))
+            opened = await network.listen(host, port, accept)
         self.tables.append(table)
-        accept = serve(table, name, on_closed=self._on_controller_connection_closed)
-        self._listeners.append(await self.host.network.listen(host, port, accept, privileged=True))
+        self._listeners.append(opened)
 
     def _on_controller_connection_closed(
         self, connection: PeerConnection, reason: CloseReason
@@ -169,6 +174,7 @@ class Node:
             voters = _voters(self.config)
             await Leaving(broker, self.quorum, voters, self.config.node_id).wait()
             await broker.fetchers.stop()
+            broker.doubts.close()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(
@@ -183,20 +189,21 @@ class Node:
             replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
             broker.link.close()
             broker.workshop.close()
+        self._disks.release()
 
 
 def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMember:
     voters = _voters(config)
     if not voters:
         raise CannotStart(
-            "controller.quorum.voters is needed: controller.quorum.bootstrap.servers alone "
-            "does not say who may vote"
+            "controller.quorum.bootstrap.servers alone does not say who may vote",
+            advice="controller.quorum.voters=1@host:port,… in its server.properties",
         )
     try:
         codec = KafkaEntryCodec()
         log = MetadataLog.open(disks.metadata, codec, clock=host.clock)
-    except StorageError as error:
-        raise CannotStart(f"{config.metadata_log_dir}: {error}") from error
+    except (StorageError, OSError) as error:
+        raise unusable(config.metadata_log_dir, error) from error
     place = QuorumPlace(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,

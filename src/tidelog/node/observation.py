@@ -12,10 +12,12 @@ from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.types import LogEntry
 from tidelog.host.gate import Faults, GatedNetwork
 from tidelog.host.network import TcpNetwork
-from tidelog.node.disks import CannotStart
+from tidelog.node.disks import cannot_listen
+from tidelog.node.event_writer import EventWriter
 from tidelog.node.node import Node
 from tidelog.node.view import LiveNode
 from tidelog.observe.counts import EventCounts, LoopDelay
+from tidelog.observe.event_topic import EventTopic
 from tidelog.observe.http import Endpoints, Sources
 from tidelog.observe.journal import Journal, JournalHandler
 from tidelog.observe.render import Renderer
@@ -54,9 +56,16 @@ class Observation:
         self._metrics: Metrics | None = None
         self._endpoints = Endpoints(Sources(self._view, stream, renderer, self._scrape, chaos))
         self.http_port: int | None = None
+        self._renderer = renderer
+        self._writer: EventWriter | None = None
+        self._topic: EventTopic | None = None
 
     async def start(self) -> None:
         self._delay.start()
+        if self._config.events_topic_enabled and self._config.is_broker:
+            self._writer = EventWriter(self._config)
+            self._topic = EventTopic(self._stream, self._renderer, self._writer.produce)
+            self._topic.start()
         address = self._config.http_listener
         if address is None:
             return
@@ -64,12 +73,16 @@ class Observation:
             await self._endpoints.server.start(address.host, address.port)
         except OSError as error:
             name = f"{address.host}:{address.port}"
-            raise CannotStart(f"cannot listen on tidelog.http.listener {name}: {error}") from error
+            raise cannot_listen(name, "tidelog.http.listener", error) from error
         self.http_port = self._endpoints.server.port
         _LOGGER.info("HTTP on %s:%d", address.host, self.http_port)
 
     async def stop(self) -> None:
         self._delay.stop()
+        if self._topic is not None:
+            await self._topic.stop()
+        if self._writer is not None:
+            await self._writer.close()
         await self._endpoints.server.stop()
 
     def _on_event(self, numbered: NumberedEvent) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tidelog.config.node_config import NodeConfig
 from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
+from tidelog.host.disk_space import disk_space
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.frames import FrameLimits
 from tidelog.host.gate import GatedNetwork
@@ -51,7 +52,9 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
     gate = _gate(config, network)
     try:
         stream = EventStream(config.node_id, clock, network.wheel)
-        host = NodeHost(clock, network.wheel, gate or network, SystemEntropy(), stream.emit)
+        host = NodeHost(
+            clock, network.wheel, gate or network, SystemEntropy(), stream.emit, disk_space
+        )
         node = Node(config, host)
         observation = Observation(node, stream, handler, network, gate)
         stop = _stop_signals()

@@ -1,6 +1,7 @@
 """Both sides of the quorum's conversations: what we asked, and what we owe an answer to."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from tidelog.host.ports import Network, PeerConnection
 from tidelog.quorum.translate import VERSIONS, Speaker, request_to_wire
 from tidelog.quorum.translate_answers import is_answer_to, response_to_wire
 from tidelog.rpc import Answer, Call, Peer
+
+_LOGGER = logging.getLogger("tidelog.quorum")
 
 OnOutcome = Callable[[int, m.QuorumRequest, Answer], None]
 
@@ -33,6 +36,7 @@ class Questions:
     __slots__ = (
         "_client_id",
         "_fetch_peers",
+        "_foreign",
         "_network",
         "_on_outcome",
         "_open_fetches",
@@ -58,6 +62,7 @@ class Questions:
         self._on_outcome = on_outcome
         self._peers: dict[int, Peer] = {}
         self._fetch_peers: dict[int, Peer] = {}
+        self._foreign: set[int] = set()
         self._open_fetches: dict[int, m.QuorumRequest] = {}
         self._unanswered = 0
         self.all_answered = asyncio.Event()
@@ -98,6 +103,17 @@ class Questions:
             if not self._unanswered:
                 self.all_answered.set()
         self._on_outcome(target, request, answer)
+
+    def note_foreign(self, target: int) -> None:
+        """Said once of each: it will not change while both run."""
+        if target not in self._foreign:
+            self._foreign.add(target)
+            _LOGGER.warning(
+                "node %d belongs to another cluster, we to %s: one of the two was formatted with"
+                " a wrong cluster id",
+                target,
+                self._speaker.cluster_id,
+            )
 
     def close(self) -> None:
         """Nobody hears of what is still open."""

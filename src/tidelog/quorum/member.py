@@ -415,6 +415,8 @@ class QuorumMember:
             except (ProtocolError, InvalidBatch) as reason:
                 answer = NetworkError(f"node {target} answered nonsense: {reason}")
             else:
+                if response.error is Error.INCONSISTENT_CLUSTER_ID:
+                    self._questions.note_foreign(target)
                 self._step(lambda: self._quorum.on_message(target, response, now_ms))
                 return
         self._step(lambda: self._quorum.on_send_failed(target, question, now_ms))

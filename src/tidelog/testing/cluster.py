@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 from tidelog.client import Admin, Client, KafkaError, NewTopic, PartitionView
 from tidelog.cluster import faults, layout
 from tidelog.cluster.layout import Shape
+from tidelog.cluster.node_state import partition_in, read_state
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import wait_ready
 from tidelog.core.errors import Error
@@ -21,6 +22,8 @@ Result = TypeVar("Result")
 START_WITHIN_MS = 30_000
 STOP_WITHIN_MS = 10_000
 POLL_SECONDS = 0.02
+WAIT_SECONDS = 30.0
+"""What nobody's test should need, on a machine that does much else."""
 LAST_LINES = 20
 
 
@@ -54,7 +57,16 @@ class Cluster:
     node's log as a note.
     """
 
-    __slots__ = ("_client", "_directory", "_keeps_data", "_loop", "_nodes", "_shape", "events")
+    __slots__ = (
+        "_asked",
+        "_client",
+        "_directory",
+        "_keeps_data",
+        "_loop",
+        "_nodes",
+        "_shape",
+        "events",
+    )
 
     def __init__(
         self,
@@ -62,12 +74,15 @@ class Cluster:
         *,
         config: Mapping[str, object] | None = None,
         controllers: int | None = None,
+        separate: bool = False,
         racks: Sequence[str] = (),
         directory: Path | None = None,
     ) -> None:
-        """In `directory`, if given, data is kept; otherwise it goes when the block ends."""
+        """So many brokers, of which so many are controllers too; `separate` makes the controllers
+        processes of their own. In `directory`, if given, data is kept; otherwise it goes when the
+        block ends."""
         texts = {key: _text(value) for key, value in (config or {}).items()}
-        self._shape = Shape(brokers, controllers, tuple(racks), texts)
+        self._shape = Shape(brokers, controllers, tuple(racks), texts, separate=separate)
         self._keeps_data = directory is not None
         self._directory = directory or Path(tempfile.mkdtemp(prefix="tidelog-"))
         self._nodes = LocalNodes(
@@ -75,6 +90,7 @@ class Cluster:
         )
         self._loop: LoopThread | None = None
         self._client: Client | None = None
+        self._asked: tuple[int, ...] = ()
         self.events = Events(self._nodes)
 
     def __enter__(self) -> Self:
@@ -82,7 +98,6 @@ class Cluster:
         try:
             self._nodes.start(self._nodes.node_ids, attached=True)
             self.wait_ready()
-            self._client = self._run_client()
         except BaseException as error:
             self._note(error)
             self.close()
@@ -123,6 +138,14 @@ class Cluster:
     def brokers(self) -> list[int]:
         return [node.id for node in self._nodes.state.brokers]
 
+    @property
+    def controllers(self) -> list[int]:
+        return [node.id for node in self._nodes.state.controllers]
+
+    def address(self, node_id: int) -> tuple[str, int]:
+        """Where clients reach a broker."""
+        return self._nodes.state.host, self._nodes.node(node_id).port
+
     def pid(self, node_id: int) -> int | None:
         process = self._nodes.node(node_id).process
         return process.pid if process is not None and process.is_alive() else None
@@ -132,6 +155,14 @@ class Cluster:
 
     def data_dir(self, node_id: int) -> Path:
         return layout.data_directory(self._directory, node_id)
+
+    def state(self, node_id: int) -> dict[str, Any]:
+        """What a node says of itself over HTTP (`/state`); empty if it does not answer."""
+        return read_state(self.http_port(node_id)) or {}
+
+    def replica(self, node_id: int, topic: str, partition: int = 0) -> dict[str, Any]:
+        """What a broker says of its own replica; empty if it says nothing."""
+        return partition_in(self.state(node_id), topic, partition)
 
     def log(self, node_id: int) -> str:
         """Everything the node has said."""
@@ -147,17 +178,18 @@ class Cluster:
                     return each
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
 
-        return self._ask(look)
+        return self.ask(look)
 
     def alive(self) -> list[int]:
         """The brokers that the cluster counts on now."""
 
         async def look(client: Client) -> list[int]:
-            return sorted((await client.brokers()).brokers)
+            registered = await Admin(client).registered_brokers()
+            return [each.id for each in registered if not each.fenced]
 
-        return self._ask(look)
+        return self.ask(look)
 
-    def wait(self, condition: Callable[[], object], timeout: float = 10.0) -> None:
+    def wait(self, condition: Callable[[], object], timeout: float = WAIT_SECONDS) -> None:
         """Until it is so; TimeoutError after so many seconds."""
         deadline = time.monotonic() + timeout
         while not condition():
@@ -170,6 +202,11 @@ class Cluster:
         assert self._loop is not None, "outside of its with block"
         self._loop.run(wait_ready(self._nodes, timeout_ms=START_WITHIN_MS, expected=brokers))
 
+    def ask(self, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
+        """Whatever a client of ours can ask, of the brokers that run."""
+        assert self._loop is not None, "outside of its with block"
+        return self._loop.run(self._ask(work))
+
     # ---- changing ----
 
     def topic(
@@ -178,17 +215,22 @@ class Cluster:
         partitions: int = 1,
         replication_factor: int | None = None,
         configs: Mapping[str, object] | None = None,
+        *,
+        assignment: Sequence[Sequence[int]] = (),
     ) -> str:
-        """Make a topic and wait until every partition has a leader; its name."""
+        """Make a topic and wait until every partition has a leader; its name.
+
+        An assignment gives each partition its replicas, the preferred leader first."""
         factor = -1 if replication_factor is None else replication_factor
         texts = {key: _text(value) for key, value in (configs or {}).items()}
-        new = NewTopic(name, partitions, factor, texts)
+        new = NewTopic(name, partitions, factor, texts, dict(enumerate(assignment)))
+        count = len(assignment) or partitions
 
         async def create(client: Client) -> None:
             await Admin(client).create_topic(new)
 
-        self._ask(create)
-        self.wait(lambda: self._is_led(name, partitions))
+        self.ask(create)
+        self.wait(lambda: self._is_led(name, count))
         return name
 
     def kill(self, node_id: int) -> None:
@@ -205,11 +247,16 @@ class Cluster:
     def resume(self, node_id: int) -> None:
         self._nodes.resume(node_id)
 
+    def start(self, *node_ids: int) -> None:
+        """Start them again, all at once, without waiting until they serve."""
+        self._nodes.start(node_ids, attached=True)
+
     def restart(self, node_id: int) -> None:
-        """Start it again, after a clean stop if it runs; returns when it serves."""
+        """Start it again, after a clean stop if it runs; a broker serves when this returns."""
         self._nodes.stop([node_id], timeout_ms=STOP_WITHIN_MS)
         self._nodes.start([node_id], attached=True)
-        self.wait_ready([node_id])
+        if node_id in self.brokers:
+            self.wait_ready([node_id])
 
     def partition_off(self, *groups: Sequence[int]) -> None:
         """Cut groups of nodes from each other; one group is cut from all others."""
@@ -233,18 +280,17 @@ class Cluster:
             parts += self._nodes.last_lines(node_id, LAST_LINES)
         return "\n".join(parts)
 
-    def _run_client(self) -> Client:
-        assert self._loop is not None, "outside of its with block"
-
-        async def make() -> Client:
-            return Client(self.bootstrap_servers, client_id="tidelog.testing")
-
-        return self._loop.run(make())
-
-    def _ask(self, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
-        assert self._loop is not None, "outside of its with block"
-        assert self._client is not None, "outside of its with block"
-        return self._loop.run(work(self._client))
+    async def _ask(self, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
+        """A paused broker takes connections and answers nothing: it must not be asked first."""
+        state = self._nodes.state
+        running = [node for node in state.brokers if node.state == "running"] or state.brokers
+        asked = tuple(node.id for node in running)
+        if self._client is None or asked != self._asked:
+            if self._client is not None:
+                await self._client.close()
+            addresses = ",".join(f"{state.host}:{node.port}" for node in running)
+            self._client, self._asked = Client(addresses, client_id="tidelog.testing"), asked
+        return await work(self._client)
 
     def _is_led(self, topic: str, partitions: int) -> bool:
         async def look(client: Client) -> bool:
@@ -252,7 +298,7 @@ class Cluster:
             led = [each for each in found.partitions if each.leader is not None]
             return len(led) == partitions
 
-        return self._ask(look)
+        return self.ask(look)
 
     def _note(self, error: BaseException) -> None:
         if isinstance(error, NodeFailed):

@@ -37,8 +37,9 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "sim": (*DATA, "broker", "controller", "quorum", "node"),
     "cluster": (*WORDS, "config", "storage", "host", "wire", "client"),  # starts nodes as processes
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
-    "audit": ("client", "sim", "node"),
-    "bench": ("client", "sim", "node"),
+    "audit": (*WORDS, "client", "wire", "host", "cluster"),  # from outside, as a client sees it
+    # Measures clusters of processes, and is worth nothing without the verdict on their data.
+    "bench": ("client", "sim", "node", "cluster", "audit"),
     "spark": ("client", "wire"),
     "console": ("client", "observe", "lab"),
     "cli": (ANYTHING,),

@@ -18,6 +18,7 @@ MADE_BY_TOOLS = frozenset(
         ".pytest_cache",
         ".hypothesis",
         ".tidelog",
+        ".cache",
         "__pycache__",
         "dist",
         "build",

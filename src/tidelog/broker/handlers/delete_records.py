@@ -1,7 +1,8 @@
 """DeleteRecords v0 to v2: hide the oldest records of partitions (KIP-107).
 
-The leader raises its log start; followers learn of it with their fetches. The answer waits until
-every live replica has followed, or until the client's time is over.
+The leader raises its log start and answers the fetches that followers have parked, so that they
+learn of it at once. The answer waits until every live replica has followed, or until the client's
+time is over.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ class Deletion:
         except StorageError as error:
             self._broker.replicas.directories.on_error(hosted.directory, error)
             return error.kafka_error
+        self._broker.reads.answer_followers(hosted.partition)
         self._waiting.append(Waiting(hosted, role, answer.offset, result))
         return NO_ERROR
 

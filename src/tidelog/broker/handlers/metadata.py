@@ -8,17 +8,17 @@ LEADER_NOT_AVAILABLE, which all of them take for "not yet".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.broker import authorized_operations
 from tidelog.broker.caught_up import caught_up
-from tidelog.broker.doubts import DOUBT_MS
 from tidelog.broker.internal_topics import INTERNAL_TOPICS
 from tidelog.broker.neighbours import Neighbour, controller_for_clients, neighbours
 from tidelog.broker.topic_fragments import TopicFragments, View, assemble, encode_topic
 from tidelog.core.errors import Error
 from tidelog.core.metadata.topic_names import check_topic_name
+from tidelog.core.types import NO_LEADER
 from tidelog.host.ports import NetworkError
 from tidelog.rpc import Call
 from tidelog.wire.protocol import ZERO_UUID
@@ -39,6 +39,9 @@ FIRST_BY_ID = 12
 CREATED_AT_ONCE_MAX = 100
 """Topics that one request may create. The others are created when the client asks again."""
 CREATE_WAIT_MS = 1_000
+CONFIRMED_TOPICS_MAX = 100
+CONFIRMED_PARTITIONS_MAX = 1_000
+"""Answers about more are given without asking the leaders whether they live."""
 CREATE_TOPICS_VERSION = 7
 
 
@@ -60,14 +63,32 @@ class MetadataAnswers:
         missing = self._to_be_created(request, call.version)
         if missing:
             call.run(self._create_and_answer(call, request, missing))
-        elif self._broker.doubts.remain():
-            call.run(self._answer_without_doubt(call, request))
+            return
+        leaders = self._other_leaders(request, call.version)
+        if leaders or self._broker.doubts.remain():
+            call.run(self._answer_without_doubt(call, request, leaders))
         else:
             self._answer(call, request, {})
 
-    async def _answer_without_doubt(self, call: Call, request: MetadataRequest) -> None:
-        await caught_up(self._broker, lambda: not self._broker.doubts.remain(), DOUBT_MS)
+    async def _answer_without_doubt(
+        self, call: Call, request: MetadataRequest, leaders: Collection[int]
+    ) -> None:
+        await self._broker.doubts.settled(leaders)
         self._answer(call, request, {})
+
+    def _other_leaders(self, request: MetadataRequest, version: int) -> set[int]:
+        """Who leads what is asked for, beside ourselves. Who asks for everything or for very much
+        is no client whose leader has just died."""
+        asked = request.topics or ()
+        if len(asked) > CONFIRMED_TOPICS_MAX:
+            return set()
+        image = self._broker.image
+        leaders: set[int] = set()
+        for topic_id, name in asked_topics(asked, version):
+            known = image.topics.get(topic_id if name is None else image.topic_ids.get(name, b""))
+            if known is not None and len(known.partitions) <= CONFIRMED_PARTITIONS_MAX:
+                leaders.update(state.leader for state in known.partitions.values())
+        return leaders - {self._broker.id, NO_LEADER}
 
     # -- answers
 
@@ -88,13 +109,23 @@ class MetadataAnswers:
                 MetadataResponseBroker(
                     node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack
                 )
-                for each in live.values()
+                for each in self._told_of(live, view.listener)
             ],
             cluster_id=self._broker.cluster_id,
             controller_id=controller_for_clients(live, self._broker.id),
             cluster_authorized_operations=operations,
         )
         call.answer_encoded(assemble(envelope, topics, view.version))
+
+    def _told_of(self, live: dict[int, Neighbour], listener: str) -> Iterable[Neighbour]:
+        """The live brokers, and those that were until a moment ago."""
+        departed = self._broker.departures.recent()
+        if not departed:
+            return live.values()
+        everybody = neighbours(self._broker.image, listener, with_fenced=True)
+        return [
+            each for each in everybody.values() if not each.fenced or each.broker_id in departed
+        ]
 
     def _current_fragments(self, view: View) -> TopicFragments:
         broker = self._broker

@@ -146,7 +146,7 @@ def _append(
     result.log_start_offset = hosted.log.log_start_offset
     now_ms = broker.now_ms()
     replicas = broker.replicas
-    replicas.mark_dirty(hosted)
+    replicas.note_appended(hosted, appended.base_offset)
     replicas.perform(hosted, role.on_appended(now_ms))
     if acks == ACKS_ALL:
         partition.park(role)

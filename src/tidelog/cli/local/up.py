@@ -28,6 +28,7 @@ from tidelog.cluster.readiness import Ready, wait_ready
 from tidelog.cluster.state import DEFAULT_NAME, ClusterState
 from tidelog.config.broker_keys import find_key, nearest_name
 
+EVENTS_TOPIC_KEY = "tidelog.events.topic.enable"
 FIRST_PORT = 9092
 STOP_WITHIN_MS = 15_000
 WATCH_SECONDS = 0.2
@@ -98,7 +99,7 @@ def prepare(directory: Path, name: str, given: dict[str, Any]) -> LocalNodes:
         brokers=given["brokers"],
         controllers=checked_controllers(given["controllers"], given["brokers"]),
         racks=tuple(filter(None, (given["racks"] or "").split(","))),
-        config=parse_overrides(given["overrides"]),
+        config={EVENTS_TOPIC_KEY: "true", **parse_overrides(given["overrides"])},
         first_port=given["port"] or None,
         ephemeral=given["ephemeral"],
     )
@@ -174,7 +175,7 @@ def launch(nodes: LocalNodes, given: dict[str, Any], tell: Callable[[Ready], Non
         log = layout.log_file(nodes.directory, failure.node_id)
         raise CommandError(
             str(failure),
-            why=failure.last_lines[-1].strip() if failure.last_lines else "it said nothing",
+            why=failure.why,
             advice=f"the whole log: {log}",
             code=UNREACHABLE,
         ) from None

@@ -1,0 +1,1 @@
+"""Figures of a real cluster on this machine, as clients see it."""

@@ -1,0 +1,104 @@
+"""Giving directories to a node, once: `meta.properties` in each, with one cluster id in all."""
+
+import os
+import re
+from typing import NamedTuple
+
+from tidelog.config.node_config import NodeConfig
+from tidelog.host.disk import FileDisk
+from tidelog.host.entropy import SystemEntropy
+from tidelog.storage import meta_properties
+from tidelog.storage.errors import StorageError
+from tidelog.storage.meta_properties import MetaProperties
+from tidelog.storage.uuids import uuid_text
+
+CLUSTER_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+HARMLESS = ("lost+found", ".lock")
+"""What a directory may hold before it is ours: a mount point's, and what a lock leaves behind."""
+SHOWN_NAMES = 3
+
+
+class CannotFormat(Exception):  # noqa: N818 - it says what it means
+    """Nothing was written. The message says which directory, and why."""
+
+
+class NeedsClusterId(CannotFormat):
+    """Other nodes must have the same id, so one cannot be made up here."""
+
+
+class Formatted(NamedTuple):
+    cluster_id: str
+    new: tuple[str, ...]
+    """Directories that were made ours now."""
+    known: tuple[str, ...]
+    """Directories that were ours already."""
+
+
+def directories_of(config: NodeConfig) -> list[str]:
+    """Every directory that must say whose it is."""
+    return list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))
+
+
+def fresh_cluster_id() -> str:
+    return uuid_text(SystemEntropy().uuid())
+
+
+def format_node(config: NodeConfig, cluster_id: str | None) -> Formatted:
+    """All directories or none: each is looked at before the first is written."""
+    if cluster_id is not None and not CLUSTER_ID.fullmatch(cluster_id):
+        raise CannotFormat(
+            f"{cluster_id!r} is no cluster id: 1 to 128 letters, digits, dots, dashes, underscores"
+        )
+    paths = directories_of(config)
+    known = {path: identity for path in paths if (identity := _owner(path)) is not None}
+    chosen = cluster_id or _cluster_of(config, known)
+    for path, identity in known.items():
+        _require_ours(path, identity, chosen, config.node_id)
+    new = [path for path in paths if path not in known]
+    entropy = SystemEntropy()
+    for path in new:
+        try:
+            os.makedirs(path, exist_ok=True)
+            properties = MetaProperties(chosen, config.node_id, entropy.uuid())
+            meta_properties.format_directory(FileDisk(path), properties)
+        except OSError as error:
+            raise CannotFormat(f"{path} cannot be written: {_reason(error)}") from None
+    return Formatted(chosen, tuple(new), tuple(known))
+
+
+def _owner(path: str) -> MetaProperties | None:
+    """None if the directory may become ours."""
+    try:
+        names = sorted(set(os.listdir(path)) - set(HARMLESS))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CannotFormat(f"{path} cannot be read: {_reason(error)}") from None
+    try:
+        identity = meta_properties.read_meta_properties(FileDisk(path))
+    except (StorageError, OSError) as error:
+        raise CannotFormat(f"{path}: {error}") from None
+    if identity is None and names:
+        shown = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+        raise CannotFormat(f"{path} is not empty and not a log directory: it holds {shown}")
+    return identity
+
+
+def _cluster_of(config: NodeConfig, known: dict[str, MetaProperties]) -> str:
+    """What is there already decides; a node that is a cluster alone may have any id."""
+    if known:
+        return next(iter(known.values())).cluster_id
+    if [voter.node_id for voter in config.voters] == [config.node_id]:
+        return fresh_cluster_id()
+    raise NeedsClusterId("every node of a cluster has the same cluster id, and none was given")
+
+
+def _require_ours(path: str, identity: MetaProperties, cluster_id: str, node_id: int) -> None:
+    try:
+        meta_properties.check_owner(identity, cluster_id=cluster_id, node_id=node_id)
+    except StorageError as error:
+        raise CannotFormat(f"{path}: {error}") from None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

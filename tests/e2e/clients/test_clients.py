@@ -1,0 +1,132 @@
+"""The same story with every client, against one cluster of three real brokers."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+import urllib.request
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from e2e.clients import java_driver
+from e2e.clients.aiokafka_driver import AiokafkaDriver
+from e2e.clients.confluent_driver import ConfluentDriver
+from e2e.clients.driver import Driver, NewTopic, NotOffered
+from e2e.clients.kcat_driver import KcatDriver
+from e2e.clients.story import STEPS, Stage, unique
+from tidelog.testing import Cluster
+
+JAVA_VERSIONS = ("3.9.1", "4.1.0")
+IDLE_SECONDS = 2.0
+
+Make = Callable[[str, Path], Driver]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+def counted(cluster: Cluster, metric: str) -> int:
+    """The sum over all brokers of a counter."""
+    total = 0.0
+    for node_id in cluster.brokers:
+        url = f"http://127.0.0.1:{cluster.http_port(node_id)}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            for line in answer.read().decode().splitlines():
+                if line.startswith(f"{metric} "):
+                    total += float(line.split()[-1])
+    return int(total)
+
+
+def confluent(bootstrap: str, _: Path) -> Driver:
+    return ConfluentDriver(bootstrap)
+
+
+def kafka_python(bootstrap: str, _: Path) -> Driver:
+    with warnings.catch_warnings():  # it loads its schemas with a call that Python will drop
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from e2e.clients.kafka_python_driver import KafkaPythonDriver
+    return KafkaPythonDriver(bootstrap)
+
+
+def aiokafka(bootstrap: str, _: Path) -> Driver:
+    return AiokafkaDriver(bootstrap)
+
+
+def kcat(bootstrap: str, _: Path) -> Driver:
+    if shutil.which("kcat") is None and os.geteuid() == 0 and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "install", "-y", "kcat"], capture_output=True, check=False)
+    if shutil.which("kcat") is None:
+        pytest.skip("there is no kcat: apt-get install kcat")
+    return KcatDriver(bootstrap)
+
+
+def java(version: str) -> Make:
+    def make(bootstrap: str, home: Path) -> Driver:
+        try:
+            java_driver.built(version)
+        except java_driver.JavaMissing as missing:
+            pytest.skip(str(missing))
+        with (home / "jvm.log").open("w") as errors:
+            return java_driver.JavaDriver(bootstrap, version, errors)
+
+    return make
+
+
+CLIENTS: dict[str, Make] = {
+    "confluent-kafka": confluent,
+    "kafka-python": kafka_python,
+    "aiokafka": aiokafka,
+    "kcat": kcat,
+    **{f"java-{version}": java(version) for version in JAVA_VERSIONS},
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_same_story_passes_with_every_client(
+    client: str, cluster: Cluster, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    bootstrap = cluster.bootstrap_servers
+    driver = CLIENTS[client](bootstrap, tmp_path)
+    failures: list[str] = []
+    lacking = set()
+    with contextlib.closing(driver):
+        stage = Stage(driver, helper=ConfluentDriver(bootstrap))
+        for step in STEPS:
+            begin = time.monotonic()
+            try:
+                step.play(stage)
+            except NotOffered:
+                lacking.add(step.name)
+            except Exception as failure:  # the other steps are worth knowing too
+                failures.append(f"{step.name}: {type(failure).__name__}: {failure}")
+            record_property(step.name, round(time.monotonic() - begin, 3))
+    refused = counted(cluster, "kafka_server_brokertopicmetrics_failedproducerequests_total")
+    failures += [f"(the brokers have refused {refused} produces)"] if failures else []
+    assert not failures, "\n".join(failures)
+    assert lacking == driver.lacks
+
+
+def test_a_consumer_without_a_coordinator_does_not_ask_in_a_loop(cluster: Cluster) -> None:
+    """librdkafka looks for the coordinator of its `group.id` even when nobody joins a group."""
+    requests = "kafka_network_requestmetrics_requests_total"
+    asked = [f'{requests}{{request="{name}"}}' for name in ("FindCoordinator", "Metadata")]
+    driver = ConfluentDriver(cluster.bootstrap_servers)
+    topic = unique(driver, "idle")
+    driver.create_topic(NewTopic(topic))
+    before = [counted(cluster, each) for each in asked]
+    with driver.consumer({"enable.partition.eof": False}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert consumer.poll(IDLE_SECONDS) is None
+    coordinators, metadata = (
+        counted(cluster, each) - had for each, had in zip(asked, before, strict=True)
+    )
+    assert 1 <= coordinators <= 2 * IDLE_SECONDS
+    assert 1 <= metadata <= 10

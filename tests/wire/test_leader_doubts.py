@@ -1,0 +1,124 @@
+"""What clients are told of a leader that may have died a moment ago."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+from support import loopback
+from support.admin_story import AdminStory, admin_story
+from support.broker_config import CLIENTS, INSIDE
+from tidelog.broker.departures import LISTED_MS
+from tidelog.broker.doubts import DOUBT_MS
+from tidelog.core.metadata import records as r
+from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.protocol.schemas.metadata_response import MetadataResponse
+
+NEWEST = 13
+
+
+def free_port() -> int:
+    """Where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def register_at(story: AdminStory, broker_id: int, port: int, *, fenced: bool = False) -> None:
+    """A new incarnation of it."""
+    endpoints = tuple(r.Endpoint(name, "127.0.0.1", port) for name in (CLIENTS, INSIDE))
+    story.commit(
+        r.RegisterBroker(broker_id, b"incarnation".ljust(16), 50, endpoints, fenced=fenced)
+    )
+
+
+def fence(story: AdminStory, broker_id: int) -> None:
+    epoch = story.broker.image.brokers[broker_id].broker_epoch
+    story.commit(r.BrokerRegistrationChange(broker_id, epoch, fenced=1))
+
+
+async def metadata(story: AdminStory) -> MetadataResponse:
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    answer = await story.ask(request, NEWEST)
+    assert isinstance(answer, MetadataResponse), answer
+    return answer
+
+
+def leader_in(answer: MetadataResponse) -> int:
+    return answer.topics[0].partitions[0].leader_id
+
+
+def test_a_leader_that_refuses_connections_is_not_told_of_before_the_controller_decides(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            register_at(s, 4, free_port())
+            topic_id = s.create_topic("t", replicas=(4, 3))
+            asked = asyncio.ensure_future(metadata(s))
+            await loopback.until(s.broker.doubts.remain)
+            await s.other_traffic()
+            assert not asked.done()
+            s.commit(r.PartitionChange(0, topic_id, isr=(3,), leader=3))
+            fence(s, 4)
+            assert leader_in(await asked) == 3
+
+    loopback.run(story)
+
+
+def test_a_leader_that_only_we_cannot_reach_delays_one_answer_and_no_more(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            register_at(s, 4, free_port())
+            s.create_topic("t", replicas=(4, 3))
+            asked = asyncio.ensure_future(metadata(s))
+            await loopback.until(s.broker.doubts.remain)
+            s.pass_time(DOUBT_MS)
+            assert leader_in(await asked) == 4
+            assert leader_in(await metadata(s)) == 4
+
+    loopback.run(story)
+
+
+def test_a_leader_that_gives_a_sign_of_life_is_told_of_without_delay(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            register_at(s, 4, s.clients[INSIDE].address[1])
+            s.create_topic("t", replicas=(4, 3))
+            assert leader_in(await metadata(s)) == 4
+
+    loopback.run(story)
+
+
+def test_a_fenced_broker_stays_in_the_list_for_a_moment_but_not_as_a_replica_that_is_there(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            s.create_topic("t", replicas=(1, 2))
+            fence(s, 2)
+            answer = await metadata(s)
+            assert [each.node_id for each in answer.brokers] == [1, 2, 3]
+            assert list(answer.topics[0].partitions[0].offline_replicas) == [2]
+            s.pass_time(LISTED_MS)
+            answer = await metadata(s)
+            assert [each.node_id for each in answer.brokers] == [1, 3]
+
+    loopback.run(story)
+
+
+def test_a_broker_that_comes_back_is_listed_when_it_is_unfenced_and_not_before(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            s.create_topic("t")
+            fence(s, 2)
+            register_at(s, 2, free_port(), fenced=True)
+            answer = await metadata(s)
+            assert [each.node_id for each in answer.brokers] == [1, 3]
+            epoch = s.broker.image.brokers[2].broker_epoch
+            s.commit(r.BrokerRegistrationChange(2, epoch, fenced=-1))
+            answer = await metadata(s)
+            assert [each.node_id for each in answer.brokers] == [1, 2, 3]
+
+    loopback.run(story)
