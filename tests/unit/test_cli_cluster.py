@@ -14,6 +14,7 @@ from tidelog.cli.main import cli
 from tidelog.cli.partition_state import judge, leader_words
 from tidelog.cli.topic.watch import line_of, rows_of
 from tidelog.client import ClusterView, KafkaError, PartitionView, parse_bootstrap
+from tidelog.client.admin import QuorumReplica, QuorumView
 from tidelog.cluster import layout
 from tidelog.cluster.layout import Shape
 
@@ -211,6 +212,15 @@ def test_complaints_begin_with_the_worst():
         "broker 3 is down",
         "orders-0 under-replicated: 3 down",
     ]
+
+
+def test_a_controller_that_never_came_is_a_complaint():
+    voters = (QuorumReplica(1, 17, 5, 5), QuorumReplica(2, 17, 5, 5), QuorumReplica(3, -1, -1, -1))
+    brokers = [SeenBroker(n, "h", 1, None, True, None) for n in (1, 2)]
+    found = Survey(
+        ClusterView("id", 1, {1: None, 2: None}, {}), brokers, QuorumView(2, 1, 17, voters, ()), []
+    )
+    assert complaints(found) == ["controller 3 was not heard yet by 2, the active one"]
 
 
 def test_a_kafka_error_has_a_name_and_a_number():

@@ -12,7 +12,7 @@ from support.loopback import Script, echo, framed, loopback, pass_time, raw_peer
 from support.memory_transport import make_context
 from tidelog.host.flight import REQUEST_OVERHEAD_BYTES
 from tidelog.host.frames import SCRATCH_BYTES, FrameLimits
-from tidelog.host.ports import CloseReason, PeerRefused
+from tidelog.host.ports import BadRequest, CloseReason, PeerRefused
 from tidelog.host.server import Admission, ConnectionLimits
 
 HOST = "127.0.0.1"
@@ -369,6 +369,55 @@ def test_a_failing_handler_costs_its_connection_and_is_reported_once(tell):
             assert [type(report.error) for report in reports] == [ZeroDivisionError]
             assert network.reports.total == 20
             assert network.counters.closed[CloseReason.HANDLER_FAILED] == 20
+
+    tell(story)
+
+
+def test_a_peer_that_sends_no_request_costs_its_connection_and_is_no_failure_of_ours(tell, caplog):
+    def understand(_connection, frame, slot):
+        if not bytes(frame).isdigit():
+            raise BadRequest(f"{bytes(frame)!r} is no number")
+        slot.answer([bytes(frame)])
+
+    async def story():
+        reports = []
+        script = Script(understand)
+        async with loopback(on_failure=reports.append) as network:
+            server = await network.listen(HOST, 0, script.accept)
+            for _ in range(20):
+                async with raw_peer(server.port) as bad:
+                    await bad.send(framed(b"5", b"five", b"6"))
+                    assert await bad.frame() == b"5", "what was answered before still leaves"
+                    assert await bad.frame() is None
+            await server.stop(timeout_ms=1_000)
+            assert (reports, network.reports.total) == ([], 0)
+            assert network.counters.closed[CloseReason.BAD_REQUEST] == 20
+
+    with caplog.at_level("WARNING"):
+        tell(story)
+    (line,) = caplog.messages
+    assert "is hung up on: b'five' is no number" in line
+
+
+def test_what_slow_readers_owe_is_known_to_the_node_until_they_take_it_or_go(tell):
+    size = 24 * 2**20
+
+    async def story():
+        script = Script(lambda _connection, _frame, slot: slot.answer([bytes(size)]))
+        async with loopback() as network:
+            server = await network.listen(HOST, 0, script.accept)
+            flight = network.context.flight
+            async with raw_peer(server.port) as patient, raw_peer(server.port) as gone:
+                await gone.send(framed(b"x"))
+                await until(lambda: flight.unsent_bytes > 0)
+                owed_by_gone = flight.unsent_bytes
+                await patient.send(framed(b"x"))
+                await until(lambda: flight.unsent_bytes > owed_by_gone)
+                assert not flight.crowded
+                assert len(await patient.frame()) == size
+                await until(lambda: flight.unsent_bytes == owed_by_gone)
+            await until(lambda: flight.unsent_bytes == 0)
+            await server.stop(timeout_ms=1_000)
 
     tell(story)
 

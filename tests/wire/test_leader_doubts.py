@@ -36,9 +36,9 @@ def fence(story: AdminStory, broker_id: int) -> None:
     story.commit(r.BrokerRegistrationChange(broker_id, epoch, fenced=1))
 
 
-async def metadata(story: AdminStory) -> MetadataResponse:
+async def metadata(story: AdminStory, listener: str = CLIENTS) -> MetadataResponse:
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
-    answer = await story.ask(request, NEWEST)
+    answer = await story.ask(request, NEWEST, listener)
     assert isinstance(answer, MetadataResponse), answer
     return answer
 
@@ -89,7 +89,7 @@ def test_a_leader_that_gives_a_sign_of_life_is_told_of_without_delay(tmp_path: P
     loopback.run(story)
 
 
-def test_a_fenced_broker_stays_in_the_list_for_a_moment_but_not_as_a_replica_that_is_there(
+def test_a_fenced_broker_is_listed_once_more_but_not_as_a_replica_that_is_there(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:
@@ -99,9 +99,20 @@ def test_a_fenced_broker_stays_in_the_list_for_a_moment_but_not_as_a_replica_tha
             answer = await metadata(s)
             assert [each.node_id for each in answer.brokers] == [1, 2, 3]
             assert list(answer.topics[0].partitions[0].offline_replicas) == [2]
-            s.pass_time(LISTED_MS)
             answer = await metadata(s)
             assert [each.node_id for each in answer.brokers] == [1, 3]
+            assert [each.node_id for each in (await metadata(s, INSIDE)).brokers] == [1, 2, 3]
+
+    loopback.run(story)
+
+
+def test_who_asks_later_does_not_hear_of_a_fenced_broker(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            s.create_topic("t", replicas=(1, 2))
+            fence(s, 2)
+            s.pass_time(LISTED_MS)
+            assert [each.node_id for each in (await metadata(s)).brokers] == [1, 3]
 
     loopback.run(story)
 

@@ -5,6 +5,10 @@ away from it, the partition ends up with nobody until the next scan, a second la
 takes it along when it goes. So a broker leaves the answers some time after it has lost its
 partitions. Nobody is misled by that: it leads nothing, and where a session has to run out first
 (`broker.session.timeout.ms`) a dead broker is listed for longer.
+
+Once per connection: librdkafka asks twice when a broker goes. What it hears first moves the
+partitions away, what it hears then lets it forget the broker, and with it the pause before the
+next try to connect, which grows to 10 s and would still hold when the broker is back.
 """
 
 from __future__ import annotations
@@ -22,11 +26,13 @@ LISTED_MS = 2_000
 class Departures:
     """Who was fenced while we were watching, and until when it is still listed."""
 
-    __slots__ = ("_broker", "_until_ms")
+    __slots__ = ("_broker", "_told", "_until_ms")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._until_ms: dict[int, int] = {}
+        self._told: dict[int, set[int]] = {}
+        """By broker: the identities of the connections that were told of it."""
 
     def note(
         self, record: r.RegisterBroker | r.UnregisterBroker | r.BrokerRegistrationChange
@@ -37,12 +43,22 @@ class Departures:
         if isinstance(record, r.BrokerRegistrationChange) and record.fenced > 0:
             if self._broker.serving:
                 self._until_ms[record.broker_id] = self._broker.now_ms() + LISTED_MS
+                self._told[record.broker_id] = set()
         else:
-            self._until_ms.pop(record.broker_id, None)
+            self._forget(record.broker_id)
 
-    def recent(self) -> frozenset[int]:
+    def to_be_told(self, connection: object) -> frozenset[int]:
+        """Who is to be listed on this connection, now and not again."""
         if not self._until_ms:
             return frozenset()
         now = self._broker.now_ms()
-        self._until_ms = {each: until for each, until in self._until_ms.items() if until > now}
-        return frozenset(self._until_ms)
+        for broker_id in [each for each, until_ms in self._until_ms.items() if until_ms <= now]:
+            self._forget(broker_id)
+        news = frozenset(each for each, told in self._told.items() if id(connection) not in told)
+        for broker_id in news:
+            self._told[broker_id].add(id(connection))
+        return news
+
+    def _forget(self, broker_id: int) -> None:
+        self._until_ms.pop(broker_id, None)
+        self._told.pop(broker_id, None)

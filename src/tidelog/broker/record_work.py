@@ -229,4 +229,6 @@ def _attempt(work: RecordWork | None, batch: Buffer, header: BatchHeader) -> Buf
     try:
         return perform(work, batch, header)
     except InvalidBatch as error:
-        return error
+        # Its traceback would hold what was decompressed, up to 64 MiB, until it is collected.
+        error.__context__ = None
+        return error.with_traceback(None)

@@ -6,7 +6,7 @@ PROFILES: dict[str, dict[str, str]] = {
     # For one machine (`tidelog up`). A dead process is noticed at once by its closed connections
     # (ADR 0017), so the timeouts are for processes that hang: longer than a pause of two seconds,
     # which must not cost an election, and short enough to watch. Several nodes share the machine:
-    # without news they talk less than elsewhere. News never wait for these two intervals.
+    # an idle controller writes less often than elsewhere. News never wait for that interval.
     BRISK: {
         "broker.heartbeat.interval.ms": "500",
         "broker.session.timeout.ms": "4000",
@@ -15,7 +15,6 @@ PROFILES: dict[str, dict[str, str]] = {
         "group.initial.rebalance.delay.ms": "0",
         "metadata.max.idle.interval.ms": "2000",
         "replica.fetch.backoff.ms": "200",
-        "replica.fetch.wait.max.ms": "1000",
         "replica.lag.time.max.ms": "3000",
     },
 }

@@ -108,6 +108,7 @@ class FrameStream(asyncio.BufferedProtocol):
         "_linger_timer",
         "_out",
         "_out_bytes",
+        "_owed_bytes",
         "_owner",
         "_paused",
         "_reason",
@@ -145,6 +146,7 @@ class FrameStream(asyncio.BufferedProtocol):
         self._last_active_ms = 0
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._owed_bytes = 0
         self._written_bytes = 0
         self._corked = False
         self._flush_scheduled = False
@@ -167,15 +169,18 @@ class FrameStream(asyncio.BufferedProtocol):
         return self._paused & WRITE_BUFFER_FULL != 0
 
     @property
+    def crowded(self) -> bool:
+        return self._context.flight.crowded
+
+    @property
     def reading(self) -> bool:
         return self._paused == 0 and self._reason is None
 
     @property
     def buffered_bytes(self) -> int:
         """Everything this connection keeps in memory that is not yet cut or not yet sent."""
-        unsent = self._transport.get_write_buffer_size() if self._transport is not None else 0
         frame_bytes = 0 if self._frame is None else len(self._frame)
-        return len(self._stash) + frame_bytes + self._out_bytes + unsent
+        return len(self._stash) + frame_bytes + self._out_bytes + self._unsent_bytes()
 
     def write(self, buffers: Sequence[Buffer], size_bytes: int) -> None:
         """Send one frame of `size_bytes`. What is written in one callback leaves together."""
@@ -288,11 +293,13 @@ class FrameStream(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         if self._reason is None:  # else its last bytes have a deadline of their own
             self.pause(WRITE_BUFFER_FULL)
+            self._owe(self._unsent_bytes())
             self._watch_stall()
 
     def resume_writing(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
+        self._owe(0)
         self.resume(WRITE_BUFFER_FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -301,6 +308,7 @@ class FrameStream(asyncio.BufferedProtocol):
         assert self._reason is not None
         if self._linger_timer is not None:
             self._linger_timer.cancel()
+        self._owe(0)
         self._transport = None
         self._context.counters.closed[self._reason] += 1
         self._owner.on_closed(self._reason)
@@ -433,6 +441,16 @@ class FrameStream(asyncio.BufferedProtocol):
         counters.bytes_out += size_bytes
         counters.writes += 1
         self._transport.writelines(out)
+        if self.congested:
+            self._owe(self._unsent_bytes())
+
+    def _owe(self, unsent_bytes: int) -> None:
+        """What a slow reader keeps in our memory is known to the whole node."""
+        self._context.flight.unsent_bytes += unsent_bytes - self._owed_bytes
+        self._owed_bytes = unsent_bytes
+
+    def _unsent_bytes(self) -> int:
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     # ---- deadlines and the end ----
 

@@ -123,9 +123,14 @@ class CloseReason(StrEnum):
     TOO_MANY_CONNECTIONS = "too-many-connections"
     TOO_MANY_FROM_ADDRESS = "too-many-from-address"
     HANDLER_FAILED = "handler-failed"
+    BAD_REQUEST = "bad-request"
     UNEXPECTED_RESPONSE = "unexpected-response"
     STOPPED = "stopped"
     STOPPED_LATE = "stopped-late"
+
+
+class BadRequest(Exception):  # noqa: N818 - it names what the peer did
+    """A handler cannot understand what the peer sent. Ends the connection; not our fault."""
 
 
 class NetworkError(Exception):
@@ -192,6 +197,11 @@ class PeerConnection(Protocol):
     @property
     def congested(self) -> bool:
         """The peer reads slower than we answer. No new requests are taken until it catches up."""
+        ...
+
+    @property
+    def crowded(self) -> bool:
+        """Slow readers of this node hold so much memory that answers should be small."""
         ...
 
     def pause(self) -> None:

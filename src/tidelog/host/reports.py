@@ -1,4 +1,5 @@
-"""Saying that our own code failed, once, however often a peer makes it fail again.
+"""Saying that our own code failed, once, however often a peer makes it fail again; and that a
+peer sends what is no request, once per peer.
 
 Clients reconnect in tight loops (20 times a second has been seen), so an error that one request
 provokes comes back for ever. The first one is reported with everything; repeats of the same error
@@ -9,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tidelog.host.ports import Clock
+from tidelog.host.ports import BadRequest, Clock
 
 INTERVAL_MS = 60_000
 _MOST_ORIGINS = 256
@@ -39,17 +40,29 @@ class FailureReports:
         self.total = 0
 
     def report(self, error: Exception, peer: str) -> None:
+        """Our code failed."""
         self.total += 1
+        repeats = self._due(origin_of(error))
+        if repeats is not None:
+            self._sink(FailureReport(error, peer, repeats))
+
+    def refuse(self, error: BadRequest, peer: str) -> None:
+        """The peer has sent what is no request."""
+        repeats = self._due((type(error).__qualname__, peer, 0))
+        if repeats is not None:
+            _LOGGER.warning("%s is hung up on: %s (%d more before)", peer, error, repeats)
+
+    def _due(self, origin: Origin) -> int | None:
+        """How many were swallowed before, if it is time to speak again."""
         now_ms = self._clock.monotonic_ms()
-        origin = origin_of(error)
         quiet_until_ms, repeats = self._states.pop(origin, (now_ms, 0))
         if now_ms < quiet_until_ms:
             self._states[origin] = (quiet_until_ms, repeats + 1)
-            return
+            return None
         if len(self._states) >= _MOST_ORIGINS:
             del self._states[next(iter(self._states))]
         self._states[origin] = (now_ms + INTERVAL_MS, 0)
-        self._sink(FailureReport(error, peer, repeats))
+        return repeats
 
 
 def origin_of(error: Exception) -> Origin:

@@ -19,7 +19,7 @@ from tidelog.host.frames import (
     NetworkContext,
     charge_of,
 )
-from tidelog.host.ports import Buffer, CloseReason, PeerConnection, RequestHandler
+from tidelog.host.ports import BadRequest, Buffer, CloseReason, PeerConnection, RequestHandler
 from tidelog.host.reports import FailureReports
 
 OnConnection = Callable[[PeerConnection], RequestHandler]
@@ -218,6 +218,10 @@ class ServerConnection:
         return self.stream.congested
 
     @property
+    def crowded(self) -> bool:
+        return self.stream.crowded
+
+    @property
     def open_requests(self) -> int:
         return len(self._slots)
 
@@ -254,6 +258,9 @@ class ServerConnection:
         self._slots.append(slot)
         try:
             self._handler.on_request(frame, slot)
+        except BadRequest as error:
+            self._server.reports.refuse(error, self.peer)
+            self.stream.close(CloseReason.BAD_REQUEST)
         except Exception as error:
             self.fail(error)
 

@@ -8,7 +8,13 @@ we speak, in the oldest version of that answer (KIP-511).
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from tidelog.host.ports import CloseReason, PeerConnection, RequestHandler, ResponseSlot
+from tidelog.host.ports import (
+    BadRequest,
+    CloseReason,
+    PeerConnection,
+    RequestHandler,
+    ResponseSlot,
+)
 from tidelog.rpc.calls import Call, Handler
 from tidelog.wire.protocol import (
     API_VERSIONS,
@@ -91,20 +97,29 @@ class Connection:
         self._served = served
 
     def on_request(self, frame: memoryview, slot: ResponseSlot) -> None:
+        try:
+            call = self._understand(frame, slot)
+        except ProtocolError as reason:
+            raise BadRequest(str(reason)) from None
+        if call is not None:
+            self._served.table.handlers[call.header.api_key](call)
+
+    def _understand(self, frame: memoryview, slot: ResponseSlot) -> Call | None:
+        """None if it is answered already."""
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
         table = self._served.table
         if not table.serves(key, version):
             if key == API_VERSIONS:
                 slot.answer(encode_response(header.correlation_id, self._what_we_speak(), 0))
-                return
+                return None
             raise UnsupportedVersion(f"API {key} v{version}, asked for by {header.client_id!r}")
         message = request_class(key)
         if len(frame) > PLAIN_FRAME_MAX_BYTES and not message.__holds_records__:
             raise ProtocolError(f"API {key} v{version} in {len(frame)} bytes")
         table.requests[key] += 1
         request = decode(message, version, frame, position)
-        table.handlers[key](Call(header, request, slot, self._peer, self._served.listener))
+        return Call(header, request, slot, self._peer, self._served.listener)
 
     def on_closed(self, reason: CloseReason) -> None:
         if self._served.on_closed is not None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from .source import Finding, Function, Source, files
 
 LINK = re.compile(r"\]\(([^)#\s]+)[^)\s]*\)")
-CODE_NAME = re.compile(r"`((?:core|wire|host|config|storage|sim|lab|cli)(?:\.\w+)+)`")
+CODE_NAME = re.compile(
+    r"`((?:core|wire|host|config|storage|rpc|observe|audit|sim|lab|cli)(?:\.\w+)+)`"
+)
 CHECKOUT_FILE = re.compile(r"`((?:src|tests|docs)/[\w./-]+\.\w+)`")
 
 

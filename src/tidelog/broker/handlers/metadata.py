@@ -109,7 +109,7 @@ class MetadataAnswers:
                 MetadataResponseBroker(
                     node_id=each.broker_id, host=each.host, port=each.port, rack=each.rack
                 )
-                for each in self._told_of(live, view.listener)
+                for each in self._told_of(live, call)
             ],
             cluster_id=self._broker.cluster_id,
             controller_id=controller_for_clients(live, self._broker.id),
@@ -117,12 +117,12 @@ class MetadataAnswers:
         )
         call.answer_encoded(assemble(envelope, topics, view.version))
 
-    def _told_of(self, live: dict[int, Neighbour], listener: str) -> Iterable[Neighbour]:
+    def _told_of(self, live: dict[int, Neighbour], call: Call) -> Iterable[Neighbour]:
         """The live brokers, and those that were until a moment ago."""
-        departed = self._broker.departures.recent()
+        departed = self._broker.departures.to_be_told(call.connection)
         if not departed:
             return live.values()
-        everybody = neighbours(self._broker.image, listener, with_fenced=True)
+        everybody = neighbours(self._broker.image, call.listener, with_fenced=True)
         return [
             each for each in everybody.values() if not each.fenced or each.broker_id in departed
         ]

@@ -13,6 +13,7 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import print_json
 from tidelog.cli.partition_state import OFFLINE, UNDER_MIN_ISR
 from tidelog.client import Client, ClusterUnreachable
+from tidelog.client.admin import QuorumView
 
 POLL_SECONDS = 0.1
 SHOWN = 10
@@ -83,8 +84,20 @@ def complaints(found: Survey) -> list[str]:
     sentences += [f"broker {broker.id} is down" for broker in found.brokers if not broker.alive]
     if found.quorum is not None and found.quorum.leader < 0:
         sentences.append("the quorum has no leader")
+    sentences += silent_controllers(found.quorum)
     sentences += [f"{each.topic}-{each.partition} {judgement}" for each, judgement in others]
     return sentences
+
+
+def silent_controllers(quorum: QuorumView | None) -> list[str]:
+    """Of a cluster that just started: a node that never came is no broker that is down."""
+    if quorum is None or quorum.leader < 0:
+        return []
+    return [
+        f"controller {each.id} was not heard yet by {quorum.leader}, the active one"
+        for each in quorum.voters
+        if each.log_end_offset < 0
+    ]
 
 
 def as_document(found: list[str]) -> dict[str, Any]:

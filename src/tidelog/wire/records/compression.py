@@ -26,6 +26,7 @@ ZSTD: Final = 4
 CODEC_NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 _PIECE_BYTES = 256 * 1024
+_GZIP_PIECE_BYTES = 4 * 1024 * 1024
 _GZIP_FRAMING = 31  # zlib's window bits 15, plus 16 for the gzip header and trailer
 _ZSTD_WINDOW_LIMIT = 1 << 27
 """What zstd itself accepts by default: level 22 of an honest client asks for exactly this."""
@@ -80,20 +81,24 @@ def _gzip_compress(data: Buffer) -> bytes:
 
 
 def _gzip_decompress(data: Buffer, limit_bytes: int) -> bytes:
-    # zlib grows its output as it needs it, so a large limit costs nothing by itself. One
+    # In pieces, because zlib joins its output at the end: that would take twice the memory. One
     # member only: no client writes several, and a thousand empty ones would cost us time.
     decompressor = zlib.decompressobj(wbits=_GZIP_FRAMING)
+    plain = bytearray()
+    left: Buffer = data
     try:
-        plain = decompressor.decompress(data, limit_bytes + 1)
+        while piece := decompressor.decompress(left, _GZIP_PIECE_BYTES):
+            plain += piece
+            if len(plain) > limit_bytes:
+                raise _too_large(GZIP, limit_bytes)
+            left = decompressor.unconsumed_tail
     except zlib.error as error:
         raise _broken(GZIP, error) from None
-    if len(plain) > limit_bytes:
-        raise _too_large(GZIP, limit_bytes)
     if not decompressor.eof:
         raise _broken(GZIP, "the stream ends too early")
     if decompressor.unused_data:
         raise _broken(GZIP, f"{len(decompressor.unused_data)} bytes follow the stream")
-    return plain
+    return bytes(plain)
 
 
 def _snappy_compress(data: Buffer) -> bytes:
