@@ -17,9 +17,10 @@ POLL_SECONDS = 0.001
 FLUSH_SECONDS = 60
 DELIVERY_MS = 120_000
 
-DEFAULTS: Mapping[str, object] = {"acks": "all", "enable.idempotence": True, "linger.ms": 1}
+DEFAULTS: Mapping[str, object] = {"acks": "all", "enable.idempotence": True}
 FAST: Mapping[str, object] = {
     **DEFAULTS,
+    "linger.ms": 1,
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 20,
