@@ -22,9 +22,6 @@ from tidelog.observe.journal import JournalHandler, install
 from tidelog.observe.stream import EventStream
 
 STOPPED, DISK_FAILED = 0, 3
-SWITCH_INTERVAL_S = 0.0005
-"""After each sync of a file its thread needs the interpreter for a moment. A busy event loop makes
-it wait so long, file by file, and acknowledgements wait with it; Python's own 5 ms are too many."""
 USUAL_CONNECTIONS = ConnectionLimits()
 
 _LOGGER = logging.getLogger("tidelog.node")
@@ -38,7 +35,6 @@ def run(config: NodeConfig, ready: Ready) -> int:
     """Run a node until SIGTERM or SIGINT, or until its disk fails; the exit code. CannotStart if
     it cannot."""
     assert sys.flags.optimize == 0, "assertions guard the data: do not run with -O"
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
     return event_loop.run(_main(config, ready))
 
 
