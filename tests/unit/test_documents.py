@@ -49,7 +49,9 @@ def commands():
 @pytest.mark.parametrize("written", sorted(set(commands()), key=lambda each: each.id))
 def test_every_command_that_a_document_names_exists(written):
     words = shlex.split(written)[1:]
-    command, context = cli, click.Context(cli, info_name="tidelog")
+    # Commands remember the names of their help option from the first context that asks.
+    settings = cli.context_settings
+    command, context = cli, click.Context(cli, info_name="tidelog", **settings)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         found = command.get_command(context, words.pop(0))
         assert found is not None, f"there is no command: {written}"

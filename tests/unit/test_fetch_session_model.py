@@ -40,6 +40,12 @@ VERSION = 18
 LAG_MS = 30_000
 
 
+class Reader:
+    """The far end of a connection: it reads what it is sent."""
+
+    crowded = False
+
+
 class Slot:
     """Where one answer goes."""
 
@@ -76,7 +82,7 @@ class Bench:
     def fetch(self, request: FetchRequest):
         slot = Slot()
         header = RequestHeader(1, VERSION, 1, "story")
-        self.broker.reads.fetch(Call(header, request, slot, None, "PLAINTEXT"), request)
+        self.broker.reads.fetch(Call(header, request, slot, Reader(), "PLAINTEXT"), request)
         return decode_response(memoryview(slot.frame), 1, VERSION)[1]
 
     def hosted(self, index: int):
