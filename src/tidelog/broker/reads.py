@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from tidelog.broker.hosted import Hosted
     from tidelog.host.timers import Timer
 
-REVIEWS_PER_LAG_TIME = 8
+REVIEWS_PER_LAG_TIME = 4
 """How often a session looks at all its partitions within `replica.lag.time.max.ms`: a follower
-that fetches is then never seen to be late by more than an eighth of what is allowed."""
+that fetches is then never seen to be late by more than a quarter of what is allowed."""
 REVIEW_MAX_MS = 5_000
 
 LOOK_AGAIN_MS = 10

@@ -161,13 +161,12 @@ class NodeConfig:
     def quorum_settings(self) -> QuorumSettings:
         given = self.settings
         fetch_timeout_ms = given.whole("controller.quorum.fetch.timeout.ms")
-        usual = QuorumSettings()
         return QuorumSettings(
             election_timeout_ms=given.whole("controller.quorum.election.timeout.ms"),
             fetch_timeout_ms=fetch_timeout_ms,
             election_backoff_max_ms=given.whole("controller.quorum.election.backoff.max.ms"),
             # A parked fetch has to be answered well before its sender gives the leader up.
-            fetch_max_wait_ms=min(usual.fetch_max_wait_ms, fetch_timeout_ms // 2),
+            fetch_max_wait_ms=fetch_timeout_ms // 4,
             request_timeout_ms=given.whole("controller.quorum.request.timeout.ms"),
             retry_backoff_ms=given.whole("controller.quorum.retry.backoff.ms"),
         )
