@@ -4,25 +4,31 @@ A directory that fails takes the process with it: what it held must be led by ot
 a broker that half works is harder to reason about than one that is gone (ADR 0018).
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.storage.checkpoints import PartitionName
-from tidelog.storage.errors import CorruptSegment, StorageError
+from tidelog.storage.errors import CorruptSegment, NoSpace, StorageError
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
+
+TOLD_AGAIN_AFTER_MS = 60_000
+
+_LOGGER = logging.getLogger("tidelog.broker")
 
 
 class Directories:
     """Owner of the log directories."""
 
-    __slots__ = ("_commits", "_on_offline", "all")
+    __slots__ = ("_commits", "_on_offline", "_told_full_ms", "all")
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         assert directories, "a broker without a log directory"
         self.all = tuple(directories)
         self._commits: dict[LogDirectory, GroupCommit] = {}
         self._on_offline: Callable[[Exception], None] | None = None
+        self._told_full_ms: dict[LogDirectory, int] = {}
 
     def start(
         self,
@@ -51,11 +57,19 @@ class Directories:
         directory = self.holding(name)
         return directory.refused.get(name) if directory is not None else None
 
-    def on_error(self, directory: LogDirectory, error: StorageError) -> None:
+    def on_error(self, directory: LogDirectory, error: StorageError, now_ms: int) -> None:
         """Something went wrong on the event loop. If it was the device, the node must hear of
-        it: no sync may follow that would find out."""
-        if not directory.online and self._on_offline is not None:
+        it: no sync may follow that would find out. If it is full, the operator must."""
+        if isinstance(error, NoSpace):
+            self._tell_full(directory, error, now_ms)
+        elif not directory.online and self._on_offline is not None:
             self._on_offline(error)
+
+    def _tell_full(self, directory: LogDirectory, error: NoSpace, now_ms: int) -> None:
+        told_ms = self._told_full_ms.get(directory)
+        if told_ms is None or now_ms - told_ms >= TOLD_AGAIN_AFTER_MS:
+            self._told_full_ms[directory] = now_ms
+            _LOGGER.warning("%s: appends are refused until there is some, reads go on", error)
 
     def request_sync(self, directory: LogDirectory) -> None:
         self._commits[directory].request()

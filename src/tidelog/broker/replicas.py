@@ -316,6 +316,7 @@ class Replicas:
             hosted.log.append_as_follower(_bytes_of(effect))
         except (NoSpace, UnexpectedAppend) as error:
             self.problems[hosted.partition] = str(error)
+            self.directories.on_error(hosted.directory, error, self._broker.now_ms())
             self.mark_dirty(hosted)  # the batches that fitted are kept
             role.on_append_failed(self._broker.now_ms())
             return

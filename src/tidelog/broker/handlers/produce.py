@@ -137,7 +137,7 @@ def _append(
         appended = hosted.log.append_as_leader(batch, hosted.replica.leader_epoch)
     except StorageError as error:
         result.log_append_time_ms = -1
-        broker.replicas.directories.on_error(hosted.directory, error)
+        broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
         partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
         return False
     broker.traffic.messages_in += header.record_count
