@@ -90,7 +90,8 @@ def test_a_new_leader_with_a_lower_high_watermark_asks_for_patience_and_never_sh
         assert live.latest(cluster, 2, topic) == (Error.OFFSET_NOT_AVAILABLE, -1)
         assert live.latest(cluster, 2, topic, version=4) == (Error.LEADER_NOT_AVAILABLE, -1)
         for offset in (15, 20):
-            assert live.fetch(cluster, 2, topic, offset).error_code == Error.OFFSET_NOT_AVAILABLE
+            new = live.fetch(cluster, 2, topic, offset)
+            assert (new.error_code, new.high_watermark) == (Error.OFFSET_NOT_AVAILABLE, -1)
             old = live.fetch(cluster, 2, topic, offset, version=live.FETCH_VERSION_BEFORE)
             assert (old.error_code, old.records or b"") == (0, b"")
         known = live.fetch(cluster, 2, topic, 0)
@@ -98,7 +99,8 @@ def test_a_new_leader_with_a_lower_high_watermark_asks_for_patience_and_never_sh
         place = TopicPartition(topic, 0)
         with live.reading(cluster, topic) as other, pytest.raises(KafkaException):
             other.get_watermark_offsets(place, timeout=1)
-        assert consumer.get_watermark_offsets(place, cached=True)[1] == 20
+        # What it has seen, or nothing after a fetch that was asked for patience; never less.
+        assert consumer.get_watermark_offsets(place, cached=True)[1] not in range(20)
 
         cluster.resume(3)
         cluster.wait(lambda: live.latest(cluster, 2, topic) == (0, 20))

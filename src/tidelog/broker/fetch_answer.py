@@ -185,6 +185,9 @@ def response(
 
 def _partition_data(look: Look, scope: FetchScope) -> PartitionData:
     high_watermark, last_stable_offset, log_start_offset = look.state
+    if look.error and not scope.is_follower:
+        # Clients show what an error carries too, and a new leader's may lag for a moment.
+        high_watermark = last_stable_offset = NO_OFFSET
     decision = look.decision
     diverging = decision.diverging if decision is not None else None
     wants_aborted = scope.read_committed and not scope.is_follower
