@@ -12,6 +12,11 @@ GUARD_S = 60
 """No story may hang for ever. Nothing is measured against it."""
 
 
+TURNS_TO_CLOSE = 5
+"""A connection that is closed, or given up while it is made, gives its socket back in the next
+turns of the loop; one that ends before leaves it open."""
+
+
 def run(story, loop_factory=None):
     """Run one story to its end; an error that reached the loop itself fails it too."""
     errors = []
@@ -20,6 +25,8 @@ def run(story, loop_factory=None):
         asyncio.get_running_loop().set_exception_handler(lambda _, what: errors.append(what))
         async with asyncio.timeout(GUARD_S):
             await story()
+            for _ in range(TURNS_TO_CLOSE):
+                await asyncio.sleep(0)
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(guarded())

@@ -1,5 +1,6 @@
 """Settings and log directories, described over sockets."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -171,7 +172,11 @@ def test_what_has_no_settings_here_is_refused_with_a_reason(tmp_path: Path) -> N
                 (BROKER, "one"),
                 (LOGGER, "1"),
             ):
-                result = await described(s, kind, name)
+                asked = asyncio.ensure_future(described(s, kind, name))
+                while not asked.done():
+                    s.pass_time(50)
+                    await asyncio.sleep(0)
+                result = await asked
                 assert result.error_message
                 assert not result.configs
                 verdicts.append(result.error_code)
@@ -180,6 +185,19 @@ def test_what_has_no_settings_here_is_refused_with_a_reason(tmp_path: Path) -> N
                 Error.INVALID_TOPIC_EXCEPTION,
                 *[Error.INVALID_REQUEST] * 3,
             ]
+
+    loopback.run(story)
+
+
+def test_a_topic_that_another_broker_knows_already_is_waited_for(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            asked = asyncio.ensure_future(described(s, TOPIC, "fresh"))
+            await s.other_traffic()
+            assert not asked.done()
+            s.create_topic("fresh")
+            result = await asked
+            assert (result.error_code, bool(result.configs)) == (0, True)
 
     loopback.run(story)
 

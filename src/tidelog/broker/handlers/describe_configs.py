@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.broker.caught_up import caught_up
 from tidelog.broker.effective_config import (
     CLUSTER_DEFAULT,
     Said,
@@ -62,6 +63,10 @@ MEANINGS = {
 """Of settings that only topics have."""
 
 
+NEW_TOPIC_MS = 250
+"""Brokers learn of a new topic within milliseconds of each other."""
+
+
 class Shown(NamedTuple):
     """How much a client wants to see."""
 
@@ -81,6 +86,28 @@ class RefusedResourceError(Exception):
 def handle(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, DescribeConfigsRequest), request
+    if knows_topics(broker, request):
+        answer(broker, call, request)
+    else:
+        call.run(answer_later(broker, call, request))
+
+
+def knows_topics(broker: Broker, request: DescribeConfigsRequest) -> bool:
+    known = broker.image.topic_ids
+    return all(
+        each.resource_name in known or check_topic_name(each.resource_name) is not None
+        for each in request.resources
+        if each.resource_type == RESOURCE_TOPIC
+    )
+
+
+async def answer_later(broker: Broker, call: Call, request: DescribeConfigsRequest) -> None:
+    """Another broker may just have told the client that the topic is there."""
+    await caught_up(broker, lambda: knows_topics(broker, request), NEW_TOPIC_MS)
+    answer(broker, call, request)
+
+
+def answer(broker: Broker, call: Call, request: DescribeConfigsRequest) -> None:
     results = []
     for resource in request.resources:
         # Clients that filter nothing send null, or, as librdkafka did, an empty list.
