@@ -7,7 +7,7 @@ from typing import NamedTuple
 from .source import Finding, Source, in_package
 
 # The words that all state machines share. Not the machines themselves.
-WORDS = ("core.types", "core.errors", "core.events", "core.requests")
+WORDS = ("core.types", "core.errors", "core.events", "core.requests", "core.coordination")
 DATA = ("core", "wire", "host", "config", "storage", "rpc", "observe", "client", "coordinators")
 
 ANYTHING = "*"
@@ -30,7 +30,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "observe": ("core", "host"),
     "client": (*WORDS, "wire", "host", "rpc"),
     "quorum": ("core", "wire", "host", "config", "storage", "rpc"),
-    "coordinators": ("core", "storage", "wire", "observe"),
+    "coordinators": ("core", "storage", "wire", "host", "config", "observe"),
     "broker": DATA,
     "controller": (*DATA, "quorum"),
     "node": (*DATA, "broker", "controller", "quorum"),

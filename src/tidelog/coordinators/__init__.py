@@ -1,0 +1,1 @@
+"""Coordinators of groups and transactions, run on partitions of internal topics."""
