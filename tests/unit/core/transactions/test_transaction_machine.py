@@ -9,8 +9,9 @@ from support.transaction_bench import (
     TIMEOUT_MS,
     TransactionBench,
 )
-from tidelog.core.coordination import Marker
+from tidelog.core.coordination import Marker, TopicPartition
 from tidelog.core.errors import Error
+from tidelog.core.events import TransactionBegan, TransactionEnded
 from tidelog.core.transactions.records import TransactionState, TransactionValue
 from tidelog.core.transactions.requests import (
     DescribedTransaction,
@@ -589,6 +590,36 @@ def test_before_it_is_active_a_coordinator_waits_for_nothing() -> None:
     bench = TransactionBench()
     bench.log.has_replicas = False
     assert bench.shard.next_deadline_ms() == NEVER_MS
+
+
+# ---- events ----
+
+
+def test_the_story_of_a_transaction_is_told() -> None:
+    bench = TransactionBench()
+    producer_id, epoch = ongoing(bench)
+    bench.add((producer_id, epoch), ORDERS_0, TopicPartition("orders", 2))
+    bench.end((producer_id, epoch), commit=True)
+    bench.report(*bench.orders)
+    bench.end((producer_id, epoch + 1), commit=False)  # of nothing
+    assert bench.events == [
+        TransactionBegan(PAYMENTS, producer_id, epoch),
+        TransactionEnded(PAYMENTS, producer_id, True, 3, "ended by its producer"),
+    ]
+
+
+def test_the_coordinator_says_why_it_aborts() -> None:
+    bench = TransactionBench()
+    identity = ongoing(bench)
+    bench.init()
+    bench.report(*bench.orders)
+    _, producer_id, epoch = bench.init()
+    bench.add((producer_id, epoch), ORDERS_0)
+    bench.pass_time(TIMEOUT_MS)
+    assert [event for event in bench.events if isinstance(event, TransactionEnded)] == [
+        TransactionEnded(PAYMENTS, identity[0], False, 2, "fenced by a new instance"),
+        TransactionEnded(PAYMENTS, producer_id, False, 1, "timed out"),
+    ]
 
 
 # ---- describing ----

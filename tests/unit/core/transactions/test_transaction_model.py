@@ -249,6 +249,11 @@ class TransactionModel(RuleBasedStateMachine):
             order = self.bench.orders[-1 - pick % min(len(self.bench.orders), 5)]
             self.report(order, order.partitions[:count])
 
+    @rule()
+    def old_reports_come_again(self) -> None:
+        for order in self.bench.orders[-6:-1]:
+            self.report(order, order.partitions)
+
     def report(self, order: SendMarkers, partitions: tuple[TopicPartition, ...]) -> None:
         decision = (order.transactional_id, order.decided_ms)
         self.marked.setdefault(decision, set()).update(partitions)
