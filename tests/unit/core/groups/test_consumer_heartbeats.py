@@ -244,7 +244,7 @@ def test_a_group_with_members_is_forgotten_whole(group):
     for record in group.machine.forget(GROUP):
         group.machine.replay(record)
         group.machine.replay(record)  # a log may say things twice
-    assert group.hard_state() == {}
+    assert group.machine.stored() == {}
 
 
 # ---- static members
