@@ -6,6 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     api_versions,
     delete_groups,
     delete_records,
@@ -13,7 +15,10 @@ from tidelog.broker.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     forwarded,
@@ -24,12 +29,15 @@ from tidelog.broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     offset_commit,
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from tidelog.broker.handlers.metadata import MetadataAnswers
 from tidelog.rpc import Handler
@@ -58,11 +66,19 @@ def handlers(broker: Broker) -> dict[int, Handler]:
         21: partial(delete_records.handle, broker),
         22: partial(init_producer_id.handle, broker),
         23: partial(offset_for_leader_epoch.handle, broker),
+        24: partial(add_partitions_to_txn.handle, broker),
+        25: partial(add_offsets_to_txn.handle, broker),
+        26: partial(end_txn.handle, broker),
+        27: partial(write_txn_markers.handle, broker),
+        28: partial(txn_offset_commit.handle, broker),
         32: partial(describe_configs.handle, broker),
         35: partial(describe_log_dirs.handle, broker),
         42: partial(delete_groups.handle, broker),
         47: partial(offset_delete.handle, broker),
         60: partial(describe_cluster.handle, broker),
+        61: partial(describe_producers.handle, broker),
+        65: partial(describe_transactions.handle, broker),
+        66: partial(list_transactions.handle, broker),
         74: partial(list_config_resources.handle, broker),
         75: partial(describe_topic_partitions.handle, broker),
     }
