@@ -256,6 +256,21 @@ def test_tokens_do_not_outlive_the_log_they_were_taken_for() -> None:
     assert not known.verifications.is_valid(PRODUCER, token)
 
 
+def test_the_second_batch_of_a_transaction_does_not_overtake_the_first() -> None:
+    """Every transaction of a newer client begins with sequence 0: the first one is missing."""
+    known = ProducerStates()
+    known.verifications.begin(PRODUCER, 5, transaction_version=2)
+    second = known.check(transactional(1, epoch=5), verified=True)
+    assert second.error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert known.check(transactional(0, epoch=5), verified=True) == (Error.NONE, None)
+
+
+def test_an_older_client_that_expired_goes_on_with_its_sequence() -> None:
+    known = ProducerStates()
+    known.verifications.begin(PRODUCER, 5, transaction_version=1)
+    assert known.check(transactional(17, epoch=5), verified=True) == (Error.NONE, None)
+
+
 # ---- markers of transactions that bump the epoch (KIP-890) ----
 
 
@@ -354,3 +369,45 @@ def test_no_sequence_is_ever_appended_twice(sent: list[tuple[int, int, int]]) ->
         appended.setdefault(producer, []).extend(range(sequence, sequence + count))
     for sequences in appended.values():
         assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["data", "end", "plain", "commit", "reload"]), st.integers(1, 4)),
+        max_size=80,
+    )
+)
+def test_readers_never_go_back_and_never_pass_a_transaction_that_is_not_decided(
+    steps: list[tuple[str, int]],
+) -> None:
+    """The last stable offset of one leader, against a list of all transactions."""
+    known, end, high_watermark, last_stable = ProducerStates(), 0, 0, 0
+    transactions: dict[int, list[list[int]]] = {producer: [] for producer in range(1, 5)}
+    for step, number in steps:
+        mine = transactions[number]
+        if step == "data":
+            known.update(transactional(0, offset=end, producer=number))
+            if not mine or len(mine[-1]) == 2:
+                mine.append([end])
+        elif step == "end":
+            known.update(marker(end, producer=number))
+            if mine and len(mine[-1]) == 1:
+                mine[-1].append(end)
+        elif step == "commit":
+            high_watermark = min(end, high_watermark + number)
+            known.on_high_watermark(high_watermark)
+        elif step == "reload":
+            ended = known.ended_transactions()
+            known.load(known.entries())
+            known.remember_ended(ended)
+        end += step in ("data", "end", "plain")
+        undecided = [
+            first
+            for first, *marked in (each for some in transactions.values() for each in some)
+            if not marked or marked[0] >= high_watermark
+        ]
+        unstable = known.first_unstable_offset(high_watermark)
+        assert unstable == min(undecided, default=None)
+        stable = high_watermark if unstable is None else min(unstable, high_watermark)
+        assert last_stable <= stable <= high_watermark
+        last_stable = stable
