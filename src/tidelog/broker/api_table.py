@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.handlers import (
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     delete_records,
     describe_cluster,
@@ -63,6 +65,8 @@ def handlers(broker: Broker) -> dict[int, Handler]:
         42: partial(delete_groups.handle, broker),
         47: partial(offset_delete.handle, broker),
         60: partial(describe_cluster.handle, broker),
+        68: partial(consumer_group_heartbeat.handle, broker),
+        69: partial(consumer_group_describe.handle, broker),
         74: partial(list_config_resources.handle, broker),
         75: partial(describe_topic_partitions.handle, broker),
     }
