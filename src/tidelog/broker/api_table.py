@@ -9,6 +9,8 @@ from tidelog.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     delete_records,
     describe_cluster,
@@ -79,6 +81,8 @@ def handlers(broker: Broker) -> dict[int, Handler]:
         61: partial(describe_producers.handle, broker),
         65: partial(describe_transactions.handle, broker),
         66: partial(list_transactions.handle, broker),
+        68: partial(consumer_group_heartbeat.handle, broker),
+        69: partial(consumer_group_describe.handle, broker),
         74: partial(list_config_resources.handle, broker),
         75: partial(describe_topic_partitions.handle, broker),
     }
