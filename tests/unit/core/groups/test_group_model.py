@@ -41,7 +41,8 @@ from tidelog.core.groups.settings import GroupSettings
 from tidelog.core.types import NEVER_MS
 
 PARTITIONS = 4
-SETTINGS = GroupSettings(initial_rebalance_delay_ms=1_000, max_size=4)
+CLIENTS = 5
+SETTINGS = GroupSettings(initial_rebalance_delay_ms=1_000, max_size=6)
 NOBODY = "nobody"
 CHANGES_NOTHING = (
     Error.ILLEGAL_GENERATION,
@@ -50,7 +51,7 @@ CHANGES_NOTHING = (
     Error.FENCED_INSTANCE_ID,
 )
 
-clients = st.integers(0, 5)
+clients = st.integers(0, CLIENTS - 1)
 partitions = st.integers(0, PARTITIONS - 1)
 producers = st.integers(1, 3)
 
@@ -61,34 +62,53 @@ class Client:
     def __init__(self, index: int) -> None:
         self.index = index
         self.instance_id = f"i{index}" if index % 2 == 0 else None
-        self.member_id = ""
-        self.generation = -1
         self.asked: list[Ask] = []
+        self.restart()
 
-    def learn(self) -> Any:
-        """Read the answers that came; the last join that succeeded, if any."""
-        found = None
+    def restart(self) -> None:
+        self.member_id = ""
+        self.joined: Any = None
+        """What the coordinator said of the generation it is in."""
+        self.synced = False
+
+    @property
+    def generation(self) -> int:
+        return -1 if self.joined is None else int(self.joined.generation)
+
+    def learn(self) -> None:
+        """Read the answers that came, as a client does."""
         for token in [each for each in self.asked if not each.waits]:
             self.asked.remove(token)
-            if token.refused or not isinstance(token.request, JoinGroup):
+            if token.refused:
                 continue
-            if token.error in (Error.NONE, Error.MEMBER_ID_REQUIRED):
-                self.member_id = token.response.member_id
-            if token.error == Error.NONE:
-                self.generation = token.response.generation
-                found = token.response
-            elif token.error in (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID):
-                self.member_id, self.generation = "", -1
-        return found
+            if token.error in (Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID):
+                self.restart()
+            elif token.error != Error.NONE:
+                self.joined, self.synced = None, False
+                if token.error == Error.MEMBER_ID_REQUIRED:
+                    self.member_id = token.response.member_id
+            elif isinstance(token.request, JoinGroup):
+                self.member_id, self.joined = token.response.member_id, token.response
+                self.synced = False
+            elif isinstance(token.request, SyncGroup):
+                self.synced = token.request.generation == self.generation
+
+    def dealt(self, shift: int) -> dict[str, bytes]:
+        """A leader deals the partitions out; whoever does not lead has nothing to say."""
+        if self.joined is None or not self.joined.members or self.joined.skip_assignment:
+            return {}
+        members = [each.member_id for each in self.joined.members]
+        dealt = dict.fromkeys(members, b"")
+        for partition in range(PARTITIONS):
+            dealt[members[(partition + shift) % len(members)]] += bytes([partition])
+        return dealt
 
 
 class GroupsUnderFire(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.bench = GroupBench(SETTINGS)
-        self.clients = [Client(index) for index in range(6)]
-        self.leading: dict[int, Any] = {}
-        """What a client that leads was last told about the members."""
+        self.clients = [Client(index) for index in range(CLIENTS)]
         self.made = 0
         self.plain: list[tuple[int, int, int | None]] = []
         """Commits in the order of the log: partition, offset, producer if transactional."""
@@ -109,43 +129,56 @@ class GroupsUnderFire(RuleBasedStateMachine):
             protocols=protocols(*names),
             needs_known_member_id=two_step,
         )
-        client.asked.append(self.bench.ask(request))
-        self.read_answers()
-
-    @rule(index=clients)
-    def restarts(self, index: int) -> None:
-        client = self.clients[index]
-        client.member_id, client.generation = "", -1
-        self.leading.pop(index, None)
+        self.sends(client, request)
 
     @rule(index=clients, shift=st.integers(0, 3))
     def syncs(self, index: int, shift: int) -> None:
-        """A leader deals the partitions out; whoever does not lead has nothing to say."""
         client = self.clients[index]
-        told = self.leading.get(index)
-        dealt: dict[str, bytes] = {}
-        if told is not None and told.generation == client.generation:
-            members = [each.member_id for each in told.members]
-            for partition in range(PARTITIONS):
-                owner = members[(partition + shift) % len(members)]
-                dealt[owner] = dealt.get(owner, b"") + bytes([partition])
-        request = sync(client.member_id or NOBODY, client.generation, **dealt)
-        client.asked.append(self.bench.ask(request))
-        self.read_answers()
+        member_id = client.member_id or NOBODY
+        self.sends(client, sync(member_id, client.generation, **client.dealt(shift)))
 
-    @rule(index=clients, stale=st.booleans())
-    def beats(self, index: int, stale: bool) -> None:
+    @rule(index=clients)
+    def beats(self, index: int) -> None:
         client = self.clients[index]
         before = self.bench.machine.hard_state()
-        request = heartbeat(client.member_id or NOBODY, client.generation - stale)
-        token = self.bench.ask(request)
-        assert not (stale and token.error == Error.NONE)
+        self.sends(client, heartbeat(client.member_id or NOBODY, client.generation))
         assert self.bench.machine.hard_state() == before
+
+    @rule(index=clients)
+    def beats_out_of_the_past(self, index: int) -> None:
+        client = self.clients[index]
+        token = self.bench.ask(heartbeat(client.member_id or NOBODY, client.generation - 1))
+        assert token.error in (Error.UNKNOWN_MEMBER_ID, Error.ILLEGAL_GENERATION)
+
+    @rule(indices=st.sets(clients, min_size=2), steps=st.integers(1, 5))
+    def members_go_on(self, indices: set[int], steps: int) -> None:
+        """Some clients do what clients do, for a while."""
+        for _ in range(steps):
+            for index in sorted(indices):
+                client = self.clients[index]
+                if client.asked:
+                    continue
+                if client.joined is None:
+                    self.joins(index, "range", two_step=True)
+                elif not client.synced:
+                    self.syncs(index, 0)
+                else:
+                    self.beats(index)
+            self.time_passes(1_000)
+
+    @rule(indices=st.sets(clients, min_size=2))
+    def members_agree(self, indices: set[int]) -> None:
+        self.members_go_on(indices, 8)
+
+    @rule(index=clients)
+    def restarts(self, index: int) -> None:
+        self.clients[index].restart()
 
     @rule(index=clients)
     def leaves(self, index: int) -> None:
         client = self.clients[index]
         self.bench.ask(leave(client.member_id or NOBODY))
+        client.restart()
         self.read_answers()
 
     @rule(index=clients)
@@ -274,11 +307,13 @@ class GroupsUnderFire(RuleBasedStateMachine):
 
     # -- inside
 
+    def sends(self, client: Client, request: object) -> None:
+        client.asked.append(self.bench.ask(request))
+        self.read_answers()
+
     def read_answers(self) -> None:
         for client in self.clients:
-            told = client.learn()
-            if told is not None and told.leader == told.member_id and not told.skip_assignment:
-                self.leading[client.index] = told
+            client.learn()
 
     def expect(self, request: Any, partition: int, offset: int, producer: int | None) -> None:
         before = self.bench.machine.hard_state(), len(self.bench.log)
