@@ -318,6 +318,7 @@ def test_a_static_member_that_is_replaced_has_left(group):
     assert group.events == [
         GroupStateChanged(GROUP, "Stable", 1, 1, "m1 joined"),
         MemberLeft(GROUP, "m1", "left for a while"),
+        GroupStateChanged(GROUP, "Reconciling", 1, 1, "m1 left for a while"),
         MemberLeft(GROUP, "m1", "replaced"),
         GroupStateChanged(GROUP, "Stable", 1, 1, "m2 reconciles"),
     ]
