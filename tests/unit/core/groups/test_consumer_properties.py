@@ -235,14 +235,27 @@ class ConsumerGroupStory(RuleBasedStateMachine):
         self.last_epoch, self.last_epochs = stored.epoch, epochs
 
     def teardown(self) -> None:
-        """The silent ones are given up, everybody else is heard of, and all is well."""
+        """The silent ones are given up, everybody else is heard of, and all is well. So it is
+        after one more change of topics, and after static members have been restarted."""
         for _ in range(3):
             self.group.pass_time(20_000)
             self._everybody_catches_up()
+        self._check_peace()
+        self.group.change_topics(a=8)
         self._everybody_catches_up()
+        self._check_peace()
+        for member in self.alive:
+            if member.instance_id is not None:
+                member.leave(-2)
+                member.member_id = self.a_name()
+        self._everybody_catches_up()
+        self._check_peace()
+
+    def _check_peace(self) -> None:
         if not self.group.machine.holds(GROUP):
             assert not self.alive
             return
+        self.epochs_never_go_back()
         described = self.group.describe()
         assert described.state == ("Stable" if self.alive else "Empty")
         assert {m.member_id for m in described.members} == {m.member_id for m in self.alive}
