@@ -67,6 +67,18 @@ def test_an_event_becomes_a_record_keyed_by_what_it_is_about():
     assert value["stream"] == written.stream.started_ms
 
 
+def test_the_events_of_a_transaction_are_keyed_by_its_id():
+    written = Written()
+    written.tell(
+        events.TransactionBegan("payments", 7, 3),
+        events.TransactionEnded("payments", 7, False, 2, "timed out"),
+    )
+    written.write()
+    began, ended = written.batches[0]
+    assert began.key == ended.key == b"transactional-id-payments"
+    assert json.loads(ended.value)["committed"] is False
+
+
 def test_nothing_is_written_when_nothing_happened():
     written = Written()
     written.write()
