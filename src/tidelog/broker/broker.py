@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple, cast
 
 from tidelog.broker.controller_link import ControllerLink, FindController
+from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
 from tidelog.broker.doubts import Doubts
@@ -47,6 +48,7 @@ class Broker:
         "_waiting",
         "cluster_id",
         "config",
+        "coordination",
         "departures",
         "doubts",
         "fetchers",
@@ -75,6 +77,7 @@ class Broker:
         self._on_running: Callable[[], None] | None = None
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
+        self.coordination = Coordination(self)
         self.replicas = Replicas(self, directories)
         self.departures = Departures(self)
         self.doubts = Doubts(self)
@@ -110,12 +113,15 @@ class Broker:
             self.link.on_new_controller()  # such entries begin the epoch of a leader
             return
         touched: dict[PartitionId, None] = {}
-        brokers_changed = False
+        brokers_changed = topics_changed = False
+        deleted: list[str] = []
         for record in cast("tuple[r.MetadataRecord, ...]", entry.records):
             if isinstance(record, r.RemoveTopic):
                 touched.update(self._partitions_of(record.topic_id))
+                deleted.append(self.image.topics[record.topic_id].name)
             elif isinstance(record, r.Partition | r.PartitionChange):
                 touched[PartitionId(record.topic_id, record.partition)] = None
+                topics_changed = topics_changed or isinstance(record, r.Partition)
             elif isinstance(record, r.Config):
                 touched.update(self._follow_config(record))
             elif isinstance(
@@ -132,6 +138,10 @@ class Broker:
             self.replicas.publish(touched)
         if brokers_changed:
             self.replicas.tell_about_brokers()
+        for topic in deleted:
+            self.coordination.topic_deleted(topic)
+        if topics_changed or deleted:
+            self.coordination.topics_changed()
 
     def on_applied(self, offset: int) -> None:
         self.metadata_offset = offset

@@ -1,6 +1,7 @@
 """One partition that this broker hosts: its state machine, its log, its settings."""
 
 from tidelog.broker.topic_settings import TopicSettings
+from tidelog.coordinators.shards import Shards
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import ReplicaSettings
 from tidelog.core.replication.leader import LeaderReplica
@@ -20,6 +21,7 @@ class Hosted:
         "partition",
         "replica",
         "settings",
+        "shards",
         "topic",
         "topic_settings",
     )
@@ -40,6 +42,8 @@ class Hosted:
         self.directory = directory
         self.settings: ReplicaSettings = replica.settings
         self.topic_settings = topic_settings
+        self.shards: Shards | None = None
+        """Of the internal topic that this partition belongs to, if it does."""
 
     def __repr__(self) -> str:
         return f"Hosted({self.topic}-{self.index})"

@@ -125,6 +125,8 @@ class Replicas:
             self._broker.link.withdraw(state.id)
             self._broker.fetchers.follow(hosted)
         self.perform(hosted, effects)
+        if hosted.shards is not None:
+            self._broker.coordination.follow(hosted)
         if was_leading and replica.leader_epoch != epoch_before:
             self._broker.reads.wake(state.id)
 
@@ -213,6 +215,7 @@ class Replicas:
         self.hosted[state.id] = hosted
         self._by_name[hosted.name] = hosted
         self._by_log[log] = hosted
+        self._broker.coordination.adopted(hosted)
         return hosted
 
     def _stop_hosting(self, partition: PartitionId) -> None:
@@ -221,6 +224,8 @@ class Replicas:
         if hosted is None:
             return
         del self._by_name[hosted.name], self._by_log[hosted.log]
+        if hosted.shards is not None:
+            hosted.shards.resigned(hosted.index)
         self.perform(hosted, hosted.replica.stop(self._broker.now_ms()))
         self._broker.link.withdraw(partition)
         self._broker.fetchers.drop(partition)
@@ -331,6 +336,8 @@ class Replicas:
     def _isr_changed(self, hosted: Hosted, event: events.IsrChanged) -> None:
         self._broker.host.emit(event)
         self._broker.reads.wake_consumers(hosted.partition)
+        if hosted.shards is not None:
+            hosted.shards.moved(hosted.index)
 
     def _ask_leader_offsets(self, hosted: Hosted, effect: e.AskLeaderOffsets) -> None:
         self._broker.fetchers.ask_leader_offsets(hosted, effect)
@@ -340,6 +347,8 @@ class Replicas:
     ) -> None:
         self._broker.host.emit(event)
         self._broker.reads.wake_consumers(hosted.partition)
+        if hosted.shards is not None:
+            hosted.shards.moved(hosted.index)
 
 
 def _bytes_of(effect: e.AppendBatches) -> list[memoryview]:

@@ -22,11 +22,13 @@ from tidelog.config.topology import (
     voter_port_warnings,
 )
 from tidelog.config.values import show_value
+from tidelog.core.groups.settings import GroupSettings
 from tidelog.core.metadata.lifecycle import LifecycleSettings
 from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.quorum.state import QuorumSettings
 from tidelog.core.replication.inputs import ReplicaSettings
 from tidelog.core.replication.selector import rack_aware
+from tidelog.core.transactions.settings import TransactionSettings
 
 Durability = Literal["fsync", "page-cache"]
 
@@ -169,6 +171,32 @@ class NodeConfig:
             fetch_max_wait_ms=fetch_timeout_ms // 4,
             request_timeout_ms=given.whole("controller.quorum.request.timeout.ms"),
             retry_backoff_ms=given.whole("controller.quorum.retry.backoff.ms"),
+        )
+
+    def group_settings(self) -> GroupSettings:
+        given = self.settings
+        return GroupSettings(
+            initial_rebalance_delay_ms=given.whole("group.initial.rebalance.delay.ms"),
+            min_session_timeout_ms=given.whole("group.min.session.timeout.ms"),
+            max_session_timeout_ms=given.whole("group.max.session.timeout.ms"),
+            max_size=given.whole("group.max.size"),
+            offset_metadata_max_bytes=given.whole("offset.metadata.max.bytes"),
+            offsets_retention_ms=given.millis("offsets.retention.minutes"),
+            offsets_retention_check_interval_ms=given.whole("offsets.retention.check.interval.ms"),
+            consumer_session_timeout_ms=given.whole("group.consumer.session.timeout.ms"),
+            consumer_heartbeat_interval_ms=given.whole("group.consumer.heartbeat.interval.ms"),
+            consumer_max_size=given.whole("group.consumer.max.size"),
+            consumer_assignors=given.items("group.consumer.assignors"),
+        )
+
+    def transaction_settings(self) -> TransactionSettings:
+        given = self.settings
+        return TransactionSettings(
+            max_timeout_ms=given.whole("transaction.max.timeout.ms"),
+            transactional_id_expiration_ms=given.whole("transactional.id.expiration.ms"),
+            expiration_check_interval_ms=given.whole(
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            ),
         )
 
     def controller_settings(self, cluster_id: str) -> ControllerSettings:

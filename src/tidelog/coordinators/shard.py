@@ -10,6 +10,7 @@ and when the partition has its replicas back, sessions begin anew.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
 from tidelog.core.coordination import (
@@ -103,6 +104,11 @@ class Shard:
         """A request that nobody waits for; lost if the shard cannot work now."""
         if self._refusal() is None:
             self._settle(self.machine.request(request, None, self._port.now()))
+
+    def apply(self, change: Callable[[CoordinatorMachine, Instant], Outcome]) -> None:
+        """Something outside the log changed that the machine has to hear of."""
+        if self._refusal() is None:
+            self._settle(change(self.machine, self._port.now()))
 
     def on_time(self) -> None:
         if self._refusal() is None:

@@ -175,6 +175,7 @@ class Node:
             await Leaving(broker, self.quorum, voters, self.config.node_id).wait()
             await broker.fetchers.stop()
             broker.doubts.close()
+            broker.coordination.close()  # members are told at once to look for the next one
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(

@@ -1,0 +1,124 @@
+"""The coordinators of this broker: one shard per partition of an internal topic that it leads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.broker.led_log import InternalLog
+from tidelog.broker.topics_view import ImageTopics
+from tidelog.coordinators.group_records import GROUP_RECORDS
+from tidelog.coordinators.shards import RecordCodec, Shards, Surroundings
+from tidelog.coordinators.transaction_records import TRANSACTION_RECORDS
+from tidelog.core.coordination import Instant, Outcome
+from tidelog.core.groups.machine import GroupMachine
+from tidelog.core.groups.requests import ForgetPartitions
+from tidelog.core.transactions.machine import TransactionMachine
+from tidelog.core.types import NO_LEADER, PartitionId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tidelog.broker.broker import Broker
+    from tidelog.broker.hosted import Hosted
+
+
+class Coordination:
+    """Owner of all shards. `groups` and `transactions` are asked by the index of a partition."""
+
+    __slots__ = ("_broker", "_codecs", "_shards", "groups", "on_order", "transactions")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.on_order: Callable[[int, object], None] | None = None
+        """Who carries out what transactions order."""
+        topics = ImageTopics(broker)
+        config = broker.config
+        self.groups = Shards(
+            lambda _epoch: GroupMachine(config.group_settings(), topics),
+            self._surroundings(GROUP_RECORDS),
+        )
+        self.transactions = Shards(
+            lambda epoch: TransactionMachine(config.transaction_settings(), epoch),
+            self._surroundings(TRANSACTION_RECORDS),
+        )
+        self._shards = {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions}
+        self._codecs = {CONSUMER_OFFSETS: GROUP_RECORDS, TRANSACTION_STATE: TRANSACTION_RECORDS}
+
+    # -- where a group or a transaction belongs
+
+    def group_partition(self, group_id: str) -> int | None:
+        """None while the internal topic does not exist."""
+        return self._partition_of(CONSUMER_OFFSETS, group_id)
+
+    def transaction_partition(self, transactional_id: str) -> int | None:
+        return self._partition_of(TRANSACTION_STATE, transactional_id)
+
+    def coordinator_of(self, topic: str, key: str) -> int:
+        """The broker that coordinates; NO_LEADER while nobody does."""
+        index = self._partition_of(topic, key)
+        if index is None:
+            return NO_LEADER
+        image = self._broker.image
+        state = image.partition(PartitionId(image.topic_ids[topic], index))
+        return NO_LEADER if state is None else state.leader
+
+    def _partition_of(self, topic: str, key: str) -> int | None:
+        image = self._broker.image
+        topic_id = image.topic_ids.get(topic)
+        if topic_id is None:
+            return None
+        return java_hash(key) % len(image.topics[topic_id].partitions)
+
+    # -- what replicas report
+
+    def adopted(self, hosted: Hosted) -> None:
+        """A partition is hosted from now on."""
+        hosted.shards = self._shards.get(hosted.topic)
+
+    def follow(self, hosted: Hosted) -> None:
+        """Metadata was applied to an internal partition: take office, stay, or leave."""
+        shards, index = hosted.shards, hosted.index
+        if shards is None:
+            return
+        role = hosted.leader
+        if role is None:
+            shards.resigned(index)
+        elif shards.leader_epoch(index) != hosted.replica.leader_epoch:
+            log = InternalLog(self._broker, hosted, role, self._codecs[hosted.topic])
+            shards.elected(index, log)
+        else:
+            shards.moved(index)
+
+    def topics_changed(self) -> None:
+        self.groups.each(_on_topics_changed)
+
+    def topic_deleted(self, topic: str) -> None:
+        for index in self.groups.indexes():
+            self.groups.tell(index, ForgetPartitions(topic))
+
+    def close(self) -> None:
+        self.groups.close()
+        self.transactions.close()
+
+    def _surroundings(self, codec: RecordCodec) -> Surroundings:
+        host = self._broker.host
+        return Surroundings(codec, host.clock, host.timers, host.emit, self._order)
+
+    def _order(self, index: int, order: object) -> None:
+        assert self.on_order is not None, f"nobody carries out {order}"
+        self.on_order(index, order)
+
+
+def _on_topics_changed(machine: object, now: Instant) -> Outcome:
+    assert isinstance(machine, GroupMachine), machine
+    return machine.on_topics_changed(now)
+
+
+def java_hash(text: str) -> int:
+    """The non-negative `String.hashCode` by which Kafka spreads keys over partitions."""
+    code = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for position in range(0, len(encoded), 2):
+        code = (31 * code + int.from_bytes(encoded[position : position + 2], "big")) & 0xFFFFFFFF
+    return code & 0x7FFFFFFF
