@@ -318,6 +318,21 @@ def test_while_there_is_no_coordinator_the_client_is_told_to_try_again(
     told(tmp_path, story)
 
 
+def test_no_follower_sleeps_over_what_a_coordinator_let_into_a_log(tmp_path: Path) -> None:
+    """The fetch that commits the coordinator's record makes its answer leave, and the batch that
+    waited for it is appended: also to a partition that this fetch has looked at already."""
+
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, SECOND)
+        for number in range(10):
+            for topic in ("orders", "payments"):
+                assert (await producer.produce(topic, b"%d" % number)).error_code == 0
+            assert await producer.end(commit=True) == 0
+        await s.until_read("orders", *(b"%d" % number for number in range(10)))
+
+    told(tmp_path, story, replicated=True, replica_fetch_wait_max_ms="20000")
+
+
 # ---- markers
 
 
