@@ -333,6 +333,22 @@ def test_no_follower_sleeps_over_what_a_coordinator_let_into_a_log(tmp_path: Pat
     told(tmp_path, story, replicated=True, replica_fetch_wait_max_ms="20000")
 
 
+def test_the_next_transaction_waits_for_the_end_of_the_last_one(tmp_path: Path) -> None:
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, SECOND)
+        assert (await producer.produce("payments", b"a")).error_code == 0
+        s.gate.close(WRITE_MARKERS)
+        assert await producer.end(commit=True) == 0
+        next_one = producer.batch("payments", b"b")
+        # For a while it waits here, then the client is told to come again.
+        assert (await producer.send("payments", bytearray(next_one))).error_code == 51
+        waiting = asyncio.ensure_future(producer.send("payments", bytearray(next_one)))
+        s.gate.open()
+        assert (await waiting).error_code == 0
+
+    told(tmp_path, story)
+
+
 # ---- markers
 
 
