@@ -118,6 +118,13 @@ def test_a_member_that_comes_back_wanting_other_topics_starts_a_rebalance(bench)
     assert bench.ask(heartbeat("a1", 1)).error == Error.REBALANCE_IN_PROGRESS
 
 
+def test_a_member_that_comes_back_preferring_another_protocol_starts_a_rebalance():
+    bench = GroupBench()
+    assign(bench, joined(bench, static(1, protocols=protocols("range", "sticky"))))
+    back = restart(bench, 1, protocols=protocols("sticky", "range"))
+    assert (back.response.generation, back.response.protocol) == (2, "sticky")
+
+
 def test_a_member_that_forgot_what_it_owns_does_not(bench):
     papers = (JoinProtocol("range", subscription("orders", tail=b"owns nothing")),)
     assert restart(bench, 2, protocols=papers).response.generation == 1
