@@ -12,12 +12,14 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple, cast
 
+from tidelog.broker.absences import Absences
 from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
 from tidelog.broker.doubts import Doubts
 from tidelog.broker.fetchers import Fetchers
+from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
@@ -46,6 +48,7 @@ class Broker:
         "_on_running",
         "_order",
         "_waiting",
+        "absences",
         "cluster_id",
         "config",
         "coordination",
@@ -55,6 +58,7 @@ class Broker:
         "host",
         "id",
         "image",
+        "internal_topics",
         "link",
         "metadata_offset",
         "reads",
@@ -78,6 +82,8 @@ class Broker:
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.coordination = Coordination(self)
+        self.internal_topics = InternalTopics(self)
+        self.absences = Absences(self)
         self.replicas = Replicas(self, directories)
         self.departures = Departures(self)
         self.doubts = Doubts(self)

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, cast
 
 from tidelog.config import checks
 from tidelog.config.broker_keys import KEYS
+from tidelog.config.coordination import Coordinating, read_coordinating
 from tidelog.config.endpoints import Address, Listener, Voter, parse_open_address
 from tidelog.config.layers import Finding, Inputs, Source
 from tidelog.config.live_keys import check_live_config
@@ -109,6 +110,7 @@ class NodeConfig:
     replication: Replication
     logs: LogSettings
     network: Network
+    coordinating: Coordinating
     settings: Settings
     """Every other key, with sources."""
 
@@ -259,6 +261,7 @@ def _build(settings: Settings, topology: Topology) -> NodeConfig:
         replication=_replication(settings),
         logs=_logs(settings),
         network=_network(settings),
+        coordinating=read_coordinating(settings),
         settings=settings,
     )
 

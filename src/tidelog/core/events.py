@@ -148,6 +148,22 @@ class ControllerRenounced(NamedTuple):
     controller_epoch: int
 
 
+class GroupStateChanged(NamedTuple):
+    """A consumer group went on to another state; Kafka's words for them."""
+
+    group_id: str
+    state: str
+    generation: int
+    members: int
+    reason: str
+
+
+class MemberLeft(NamedTuple):
+    group_id: str
+    member_id: str
+    reason: str
+
+
 Event = (
     RecordsAppended
     | HighWatermarkAdvanced
@@ -168,4 +184,6 @@ Event = (
     | QuorumRoleChanged
     | ControllerClaimed
     | ControllerRenounced
+    | GroupStateChanged
+    | MemberLeft
 )

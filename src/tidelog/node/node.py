@@ -139,7 +139,14 @@ class Node:
             return
         else:
             table = ApiTable(Listener.CLIENT, api_table.handlers(self.broker))
-            accept = self._doors.guard(serve(table, listener.name))
+            absences = self.broker.absences
+            accept = serve(
+                table,
+                listener.name,
+                on_closed=absences.on_closed,
+                on_opened=absences.on_opened,
+            )
+            accept = self._doors.guard(accept)
             opened = await network.listen(host, port, accept)
         self.tables.append(table)
         self._listeners.append(opened)

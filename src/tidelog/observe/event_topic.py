@@ -116,6 +116,8 @@ class EventTopic:
         subject = numbered.event[0]
         if isinstance(subject, PartitionId):
             key = self._renderer.partition(subject)
+        elif isinstance(subject, str):
+            key = f"group-{subject}"
         else:
             key = f"broker-{subject}"
         return EventRecord(key.encode(), json.dumps(rendered).encode(), numbered.wall_ms)

@@ -159,6 +159,18 @@ def _renounced(event: events.ControllerRenounced, _: NamePartition) -> str:
     )
 
 
+def _group_state(event: events.GroupStateChanged, _: NamePartition) -> str:
+    members = "1 member" if event.members == 1 else f"{event.members} members"
+    return (
+        f"group {event.group_id} is {event.state}, generation {event.generation},"
+        f" {members}: {event.reason}"
+    )
+
+
+def _member_left(event: events.MemberLeft, _: NamePartition) -> str:
+    return f"group {event.group_id} loses member {event.member_id}: {event.reason}"
+
+
 _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.RecordsAppended: _appended,
     events.HighWatermarkAdvanced: _raised,
@@ -179,4 +191,6 @@ _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.QuorumRoleChanged: _quorum_role,
     events.ControllerClaimed: _claimed,
     events.ControllerRenounced: _renounced,
+    events.GroupStateChanged: _group_state,
+    events.MemberLeft: _member_left,
 }
