@@ -80,7 +80,7 @@ async def delete_one(client: Client, name: str, *, doing: bool) -> Outcome:
         group = await named_group(client, name)
         state = group.state
         offsets = len(await admin.committed(name, coordinator=group.coordinator))
-        refuse_members(group)
+        refuse_members(group, "would be left without offsets")
         if doing:
             await admin.delete(name)
     except KafkaError as error:

@@ -142,6 +142,9 @@ def head_of(document: dict[str, Any]) -> str:
         f"coordinator {document['coordinator']}",
         "nothing committed" if lag is None else f"lag {count(lag)}",
     ]
+    unknown = sum(each["committed"] is None for each in document["partitions"])
+    if unknown and lag is not None:
+        parts.append(f"{plural(unknown, 'partition')} without an offset")
     if document["judgement"]:
         parts.append(document["judgement"])
     idle = [each["member_id"] for each in document["members"] if not each["partitions"]]

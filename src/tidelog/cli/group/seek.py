@@ -26,6 +26,7 @@ COLUMNS = (
     Column("DIFFERENCE", "difference"),
     Column("NOTE", "note"),
 )
+WOULD_OVERWRITE = "would commit over it"
 HAS_MEMBERS = (Error.UNKNOWN_MEMBER_ID, Error.ILLEGAL_GENERATION, Error.REBALANCE_IN_PROGRESS)
 
 
@@ -68,7 +69,7 @@ def command(asking: Asking, **given: Any) -> None:
     async def work(client: Client) -> list[Move]:
         admin = GroupAdmin(client)
         group = await named_group(client, name)
-        refuse_members(group)
+        refuse_members(group, WOULD_OVERWRITE)
         committed = await admin.committed(name, coordinator=group.coordinator)
         moves = await plan(client, target, chosen, committed)
         if doing and moves:
@@ -79,14 +80,14 @@ def command(asking: Asking, **given: Any) -> None:
     tell(name, moves, done=doing, output=given["output"])
 
 
-def refuse_members(group: GroupView) -> None:
+def refuse_members(group: GroupView, reason: str) -> None:
     if not group.members:
         return
     name = group.group_id
     listed = ", ".join(f"{each.client_id} at {each.host}" for each in group.members)
     raise CommandError(
         f"group {name} has {plural(len(group.members), 'member')}",
-        why=f"{listed} would commit over it: stop them first",
+        why=f"{listed} {reason}: stop them first",
         advice=f"tidelog group describe {name}",
     )
 
@@ -152,7 +153,7 @@ async def move(admin: GroupAdmin, name: str, moves: Sequence[Move]) -> None:
     except KafkaError as error:
         if error.error not in HAS_MEMBERS:
             raise
-        refuse_members(await admin.describe(name))
+        refuse_members(await admin.describe(name), WOULD_OVERWRITE)
         raise
 
 
