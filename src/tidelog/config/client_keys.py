@@ -241,6 +241,7 @@ GROUPS: tuple[BrokerKey, ...] = (
             "group.consumer.assignors",
             ("uniform", "range"),
             "How partitions are given to members, the preferred way first.",
+            choices=("uniform", "range"),
         ),
     ),
     *without_effect(
