@@ -102,8 +102,8 @@ class TransactionalProducer(Producer):
         self._state = OPEN
 
     async def commit(self) -> None:
-        """All of it counts when this returns. If nobody answers, the outcome is not known: `init`
-        aborts it unless it was committed."""
+        """Decided when this returns; readers see it when the markers are written, soon after. If
+        nobody answers, the outcome is not known: `init` aborts it unless it was committed."""
         self._expect(OPEN, "commit")
         await self._end(committed=True)
 
