@@ -51,7 +51,7 @@ def filled(cluster, name, *, partitions=2, records=60):
 
 
 @contextmanager
-def member(cluster, group, topic, *, name="billing-1"):
+def member(cluster, group, topic, *, name="billing-1", protocol="classic"):
     """Of librdkafka. It commits when it is told to, and leaves when the block ends."""
     consumer = confluent_kafka.Consumer(
         {
@@ -60,6 +60,7 @@ def member(cluster, group, topic, *, name="billing-1"):
             "client.id": name,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "group.protocol": protocol,
         }
     )
     try:
@@ -79,27 +80,25 @@ def read(consumer, count):
     consumer.commit(asynchronous=False)
 
 
-def test_a_group_is_listed_and_described_with_its_member_and_lag(cluster):
-    topic = filled(cluster, "described")
-    with member(cluster, "billing", topic) as consumer:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_listed_and_described_with_its_member_and_lag(cluster, protocol):
+    topic = filled(cluster, f"{protocol}-described")
+    group = f"{protocol}-billing"
+    with member(cluster, group, topic, protocol=protocol) as consumer:
         read(consumer, 60)
         tidelog(cluster, "produce", topic, "-p", "0", "--count", "7", "--value", "late")
         listed = tidelog(cluster, "group", "list", "-o", "json").document
-        (row,) = [each for each in listed if each["group"] == "billing"]
-        assert (row["type"], row["state"], row["members"], row["lag"]) == (
-            "classic",
-            "Stable",
-            1,
-            7,
-        )
-        shown = tidelog(cluster, "group", "describe", "billing")
+        (row,) = [each for each in listed if each["group"] == group]
+        assert (row["type"], row["state"]) == (protocol, "Stable")
+        assert (row["members"], row["lag"]) == (1, 7)
+        shown = tidelog(cluster, "group", "describe", group)
     head, titles, first, second = shown.stdout.splitlines()
-    assert head == f"billing · Stable · 1 member · coordinator {row['coordinator']} · lag 7"
+    assert head == f"{group} · Stable · 1 member · coordinator {row['coordinator']} · lag 7"
     assert titles.split() == [
         *("PARTITION", "COMMITTED", "END", "LAG", "STATE", "MEMBER", "CLIENT", "HOST"),
     ]
-    assert first.split()[:5] == ["described-0", "30", "37", "7", "behind"]
-    assert second.split()[:4] == ["described-1", "30", "30", "0"]
+    assert first.split()[:5] == [f"{topic}-0", "30", "37", "7", "behind"]
+    assert second.split()[:4] == [f"{topic}-1", "30", "30", "0"]
     assert first.split()[-2:] == ["billing-1", "127.0.0.1"]
 
 
@@ -114,26 +113,27 @@ def test_a_group_that_is_not_there_is_an_error_with_a_guess(cluster):
     assert missed.stdout == ""
 
 
-def test_offsets_move_only_by_yes_and_only_while_nobody_is_a_member(cluster):
-    topic = filled(cluster, "moved")
-    with member(cluster, "mover", topic) as consumer:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_offsets_move_only_by_yes_and_only_while_nobody_is_a_member(cluster, protocol):
+    topic, mover = filled(cluster, f"{protocol}-moved"), f"{protocol}-mover"
+    with member(cluster, mover, topic, protocol=protocol) as consumer:
         read(consumer, 60)
-        busy = tidelog(cluster, "group", "seek", "mover", "--to", "earliest", "--yes")
+        busy = tidelog(cluster, "group", "seek", mover, "--to", "earliest", "--yes")
         assert busy.code == 1
-        assert "group mover has 1 member" in busy.stderr
+        assert f"group {mover} has 1 member" in busy.stderr
         assert "billing-1 at 127.0.0.1 would commit over it: stop them first" in busy.stderr
-    planned = tidelog(cluster, "group", "seek", "mover", "--to", "-10")
-    assert planned.rows == [["moved-0", "30", "20", "-10"], ["moved-1", "30", "20", "-10"]]
+    planned = tidelog(cluster, "group", "seek", mover, "--to", "-10")
+    assert planned.rows == [[f"{topic}-0", "30", "20", "-10"], [f"{topic}-1", "30", "20", "-10"]]
     assert "nothing is moved yet" in planned.stderr
-    committed = cluster.ask(lambda client: GroupAdmin(client).committed("mover"))
+    committed = cluster.ask(lambda client: GroupAdmin(client).committed(mover))
     assert {each.offset for each in committed.values()} == {30}
-    tidelog(cluster, "group", "seek", "mover", "--to", "5", "--topic", f"{topic}:1", "--yes")
-    committed = cluster.ask(lambda client: GroupAdmin(client).committed("mover"))
+    tidelog(cluster, "group", "seek", mover, "--to", "5", "--topic", f"{topic}:1", "--yes")
+    committed = cluster.ask(lambda client: GroupAdmin(client).committed(mover))
     assert {where: each.offset for where, each in committed.items()} == {
         (topic, 0): 30,
         (topic, 1): 5,
     }
-    with member(cluster, "mover", topic) as consumer:
+    with member(cluster, mover, topic) as consumer:
         read(consumer, 25)
 
 
