@@ -202,6 +202,34 @@ def test_a_group_moves_to_another_coordinator_and_is_still_found(cluster):
         cluster.wait_ready()
 
 
+def test_our_own_member_loses_nothing_when_its_coordinator_dies(cluster):
+    topic = filled(cluster, "unbroken", partitions=3, records=30)
+    ours = start(cluster, "consume", topic, "-g", "unbroken", "--from", "start", "-n", "60")
+    try:
+        cluster.wait(lambda: committed_by(cluster, "unbroken") == 30)
+        coordinator = cluster.ask(lambda client: GroupAdmin(client).describe("unbroken"))
+        cluster.kill(coordinator.coordinator)
+        late = [NewRecord(b"late %d" % number) for number in range(30)]
+        cluster.ask(lambda client: Producer(client).write(topic, late))
+        printed, told = ours.communicate(timeout=2 * GUARD_S)
+    finally:
+        ours.kill()
+        cluster.start(coordinator.coordinator)
+        cluster.wait_ready()
+    assert ours.returncode == 0, told
+    lines = printed.splitlines()
+    assert sorted(each for each in lines if each.startswith("late")) == sorted(
+        each.value.decode() for each in late
+    )
+    assert committed_by(cluster, "unbroken") == 60
+
+
+def committed_by(cluster, group):
+    """All offsets of a group, added up."""
+    found = cluster.ask(lambda client: GroupAdmin(client).committed(group))
+    return sum(each.offset for each in found.values())
+
+
 def test_a_lag_that_nobody_works_on_is_explained(cluster):
     topic = filled(cluster, "behind", partitions=1, records=10)
     assert tidelog(cluster, "consume", topic, "-g", "idle", "--from", "start", "-n", "4").code == 0

@@ -202,6 +202,29 @@ def test_our_own_producer_is_fenced_by_a_later_one(cluster):
     assert visible(cluster, topic) == ["of the newer"]
 
 
+def test_our_own_producer_commits_though_its_coordinator_dies(cluster):
+    topic = cluster.topic("outlived", partitions=1, replication_factor=3)
+    dead = []
+
+    async def story(client):
+        producer = TransactionalProducer(client, "survivor")
+        for number in range(4):
+            await producer.begin()
+            await producer.write(topic, [NewRecord(b"%d" % number)])
+            if number == 1:
+                found = await TransactionAdmin(client).describe("survivor")
+                dead.append(found.coordinator)
+                cluster.kill(found.coordinator)
+            await producer.commit()
+
+    try:
+        cluster.ask(story)
+    finally:
+        cluster.start(*dead)
+        cluster.wait_ready()
+    assert visible(cluster, topic) == ["0", "1", "2", "3"]
+
+
 def test_a_transaction_that_cannot_be_is_refused_in_its_order(cluster):
     async def story(client):
         producer = TransactionalProducer(client, "orderly")
