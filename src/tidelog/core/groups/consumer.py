@@ -415,7 +415,6 @@ class ConsumerGroups:
 
     def on_topics_changed(self, now: Instant) -> Outcome:
         """Topics came, grew or went: the groups they concern assign anew."""
-        assert now.monotonic_ms >= 0, f"time is {now.monotonic_ms}"
         writes: list[Write] = []
         events: list[Event] = []
         for group in self._groups.values():
