@@ -19,7 +19,7 @@ from support.transaction_story import (
     move_leader,
     told,
 )
-from tidelog.broker.internal_topics import TRANSACTION_STATE
+from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.core.metadata import records as r
 from tidelog.host.clock import SystemClock
 from tidelog.wire.protocol.schemas.describe_transactions_request import (
@@ -174,6 +174,18 @@ def test_of_several_partitions_all_are_added_or_none(tmp_path: Path) -> None:
         assert await producer.add("orders", "nowhere", "payments") == [55, 3, 55]
         assert await s.state("mine") == "Empty"
         assert await producer.add("orders", "payments") == [0, 0]
+
+    told(tmp_path, story)
+
+
+def test_nobody_but_its_coordinator_writes_to_an_internal_topic(tmp_path: Path) -> None:
+    """What a coordinator cannot read when it takes over would keep it from working at all."""
+
+    async def story(s: TransactionStory) -> None:
+        stranger = HandMade(s)
+        for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
+            assert (await stranger.send(topic, plain_batch(b"x"))).error_code == 17
+        assert await stranger.init() == 0
 
     told(tmp_path, story)
 
