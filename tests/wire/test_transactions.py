@@ -402,6 +402,47 @@ def test_the_next_coordinator_carries_out_what_was_decided(tmp_path: Path) -> No
     told(tmp_path, story)
 
 
+def test_what_is_ordered_twice_is_under_way_once(tmp_path: Path) -> None:
+    """A copy that came after the first one was reported could end the next transaction."""
+
+    async def story(s: TransactionStory) -> None:
+        coordinator = s.cluster[1]
+        orders = []
+
+        def noted(index: int, order: object) -> None:
+            orders.append((index, order))
+            coordinator.markers.on_order(index, order)
+
+        coordinator.coordination.on_order = noted
+        producer = await begun(s, FIRST, "payments")
+        assert (await producer.produce("payments", b"a")).error_code == 0
+        s.gate.close(WRITE_MARKERS)
+        assert await producer.end(commit=True) == 0
+        await until(lambda: s.gate.held)
+        coordinator.markers.on_order(*orders[0])
+        assert await s.state("mine") == "PrepareCommit"
+        s.gate.open()
+        await s.until_state("mine", "CompleteCommit")
+        assert (await s.until_read("payments", b"a")).high_watermark == 2
+
+    told(tmp_path, story)
+
+
+def test_a_coordinator_that_left_office_sends_nothing_any_more(tmp_path: Path) -> None:
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, FIRST, "payments")
+        assert (await producer.produce("payments", b"a")).error_code == 0
+        await s.cluster.members[2].hang_up()
+        assert await producer.end(commit=True) == 0
+        await until(lambda: s.cluster[1].markers.open_count)
+        move_leader(s, TRANSACTION_STATE, -1)
+        await until(lambda: s.cluster[1].markers.open_count == 0)
+        await s.cluster.members[2].listen()
+        assert (await s.read("payments")).last_stable_offset == 0
+
+    told(tmp_path, story)
+
+
 def test_a_topic_that_is_deleted_does_not_hold_its_transaction_up(tmp_path: Path) -> None:
     async def story(s: TransactionStory) -> None:
         producer = await begun(s, FIRST, "orders", "payments")
