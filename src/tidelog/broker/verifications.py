@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.broker import transaction_calls
 from tidelog.broker.broker_lines import BrokerLines
 from tidelog.broker.internal_topics import TRANSACTION_STATE
+from tidelog.broker.transaction_calls import PATIENCE_MS, PAUSE_MS
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.verification import NO_SEQUENCE
 from tidelog.core.transactions.requests import AddPartitions, AddPartitionsResponse
@@ -40,10 +41,6 @@ if TYPE_CHECKING:
 ADD_PARTITIONS_VERSION = 5
 LONGEST_QUESTION_MS = 5_000
 """A client whose batch is refused then comes again; its batches do not pile up here."""
-
-PATIENCE_MS = 100
-FIRST_PAUSE_MS = 5
-LONGEST_PAUSE_MS = 20
 
 OnAnswer = Callable[[Error], None]
 
@@ -168,7 +165,7 @@ class OpenQuestion:
     be added waits for it here: that takes milliseconds, a client would pause for much longer.
     """
 
-    __slots__ = ("_again_ms", "_again_until_ms", "_on_answer", "_question", "_timer", "_to")
+    __slots__ = ("_on_answer", "_patient_until_ms", "_question", "_timer", "_to")
 
     def __init__(
         self, to: Verifications, question: AddPartitions, timeout_ms: int, on_answer: OnAnswer
@@ -176,8 +173,7 @@ class OpenQuestion:
         self._to = to
         self._question = question
         self._on_answer: OnAnswer | None = on_answer
-        self._again_ms = FIRST_PAUSE_MS
-        self._again_until_ms = 0 if question.verify_only else to.broker.now_ms() + PATIENCE_MS
+        self._patient_until_ms = 0 if question.verify_only else to.broker.now_ms() + PATIENCE_MS
         self._timer = to.broker.host.timers.after(
             max(timeout_ms, 0), partial(self._settle, Error.REQUEST_TIMED_OUT)
         )
@@ -208,12 +204,9 @@ class OpenQuestion:
 
     def refuse(self, error: Error) -> None:
         broker = self._to.broker
-        if (
-            error is Error.CONCURRENT_TRANSACTIONS
-            and broker.now_ms() + self._again_ms < self._again_until_ms
-        ):
-            broker.host.timers.after(self._again_ms, self.send)
-            self._again_ms = min(2 * self._again_ms, LONGEST_PAUSE_MS)
+        is_early = error is Error.CONCURRENT_TRANSACTIONS
+        if is_early and broker.now_ms() + PAUSE_MS < self._patient_until_ms:
+            broker.host.timers.after(PAUSE_MS, self.send)
         else:
             self._settle(error)
 
