@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -291,6 +292,34 @@ def test_a_transaction_that_ends_while_it_is_verified_is_not_opened(tmp_path: Pa
         s.gate.open()
         assert (await sent).error_code == 120
         assert (await s.read("payments")).last_stable_offset == 1
+
+    told(tmp_path, story)
+
+
+def test_a_late_batch_does_not_take_the_next_transaction_with_it(tmp_path: Path) -> None:
+    """They share an epoch, and wait in one queue; but what is said of one is not true of both."""
+
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, FIRST, "payments")
+        late = producer.twin().batch("payments", b"late")
+        s.gate.close(ADD_PARTITIONS)
+        client = s.cluster.members[2].client()
+
+        def send(records: bytearray) -> asyncio.Future[Any]:
+            request = producer.produce_request("payments", records)
+            return asyncio.ensure_future(client.ask(request, 11, timeout_ms=60_000))
+
+        refused = send(late)
+        await until(lambda: s.gate.held)
+        assert await s.write_marker("payments", producer, commit=False) == 0
+        taken = [send(producer.batch("payments", value)) for value in (b"a", b"b")]
+        await s.state("mine")  # they are in the queue when the answer comes
+        s.gate.open()
+        codes = [
+            (await each).responses[0].partition_responses[0].error_code
+            for each in (refused, *taken)
+        ]
+        assert codes == [120, 0, 0]
 
     told(tmp_path, story)
 

@@ -53,6 +53,8 @@ _NOT_NOW = (
 )
 """The coordinator did not say anything about the transaction."""
 
+_NOT_INSIDE = (Error.TRANSACTION_ABORTABLE, Error.INVALID_TXN_STATE)
+
 
 class Candidate(NamedTuple):
     """A batch of a client that waits for the word of its coordinator. The bytes are a copy: the
@@ -79,13 +81,21 @@ Resume = Callable[[Candidate, Verdict | None], None]
 class Queue:
     """The batches of one producer in one partition while one question is open."""
 
-    __slots__ = ("question", "role", "token", "waiting")
+    __slots__ = ("asker", "role", "token", "waiting")
 
-    def __init__(self, question: AddPartitions, role: LeaderReplica, token: int) -> None:
-        self.question = question
+    def __init__(self, asker: Candidate, role: LeaderReplica, token: int) -> None:
+        self.asker = asker
         self.role = role
         self.token = token
-        self.waiting: list[Candidate] = []
+        self.waiting = [asker]
+
+    def is_answered_for(self, candidate: Candidate, error: Error) -> bool:
+        """Does the answer to the first one speak for this one too? Between them the transaction
+        may have ended and the next one begun. If the first was let in, it needs no answer."""
+        if candidate is self.asker:
+            return True
+        is_about_first_alone = error is NO_ERROR or error in _NOT_INSIDE
+        return candidate.question == self.asker.question and not is_about_first_alone
 
 
 class Verifications:
@@ -119,8 +129,7 @@ class Verifications:
             queue.waiting.append(candidate)
             return
         token = begin(hosted, candidate.question, header.base_sequence)
-        queue = self._queues[key] = Queue(candidate.question, role, token)
-        queue.waiting.append(candidate)
+        queue = self._queues[key] = Queue(candidate, role, token)
         timeout_ms = min(candidate.partition.produce.timeout_ms, LONGEST_QUESTION_MS)
         self.ask(candidate.question, timeout_ms, partial(self._answered, key, queue, resume))
 
@@ -131,7 +140,7 @@ class Verifications:
         verdict = Verdict(error, queue.role, queue.token)
         for candidate in queue.waiting:
             if candidate.partition.is_open:
-                resume(candidate, verdict if candidate.question == queue.question else None)
+                resume(candidate, verdict if queue.is_answered_for(candidate, error) else None)
 
     # -- questions
 
@@ -258,7 +267,7 @@ class Understanding(NamedTuple):
     def translate(self, error: Error) -> Error:
         if error is Error.PRODUCER_FENCED:
             return Error.INVALID_PRODUCER_EPOCH
-        if error in (Error.TRANSACTION_ABORTABLE, Error.INVALID_TXN_STATE):
+        if error in _NOT_INSIDE:
             return Error.TRANSACTION_ABORTABLE if self.abortable else Error.INVALID_TXN_STATE
         if error in _NOT_NOW or (error is Error.CONCURRENT_TRANSACTIONS and not self.concurrent):
             return self.not_now
