@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 
 from support.commands import tidelog
-from tidelog.client import NewRecord, Producer
+from tidelog.client import Admin, NewRecord, Producer
 from tidelog.client.groups import GroupAdmin
 from tidelog.testing import Cluster
 
@@ -194,12 +194,27 @@ def test_a_group_moves_to_another_coordinator_and_is_still_found(cluster):
     before = cluster.ask(lambda client: GroupAdmin(client).describe("survivors"))
     cluster.kill(before.coordinator)
     try:
+        listed = tidelog(cluster, "group", "list", "-o", "json").document
+        assert "survivors" in [each["group"] for each in listed]
         shown = tidelog(cluster, "group", "describe", "survivors", "-o", "json").document[0]
         assert shown["coordinator"] != before.coordinator
         assert [each["committed"] for each in shown["partitions"]] == [2, 2]
     finally:
         cluster.start(before.coordinator)
         cluster.wait_ready()
+
+
+def test_our_own_member_reads_partitions_that_are_added_while_it_leads(cluster):
+    topic = filled(cluster, "growing", partitions=1, records=2)
+    ours = start(cluster, "consume", topic, "-g", "growers", "--from", "start", "-n", "3")
+    try:
+        cluster.wait(lambda: committed_by(cluster, "growers") == 2)
+        cluster.ask(lambda client: Admin(client).add_partitions(topic, 2))
+        cluster.ask(partial(write, topic=topic, index=1, values=[NewRecord(b"new")]))
+        printed, told = ours.communicate(timeout=2 * GUARD_S)
+    finally:
+        ours.kill()
+    assert printed.split() == ["1", "2", "new"], told
 
 
 def test_our_own_member_loses_nothing_when_its_coordinator_dies(cluster):
