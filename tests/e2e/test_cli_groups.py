@@ -43,7 +43,7 @@ async def write(client, topic, index, values):
 
 def filled(cluster, name, *, partitions=2, records=60):
     """A topic with as many records in each of its partitions."""
-    topic = cluster.topic(name, partitions=partitions, replication_factor=3)
+    topic = cluster.topic(name, partitions=partitions, replication_factor=len(cluster.brokers))
     for index in range(partitions):
         values = [NewRecord(str(number + 1).encode()) for number in range(records // partitions)]
         cluster.ask(partial(write, topic=topic, index=index, values=values))
@@ -253,3 +253,24 @@ def test_a_lag_that_nobody_works_on_is_explained(cluster):
     assert "nobody is a member of it" in told.stdout
     assert "It is 6 records behind: behind-0 by 6." in told.stdout
     assert told.stdout.splitlines()[-1].startswith("next: tidelog consume behind -g idle")
+
+
+def test_a_rebalance_is_explained_by_the_member_that_died(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # events are read over HTTP, and only of clusters that lie here
+    with Cluster(brokers=1, directory=tmp_path / ".tidelog" / "dev") as cluster:
+        topic = filled(cluster, "orders", partitions=1, records=2)
+        ours = start(cluster, "consume", topic, "-g", "billing", "--from", "start")
+        try:
+            cluster.wait(lambda: committed_by(cluster, "billing") == 2)
+        finally:
+            ours.kill()
+            ours.communicate(timeout=GUARD_S)
+
+        def members():
+            return cluster.ask(lambda client: GroupAdmin(client).describe("billing")).members
+
+        cluster.wait(lambda: not members())
+        told = tidelog(cluster, "explain", "group", "billing")
+    assert "nobody is a member of it" in told.stdout
+    assert "It lost tidelog-" in told.stdout, told.stderr
+    assert "connection lost" in told.stdout

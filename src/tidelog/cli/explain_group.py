@@ -76,7 +76,8 @@ async def gather_facts(client: Client, name: str) -> GroupFacts:
 
 
 def sentences(facts: GroupFacts) -> list[str]:
-    return [_state(facts), *_history(facts), *_lag(facts), *_waits(facts), *_idle(facts)]
+    told = [_state(facts), *_on_the_way(facts), *_history(facts)]
+    return [*told, *_lag(facts), *_waits(facts), *_idle(facts)]
 
 
 def _state(facts: GroupFacts) -> str:
@@ -89,6 +90,24 @@ def _state(facts: GroupFacts) -> str:
     members = plural(len(group.members), "member")
     verb = "owns" if len(group.members) == 1 else "share"
     return f"{told}: {members} {verb} {plural(len(group.owners), 'partition')}."
+
+
+def _on_the_way(facts: GroupFacts) -> list[str]:
+    """With the consumer protocol: what members have and shall not, or shall have and wait for."""
+    told = []
+    for each in facts.after.group.members:
+        name = each.client_id or each.member_id
+        kept = [_name(where) for where in each.partitions if where not in each.target]
+        awaited = [_name(where) for where in each.target if where not in each.partitions]
+        if kept:
+            told.append(f"{name} has to give up {', '.join(kept)}.")
+        if awaited:
+            told.append(f"{name} waits for {', '.join(awaited)}.")
+    return told
+
+
+def _name(where: tuple[str, int]) -> str:
+    return f"{where[0]}-{where[1]}"
 
 
 def _history(facts: GroupFacts) -> list[str]:
