@@ -107,10 +107,12 @@ def test_a_leader_that_was_started_anew_is_not_doubted_for_the_end_of_the_proces
             await process.stop(timeout_ms=0)
             await s.other_traffic()
             process = await network.listen("127.0.0.1", port, serve(table, CLIENTS))
-            assert leader_in(await metadata(s)) == 4
-            assert not s.broker.doubts.remain()
-            s.broker.doubts.close()
-            await process.stop(timeout_ms=0)
+            try:
+                assert leader_in(await metadata(s)) == 4
+                assert not s.broker.doubts.remain()
+            finally:
+                s.broker.doubts.close()
+                await process.stop(timeout_ms=0)
 
     loopback.run(story)
 

@@ -93,11 +93,13 @@ def test_a_connection_that_ended_while_nobody_asked_costs_no_question(*, gated: 
         while network.counters.closed[CloseReason.CLOSED_BY_PEER] == 0:
             await asyncio.sleep(0)
         listener = await network.listen("127.0.0.1", port, serve(table(), "PLAINTEXT"))
-        answer = await peer.ask(FindCoordinatorRequest(key="b"), 2, timeout_ms=WAIT_MS)
+        try:
+            answer = await peer.ask(FindCoordinatorRequest(key="b"), 2, timeout_ms=WAIT_MS)
+        finally:
+            peer.close()
+            await listener.stop(timeout_ms=WAIT_MS)
         assert isinstance(answer, FindCoordinatorResponse)
         assert answer.host == "b"
-        peer.close()
-        await listener.stop(timeout_ms=WAIT_MS)
 
     told(story)
 
