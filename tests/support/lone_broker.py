@@ -192,6 +192,8 @@ async def lone_broker(
             await broker.fetchers.stop()
             broker.coordination.close()
             broker.doubts.close()
+            broker.markers.close()
+            broker.verifications.close()
             broker.link.close()
             broker.workshop.close()
             await listener.stop(timeout_ms=0)

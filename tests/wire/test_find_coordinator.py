@@ -121,6 +121,7 @@ def test_the_first_client_makes_the_topic_and_is_answered_when_it_is_there(tmp_p
     async def story(s: AdminStory) -> None:
         s.controller.script[CREATE_TOPICS] = created
         asked = await finding(s, "g", "h")
+        await until(lambda: creations(s))
         s.create_topic(CONSUMER_OFFSETS)
         assert await errors(s, asked) == [0, 0]
         (request,) = creations(s)
@@ -147,6 +148,7 @@ def test_a_small_cluster_gets_as_many_replicas_as_it_has_brokers(tmp_path: Path)
         s.commit(r.UnregisterBroker(3, brokers[3].broker_epoch))
         s.commit(r.BrokerRegistrationChange(2, brokers[2].broker_epoch, fenced=1))
         asked = await finding(s, "t", key_type=TRANSACTION)
+        await until(lambda: creations(s))
         s.create_topic(TRANSACTION_STATE)
         assert await errors(s, asked) == [0]
         (request,) = creations(s)

@@ -164,6 +164,24 @@ class MemberLeft(NamedTuple):
     reason: str
 
 
+class TransactionBegan(NamedTuple):
+    """The first partitions are in."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionEnded(NamedTuple):
+    """It is decided; the markers follow."""
+
+    transactional_id: str
+    producer_id: int
+    committed: bool
+    partitions: int
+    reason: str
+
+
 Event = (
     RecordsAppended
     | HighWatermarkAdvanced
@@ -186,4 +204,6 @@ Event = (
     | ControllerRenounced
     | GroupStateChanged
     | MemberLeft
+    | TransactionBegan
+    | TransactionEnded
 )

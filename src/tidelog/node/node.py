@@ -183,6 +183,8 @@ class Node:
             await broker.fetchers.stop()
             broker.doubts.close()
             broker.coordination.close()  # members are told at once to look for the next one
+            broker.markers.close()
+            broker.verifications.close()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(

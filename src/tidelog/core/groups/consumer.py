@@ -108,6 +108,14 @@ class Reached(NamedTuple):
     after: CurrentAssignmentValue
 
 
+class Prospect(NamedTuple):
+    """What a group will be when the records at hand are replayed."""
+
+    epoch: int
+    members: Mapping[str, ConsumerMemberValue]
+    currents: Mapping[str, CurrentAssignmentValue]
+
+
 class ConsumerGroups:
     """All groups of one shard that speak the consumer protocol."""
 
@@ -329,11 +337,15 @@ class ConsumerGroups:
         away = group.current(member_id)._replace(
             member_epoch=LEFT_FOR_A_WHILE, state=STABLE, pending_revocation=()
         )
-        return Step(
-            [CurrentAssignment(group.group_id, member_id, away)],
-            (MemberLeft(group.group_id, member_id, LEFT_SHORTLY),),
-            response,
+        events = (
+            MemberLeft(group.group_id, member_id, LEFT_SHORTLY),
+            *_state_events(
+                group,
+                Prospect(group.epoch, group.members, {**group.currents, member_id: away}),
+                f"{member_id} {LEFT_SHORTLY}",
+            ),
         )
+        return Step([CurrentAssignment(group.group_id, member_id, away)], events, response)
 
     def _remove(
         self, group: ConsumerGroup, leavers: Mapping[str, str]
@@ -350,9 +362,8 @@ class ConsumerGroups:
             targets.pop(member_id, None)
         epoch = group.epoch + 1
         records += _new_epoch(group, epoch, self._assign(members, targets))
-        state = reconciliation(members, group.currents, epoch)
         why = f"{next(iter(leavers))} left" if len(leavers) == 1 else f"{len(leavers)} members left"
-        events.append(GroupStateChanged(group.group_id, state, epoch, len(members), why))
+        events += _state_events(group, Prospect(epoch, members, group.currents), why)
         return records, tuple(events)
 
     def _assign(
@@ -404,17 +415,14 @@ class ConsumerGroups:
 
     def on_topics_changed(self, now: Instant) -> Outcome:
         """Topics came, grew or went: the groups they concern assign anew."""
-        assert now.monotonic_ms >= 0, f"time is {now.monotonic_ms}"
         writes: list[Write] = []
         events: list[Event] = []
-        for group_id, group in self._groups.items():
-            if not targeting.is_outdated(group, self._topics):
-                continue
-            epoch, size = group.epoch + 1, len(group.members)
-            targets = self._assign(group.members, group.targets)
-            writes += _one_batch(_new_epoch(group, epoch, targets))
-            state = reconciliation(group.members, group.currents, epoch)
-            events.append(GroupStateChanged(group_id, state, epoch, size, "topics changed"))
+        for group in self._groups.values():
+            if targeting.is_outdated(group, self._topics):
+                epoch, targets = group.epoch + 1, self._assign(group.members, group.targets)
+                writes += _one_batch(_new_epoch(group, epoch, targets))
+                ahead = Prospect(epoch, group.members, group.currents)
+                events += _state_events(group, ahead, "topics changed")
         return Outcome(writes=tuple(writes), events=tuple(events))
 
     def on_time(self, now: Instant) -> Outcome:
@@ -493,15 +501,19 @@ def _step_events(seat: Seat, reached: Reached) -> tuple[Event, ...]:
     if seat.known is not None and seat.is_predecessor_replaced:
         del members[seat.known]
         events.append(MemberLeft(group.group_id, seat.known, REPLACED))
-    currents = {**group.currents, member_id: reached.after}
-    state = reconciliation(members, currents, reached.epoch)
-    if (state, reached.epoch) != (group.state(), group.epoch):
-        what = "reconciles"
-        if reached.epoch != group.epoch:
-            what = "joined" if seat.known is None else "subscribes to something else"
-        why = f"{member_id} {what}"
-        events.append(GroupStateChanged(group.group_id, state, reached.epoch, len(members), why))
-    return tuple(events)
+    what = "reconciles"
+    if reached.epoch != group.epoch:
+        what = "joined" if seat.known is None else "subscribes to something else"
+    ahead = Prospect(reached.epoch, members, {**group.currents, member_id: reached.after})
+    return (*events, *_state_events(group, ahead, f"{member_id} {what}"))
+
+
+def _state_events(group: ConsumerGroup, ahead: Prospect, reason: str) -> tuple[Event, ...]:
+    state = reconciliation(ahead.members, ahead.currents, ahead.epoch)
+    if (state, ahead.epoch) == (group.state(), group.epoch):
+        return ()
+    size = len(ahead.members)
+    return (GroupStateChanged(group.group_id, state, ahead.epoch, size, reason),)
 
 
 def _describe_member(group: ConsumerGroup, member_id: str) -> DescribedConsumer:

@@ -131,8 +131,7 @@ class GroupMachine:
 
     def on_time(self, now: Instant) -> Outcome:
         outcome = joined(self._classic.on_time(now), self._consumer.on_time(now))
-        # A group that ended just now is looked at next time: its records are not replayed yet.
-        if not outcome.writes and self._retention_check_ms <= now.monotonic_ms:
+        if self._retention_check_ms <= now.monotonic_ms:
             self._plan_retention_check(now)
             return joined(outcome, self._without_expired(now))
         return outcome

@@ -286,6 +286,22 @@ def test_what_somebody_unknown_is_said_to_own_is_free():
     assert group.beat("m1", 0, **request).assignment == parts(a=(0, 1))
 
 
+def test_a_partition_that_a_log_gives_to_two_members_is_free_when_both_are_gone():
+    group = Coordinator(Topics(a=1))
+    group.check = lambda: None  # this log breaks the rule from the start
+    member = ConsumerMemberValue(None, None, "app", "host", (), None, 60_000, None)
+    owns = CurrentAssignmentValue(3, 2, STABLE, parts(a=(0,)), ())
+    for name in ("m1", "m2"):
+        group.machine.replay(ConsumerMember(GROUP, name, member))
+        group.machine.replay(CurrentAssignment(GROUP, name, owns))
+    group.machine.replay(ConsumerGroupEpoch(GROUP, 3))
+    group.beat("m1", -1)
+    waiting = group.joined("m3")
+    assert waiting.assignment == ()
+    group.beat("m2", -1)
+    assert group.beat("m3", waiting.member_epoch).assignment == parts(a=(0,))
+
+
 # ---- events
 
 
@@ -318,6 +334,7 @@ def test_a_static_member_that_is_replaced_has_left(group):
     assert group.events == [
         GroupStateChanged(GROUP, "Stable", 1, 1, "m1 joined"),
         MemberLeft(GROUP, "m1", "left for a while"),
+        GroupStateChanged(GROUP, "Reconciling", 1, 1, "m1 left for a while"),
         MemberLeft(GROUP, "m1", "replaced"),
         GroupStateChanged(GROUP, "Stable", 1, 1, "m2 reconciles"),
     ]
