@@ -296,6 +296,24 @@ def test_a_transaction_that_ends_while_it_is_verified_is_not_opened(tmp_path: Pa
     told(tmp_path, story)
 
 
+def test_what_was_answered_before_the_coordinator_spoke_is_not_appended(tmp_path: Path) -> None:
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, FIRST, "payments")
+        s.gate.close(ADD_PARTITIONS)
+        request = producer.produce_request("payments", producer.batch("payments", b"a"))
+        request.timeout_ms = 20
+        answer = await s.ask(2, request, 11)
+        code = answer.responses[0].partition_responses[0].error_code
+        assert code in (7, 19), "both say: try again"
+        s.gate.open()
+        assert await producer.end(commit=False) == 0  # behind the coordinator's answer
+        await s.until_state("mine", "CompleteAbort")
+        assert (await s.read("payments", isolation=0)).values == []
+        assert s.cluster[2].verifications.open_count == 0
+
+    told(tmp_path, story)
+
+
 def test_a_late_batch_does_not_take_the_next_transaction_with_it(tmp_path: Path) -> None:
     """They share an epoch, and wait in one queue; but what is said of one is not true of both."""
 
