@@ -318,6 +318,38 @@ def test_while_there_is_no_coordinator_the_client_is_told_to_try_again(
     told(tmp_path, story)
 
 
+def test_no_follower_sleeps_over_what_a_coordinator_let_into_a_log(tmp_path: Path) -> None:
+    """The fetch that commits the coordinator's record makes its answer leave, and the batch that
+    waited for it is appended: also to a partition that this fetch has looked at already."""
+
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, SECOND)
+        for number in range(10):
+            for topic in ("orders", "payments"):
+                assert (await producer.produce(topic, b"%d" % number)).error_code == 0
+            assert await producer.end(commit=True) == 0
+        await s.until_read("orders", *(b"%d" % number for number in range(10)))
+
+    told(tmp_path, story, replicated=True, replica_fetch_wait_max_ms="20000")
+
+
+def test_the_next_transaction_waits_for_the_end_of_the_last_one(tmp_path: Path) -> None:
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, SECOND)
+        assert (await producer.produce("payments", b"a")).error_code == 0
+        s.gate.close(WRITE_MARKERS)
+        assert await producer.end(commit=True) == 0
+        next_one = producer.batch("payments", b"b")
+        # For a while it waits here, then the client is told to come again.
+        assert (await producer.send("payments", bytearray(next_one))).error_code == 51
+        s.gate.open()
+        while (result := await producer.send("payments", bytearray(next_one))).error_code == 51:
+            pass
+        assert result.error_code == 0
+
+    told(tmp_path, story)
+
+
 # ---- markers
 
 

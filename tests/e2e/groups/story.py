@@ -1,0 +1,188 @@
+"""What goes on around a group during a story, and the verdict on it afterwards."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from e2e.groups.member import GUARD_S, Crew, until
+from support.live import GUARD_S as ANSWER_S
+from tidelog.broker.coordination import java_hash
+from tidelog.testing import Cluster
+
+PAUSE_S = 0.02
+WATCH_S = 0.1
+INTERNAL = "__consumer_offsets"
+
+
+class Place(NamedTuple):
+    partition: int
+    offset: int
+
+
+class NumberedWriter:
+    """Writes numbered records in turn to every partition until it is told to stop."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int) -> None:
+        self.written: dict[Place, str] = {}
+        self.partitions = partitions
+        self._topic = topic
+        self._failures: list[str] = []
+        self._stop = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+            }
+        )
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def _write(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            for partition in range(self.partitions):
+                self._producer.produce(
+                    self._topic, str(number), partition=partition, on_delivery=self._delivered
+                )
+                number += 1
+            self._producer.poll(PAUSE_S)
+            self._stop.wait(PAUSE_S)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        if error is not None or partition is None or offset is None or value is None:
+            self._failures.append(f"{error}")
+        else:
+            self.written[Place(partition, offset)] = value.decode()
+
+    def end(self) -> dict[int, int]:
+        """Everything is acknowledged; where each partition ends."""
+        self.stop()
+        assert self._producer.flush(GUARD_S) == 0, "records without an answer"
+        assert not self._failures, self._failures
+        ends = dict.fromkeys(range(self.partitions), 0)
+        for place in self.written:
+            ends[place.partition] = max(ends[place.partition], place.offset + 1)
+        return ends
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class Watcher:
+    """Fetches what the group has committed again and again; it must never go back."""
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self.fetched: list[dict[int, int]] = []
+        self._group_id = group_id
+        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def committed(self) -> dict[int, int]:
+        return committed(self._admin, self._group_id)
+
+    def _watch(self) -> None:
+        while not self._stop.wait(WATCH_S):
+            with contextlib.suppress(KafkaException):  # while there is no coordinator
+                self.fetched.append(self.committed())
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def gone_back(self) -> list[str]:
+        found = []
+        for earlier, later in zip(self.fetched, self.fetched[1:], strict=False):
+            found += [
+                f"partition {partition} from {offset} to {later.get(partition)}"
+                for partition, offset in earlier.items()
+                if later.get(partition, -1) < offset
+            ]
+        return found
+
+
+def committed(admin: AdminClient, group_id: str) -> dict[int, int]:
+    """By partition of the story's only topic."""
+    asked = ConsumerGroupTopicPartitions(group_id)
+    (answer,) = admin.list_consumer_group_offsets([asked]).values()
+    places = answer.result(ANSWER_S).topic_partitions or []
+    return {place.partition: place.offset for place in places}
+
+
+def alter(admin: AdminClient, group_id: str, *places: TopicPartition) -> None:
+    asked = ConsumerGroupTopicPartitions(group_id, list(places))
+    (answer,) = admin.alter_consumer_group_offsets([asked]).values()
+    for place in answer.result(ANSWER_S).topic_partitions or []:
+        if place.error is not None:
+            raise KafkaException(place.error)
+
+
+class Story(NamedTuple):
+    """A group at work on a topic that is being written to."""
+
+    cluster: Cluster
+    crew: Crew
+    writer: NumberedWriter
+    watcher: Watcher
+
+    @property
+    def partitions(self) -> range:
+        return range(self.writer.partitions)
+
+    def coordinator(self) -> int:
+        """The broker that coordinates the group."""
+        found = self.cluster.ask(lambda client: client.topic(INTERNAL))
+        index = java_hash(self.crew.group_id) % len(found.partitions)
+        leader = self.cluster.partition(INTERNAL, index).leader
+        assert leader is not None, "the group has no coordinator"
+        return leader
+
+    def progress(self) -> None:
+        """Wait until every partition's committed offset has moved on from where it is now."""
+        before = self.watcher.committed()
+
+        def moved_on() -> bool:
+            now = self.watcher.committed()
+            return all(now.get(each, -1) > before.get(each, -1) for each in self.partitions)
+
+        until(moved_on, f"commits go on from {before}")
+
+    def judge(self) -> None:
+        """Nothing written is unprocessed, nothing committed was lost or went back."""
+        ends = self.writer.end()
+        until(lambda: self.watcher.committed() == ends, f"everything is committed up to {ends}")
+        self.watcher.stop()
+        assert self.watcher.fetched, "nobody looked"
+        assert not self.watcher.gone_back()
+        processed: dict[Place, str] = {}
+        for member in self.crew.members:
+            for each in member.named("processed"):
+                for partition, offset, value in each["records"]:
+                    processed[Place(partition, offset)] = value
+        assert processed == self.writer.written
+
+
+@contextlib.contextmanager
+def story_of(cluster: Cluster, crew: Crew, partitions: int) -> Iterator[Story]:
+    writer = NumberedWriter(cluster, crew.topic, partitions)
+    watcher = Watcher(cluster, crew.group_id)
+    try:
+        yield Story(cluster, crew, writer, watcher)
+    finally:
+        writer.stop()
+        watcher.stop()
