@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from confluent_kafka import (
+    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -15,7 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from e2e.groups.member import GUARD_S, Crew, until
+from e2e.groups.member import GONE, GUARD_S, Crew, Member, until
 from support.live import GUARD_S as ANSWER_S
 from tidelog.broker.coordination import java_hash
 from tidelog.testing import Cluster
@@ -88,13 +89,13 @@ class Watcher:
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self.fetched: list[dict[int, int]] = []
         self._group_id = group_id
-        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
 
     def committed(self) -> dict[int, int]:
-        return committed(self._admin, self._group_id)
+        return committed(self.admin, self._group_id)
 
     def _watch(self) -> None:
         while not self._stop.wait(WATCH_S):
@@ -162,6 +163,20 @@ class Story(NamedTuple):
 
         until(moved_on, f"commits go on from {before}")
 
+    def until_settled(self, members: int) -> frozenset[str]:
+        """Wait until the group has so many members and nothing to rearrange; their ids."""
+        seated: frozenset[str] = frozenset()
+
+        def settled() -> bool:
+            nonlocal seated
+            (answer,) = self.watcher.admin.describe_consumer_groups([self.crew.group_id]).values()
+            seen = answer.result(ANSWER_S)
+            seated = frozenset(each.member_id for each in seen.members)
+            return seen.state is ConsumerGroupState.STABLE and len(seated) == members
+
+        until(settled, f"a stable group of {members}")
+        return seated
+
     def judge(self) -> None:
         """Nothing written is unprocessed, nothing committed was lost or went back."""
         ends = self.writer.end()
@@ -186,3 +201,13 @@ def story_of(cluster: Cluster, crew: Crew, partitions: int) -> Iterator[Story]:
     finally:
         writer.stop()
         watcher.stop()
+
+
+@contextlib.contextmanager
+def quiet(*members: Member) -> Iterator[None]:
+    """None of them may gain or lose a partition meanwhile, nor be refused a commit for good."""
+    since = [len(member.events) for member in members]
+    yield
+    for member, told in zip(members, since, strict=True):
+        changes = member.named("assigned", *GONE, since=told)
+        assert not changes, f"{member.name}: {changes}"
