@@ -111,6 +111,10 @@ class Absences:
             if reason in HUNG_UP:
                 self._miss(member, speaker.client, patience_ms)
 
+    def connections(self) -> list[PeerConnection]:
+        """Through which members speak."""
+        return list(self._speakers)
+
     def _note(self, call: Call, member: MemberName, patience_ms: int) -> None:
         self._absent.pop(member, None)
         speaker = self._speakers.get(call.connection)

@@ -16,6 +16,7 @@ from tidelog.broker import transaction_calls
 from tidelog.broker.broker_lines import BrokerLines
 from tidelog.broker.internal_topics import TRANSACTION_STATE
 from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.replication.verification import NO_SEQUENCE
 from tidelog.core.transactions.requests import AddPartitions, AddPartitionsResponse
 from tidelog.host.ports import NetworkError
 from tidelog.rpc import Answer
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 ADD_PARTITIONS_VERSION = 5
 LONGEST_QUESTION_MS = 5_000
 """A client whose batch is refused then comes again; its batches do not pile up here."""
+
+PATIENCE_MS = 100
+FIRST_PAUSE_MS = 5
+LONGEST_PAUSE_MS = 20
 
 OnAnswer = Callable[[Error], None]
 
@@ -89,10 +94,10 @@ class Queue:
 class Verifications:
     """Owner of the questions to coordinators and of what waits for them. One per broker."""
 
-    __slots__ = ("_broker", "_lines", "_queues")
+    __slots__ = ("_lines", "_queues", "broker")
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+        self.broker = broker
         self._lines = BrokerLines(broker, "transactions")
         self._queues: dict[tuple[PartitionId, int], Queue] = {}
 
@@ -116,7 +121,7 @@ class Verifications:
             queue.waiting = [each for each in queue.waiting if each.partition.is_open]
             queue.waiting.append(candidate)
             return
-        token = begin(hosted, candidate.question)
+        token = begin(hosted, candidate.question, header.base_sequence)
         queue = self._queues[key] = Queue(candidate.question, role, token)
         queue.waiting.append(candidate)
         timeout_ms = min(candidate.partition.produce.timeout_ms, LONGEST_QUESTION_MS)
@@ -135,9 +140,12 @@ class Verifications:
 
     def ask(self, question: AddPartitions, timeout_ms: int, on_answer: OnAnswer) -> None:
         """About one partition. `on_answer` is called once, perhaps before this returns."""
-        broker, transactional_id = self._broker, question.transactional_id
+        OpenQuestion(self, question, timeout_ms, on_answer).send()
+
+    def send(self, question: AddPartitions, asked: OpenQuestion) -> None:
+        """To wherever the coordinator is now."""
+        broker, transactional_id = self.broker, question.transactional_id
         coordinator = broker.coordination.coordinator_of(TRANSACTION_STATE, transactional_id)
-        asked = OpenQuestion(broker, timeout_ms, on_answer)
         if coordinator == broker.id:
             transaction_calls.ask(broker, transactional_id, question, asked)
             return
@@ -154,15 +162,29 @@ class Verifications:
 
 
 class OpenQuestion:
-    """The token of one question; what comes after its time is over is not heard."""
+    """One question; the token of a coordinator. What comes after its time is not heard.
 
-    __slots__ = ("_on_answer", "_timer")
+    If the end of the producer's last transaction is still being written, a partition that is to
+    be added waits for it here: that takes milliseconds, a client would pause for much longer.
+    """
 
-    def __init__(self, broker: Broker, timeout_ms: int, on_answer: OnAnswer) -> None:
+    __slots__ = ("_again_ms", "_again_until_ms", "_on_answer", "_question", "_timer", "_to")
+
+    def __init__(
+        self, to: Verifications, question: AddPartitions, timeout_ms: int, on_answer: OnAnswer
+    ) -> None:
+        self._to = to
+        self._question = question
         self._on_answer: OnAnswer | None = on_answer
-        self._timer = broker.host.timers.after(
-            max(timeout_ms, 0), partial(self.refuse, Error.REQUEST_TIMED_OUT)
+        self._again_ms = FIRST_PAUSE_MS
+        self._again_until_ms = 0 if question.verify_only else to.broker.now_ms() + PATIENCE_MS
+        self._timer = to.broker.host.timers.after(
+            max(timeout_ms, 0), partial(self._settle, Error.REQUEST_TIMED_OUT)
         )
+
+    def send(self) -> None:
+        if self._on_answer is not None:
+            self._to.send(self._question, self)
 
     def answer(self, response: object) -> None:
         assert isinstance(response, AddPartitionsResponse), response
@@ -185,16 +207,30 @@ class OpenQuestion:
         self.refuse(error)
 
     def refuse(self, error: Error) -> None:
+        broker = self._to.broker
+        if (
+            error is Error.CONCURRENT_TRANSACTIONS
+            and broker.now_ms() + self._again_ms < self._again_until_ms
+        ):
+            broker.host.timers.after(self._again_ms, self.send)
+            self._again_ms = min(2 * self._again_ms, LONGEST_PAUSE_MS)
+        else:
+            self._settle(error)
+
+    def _settle(self, error: Error) -> None:
         on_answer, self._on_answer = self._on_answer, None
         if on_answer is not None:
             self._timer.cancel()
             on_answer(error)
 
 
-def begin(hosted: Hosted, question: AddPartitions) -> int:
+def begin(hosted: Hosted, question: AddPartitions, sequence: int = NO_SEQUENCE) -> int:
     """The token that becomes void if the transaction ends while its coordinator is asked."""
     return hosted.log.producers.verifications.begin(
-        question.producer_id, question.producer_epoch, transaction_version=question.version
+        question.producer_id,
+        question.producer_epoch,
+        transaction_version=question.version,
+        sequence=sequence,
     )
 
 

@@ -611,6 +611,12 @@ def test_a_full_group_takes_nobody_in():
     assert ann.error == bob.error == Error.NONE  # nobody waits for the one that was refused
 
 
+def test_a_session_of_no_time_is_refused_whatever_the_settings_say():
+    bench = GroupBench(GroupSettings(min_session_timeout_ms=0))
+    token = bench.ask(join(fresh="ann", session_timeout_ms=0))
+    assert token.error == Error.INVALID_SESSION_TIMEOUT
+
+
 # -- looking at it
 
 

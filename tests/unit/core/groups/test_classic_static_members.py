@@ -12,6 +12,7 @@ from support.groups import (
     commit,
     heartbeat,
     join,
+    leave,
     new_offset,
     protocols,
     subscription,
@@ -118,6 +119,13 @@ def test_a_member_that_comes_back_wanting_other_topics_starts_a_rebalance(bench)
     assert bench.ask(heartbeat("a1", 1)).error == Error.REBALANCE_IN_PROGRESS
 
 
+def test_a_member_that_comes_back_preferring_another_protocol_starts_a_rebalance():
+    bench = GroupBench()
+    assign(bench, joined(bench, static(1, protocols=protocols("range", "sticky"))))
+    back = restart(bench, 1, protocols=protocols("sticky", "range"))
+    assert (back.response.generation, back.response.protocol) == (2, "sticky")
+
+
 def test_a_member_that_forgot_what_it_owns_does_not(bench):
     papers = (JoinProtocol("range", subscription("orders", tail=b"owns nothing")),)
     assert restart(bench, 2, protocols=papers).response.generation == 1
@@ -190,6 +198,22 @@ def joined(bench: GroupBench, *requests: object) -> list[Ask]:
     tokens = [bench.ask(each) for each in requests]
     bench.pass_time(0)
     return tokens
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_members_that_give_themselves_no_time_keep_nobody_busy(timeout_ms):
+    bench = GroupBench()
+    hasty = {"rebalance_timeout_ms": timeout_ms}
+    assign(bench, joined(bench, static(1)))
+    assert restart(bench, 1, **hasty).response.generation == 1
+    bench.ask(join(fresh="dyn", **hasty))
+    bench.ask(leave("dyn"))
+    bench.pass_time(0)
+    assert bench.machine.next_deadline_ms() >= bench.now_ms + 1_000
+    bench.pass_time(SESSION_MS - 1)
+    assert members(bench) == ["b1"]
+    bench.pass_time(1)
+    assert members(bench) == []
 
 
 def test_an_operator_removes_a_static_member_by_its_instance(bench):
