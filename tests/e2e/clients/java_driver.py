@@ -1,8 +1,10 @@
 """The official Java client: one JVM per version, told what to do line by line."""
 
 import base64
+import hashlib
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,22 +36,31 @@ class JavaMissing(Exception):  # noqa: N818 - it says what is wrong
     """Why the Java client cannot be run here."""
 
 
-def built(version: str) -> str:
-    """The class path of the program for this version of the client; made once."""
-    jars, classes = CACHE / version / "jars", CACHE / version / "classes"
+def built(version: str, source: Path = HERE / "Smoke.java") -> str:
+    """The class path of a program for this version of the client; made once."""
+    jars = CACHE / version / "jars"
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
             raise JavaMissing(f"there is no {tool}: install a JDK, 17 or later")
     if not list(jars.glob("kafka-clients-*.jar")):
         fetch(version, jars)
-    classes.mkdir(parents=True, exist_ok=True)
-    source, compiled = HERE / "Smoke.java", classes / "Smoke.class"
-    path = f"{classes}:{jars}/*"
-    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-        subprocess.run(
-            ["javac", "-cp", path, "-d", classes, source], check=True, timeout=FETCH_TIMEOUT_S
-        )
-    return path
+    stamp = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    classes = CACHE / version / "classes" / f"{source.stem}-{stamp}"
+    if not classes.exists():
+        compile_into(classes, source, f"{jars}/*")
+    return f"{classes}:{jars}/*"
+
+
+def compile_into(classes: Path, source: Path, path: str) -> None:
+    """All at once: another process may be looking for the same."""
+    classes.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=classes.parent))
+    command = ["javac", "-cp", path, "-d", partial, source]
+    subprocess.run(command, check=True, timeout=FETCH_TIMEOUT_S)
+    try:
+        partial.rename(classes)
+    except OSError:  # the other one was first
+        shutil.rmtree(partial)
 
 
 def fetch(version: str, jars: Path) -> None:
