@@ -19,6 +19,7 @@ from tidelog.broker.handlers import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    produce,
     sync_group,
 )
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS
@@ -40,6 +41,7 @@ from tidelog.wire.protocol.schemas.sync_group_request import (
 from tidelog.wire.protocol.schemas.sync_group_response import SyncGroupResponse
 
 APIS = {
+    0: produce.handle,
     8: offset_commit.handle,
     9: offset_fetch.handle,
     11: join_group.handle,

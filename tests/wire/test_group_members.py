@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from support.admin_story import admin_story
 from support.group_story import GROUP, SESSION_MS, GroupStory, group_story
 from support.loopback import run
+from tidelog.broker.group_calls import TOPIC_WAIT_MS
+from tidelog.broker.internal_topics import CONSUMER_OFFSETS
 from tidelog.wire.protocol.schemas.describe_groups_request import DescribeGroupsRequest
 from tidelog.wire.protocol.schemas.describe_groups_response import DescribeGroupsResponse
 from tidelog.wire.protocol.schemas.heartbeat_request import HeartbeatRequest
@@ -181,6 +184,33 @@ def test_a_sync_that_does_not_name_its_protocol_is_refused(tmp_path: Path) -> No
         assert (await s.ask(SyncGroupRequest(), 0, SyncGroupResponse)).error_code == 24
 
     told(tmp_path, story)
+
+
+def test_a_request_that_comes_before_the_news_of_the_topic_waits_for_them(tmp_path: Path) -> None:
+    """Another broker has told the client that we coordinate: it was only quicker than we."""
+
+    async def story() -> None:
+        request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
+        async with admin_story(tmp_path) as s:
+            late = asyncio.ensure_future(s.ask(request, 4))
+            await s.other_traffic()
+            assert not late.done()
+            s.pass_time(TOPIC_WAIT_MS)
+            answer = await late
+            assert isinstance(answer, HeartbeatResponse)
+            assert answer.error_code == 16, "nobody waits for ever"
+
+            early = asyncio.ensure_future(s.ask(request, 4))
+            await s.other_traffic()
+            s.create_topic("unrelated")
+            await s.other_traffic()
+            assert not early.done()
+            s.create_topic(CONSUMER_OFFSETS)
+            answer = await early
+            assert isinstance(answer, HeartbeatResponse)
+            assert answer.error_code == 25
+
+    run(story)
 
 
 def test_a_broker_that_stops_sends_parked_members_to_the_next_one(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from support.batches import batch
 from support.group_story import GROUP, TOPIC, GroupStory, group_story
 from support.loopback import run
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS
@@ -35,6 +36,12 @@ from tidelog.wire.protocol.schemas.offset_fetch_response import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+from tidelog.wire.protocol.schemas.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tidelog.wire.protocol.schemas.produce_response import ProduceResponse
 from tidelog.wire.records import Record, encode
 
 Story = Callable[[GroupStory], Awaitable[None]]
@@ -232,6 +239,24 @@ def test_offsets_are_deleted_one_by_one_and_with_their_topic(tmp_path: Path) -> 
         await commit(s, {(TOPIC, 0): 9})
         s.lone.commit(r.RemoveTopic(topic_id(s)))
         assert await fetched(s, 9, (TOPIC, 0)) == [-1]
+
+    told(tmp_path, story)
+
+
+def test_nobody_writes_to_the_log_of_a_coordinator(tmp_path: Path) -> None:
+    async def story(s: GroupStory) -> None:
+        await commit(s, {(TOPIC, 0): 9})
+        hosted = s.lone.broker.replicas.named(CONSUMER_OFFSETS, 0)
+        assert hosted is not None
+        before = hosted.log.log_end_offset
+        data = PartitionProduceData(index=0, records=batch(b"forged"))
+        topic = TopicProduceData(name=CONSUMER_OFFSETS, partition_data=[data])
+        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+        answer = await s.ask(request, 9, ProduceResponse)
+        (result,) = answer.responses[0].partition_responses
+        assert (result.error_code, result.base_offset) == (17, -1)
+        assert CONSUMER_OFFSETS in (result.error_message or "")
+        assert hosted.log.log_end_offset == before
 
     told(tmp_path, story)
 

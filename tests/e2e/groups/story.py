@@ -2,26 +2,31 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import ConsumerGroupState, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from e2e.groups.member import GUARD_S, Crew, until
-from support.live import GUARD_S as ANSWER_S
+from e2e.groups.member import GONE, GUARD_S, Crew, Member, until
+from support import live
 from tidelog.broker.coordination import java_hash
+from tidelog.core.errors import Error
 from tidelog.testing import Cluster
+from tidelog.wire.protocol.schemas.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
 
 PAUSE_S = 0.02
 WATCH_S = 0.1
+OFFSET_FETCH_VERSION = 8
+PASSING = (
+    Error.NOT_COORDINATOR,
+    Error.COORDINATOR_NOT_AVAILABLE,
+    Error.COORDINATOR_LOAD_IN_PROGRESS,
+)
 INTERNAL = "__consumer_offsets"
 
 
@@ -87,19 +92,24 @@ class Watcher:
 
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self.fetched: list[dict[int, int]] = []
-        self._group_id = group_id
-        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+        self._cluster, self._group_id = cluster, group_id
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
 
     def committed(self) -> dict[int, int]:
-        return committed(self._admin, self._group_id)
+        """By partition, from whoever coordinates the group now."""
+        deadline = time.monotonic() + GUARD_S
+        while True:
+            for broker in self._cluster.brokers:
+                with contextlib.suppress(OSError, NoAnswer):
+                    return committed(self._cluster, broker, self._group_id)
+            assert time.monotonic() < deadline, "nobody coordinates the group"
+            time.sleep(PAUSE_S)
 
     def _watch(self) -> None:
         while not self._stop.wait(WATCH_S):
-            with contextlib.suppress(KafkaException):  # while there is no coordinator
-                self.fetched.append(self.committed())
+            self.fetched.append(self.committed())
 
     def stop(self) -> None:
         self._stop.set()
@@ -116,20 +126,26 @@ class Watcher:
         return found
 
 
-def committed(admin: AdminClient, group_id: str) -> dict[int, int]:
-    """By partition of the story's only topic."""
-    asked = ConsumerGroupTopicPartitions(group_id)
-    (answer,) = admin.list_consumer_group_offsets([asked]).values()
-    places = answer.result(ANSWER_S).topic_partitions or []
-    return {place.partition: place.offset for place in places}
+class NoAnswer(Exception):  # noqa: N818 - it says what happened
+    """Ask somebody else, or later."""
 
 
-def alter(admin: AdminClient, group_id: str, *places: TopicPartition) -> None:
-    asked = ConsumerGroupTopicPartitions(group_id, list(places))
-    (answer,) = admin.alter_consumer_group_offsets([asked]).values()
-    for place in answer.result(ANSWER_S).topic_partitions or []:
-        if place.error is not None:
-            raise KafkaException(place.error)
+def committed(cluster: Cluster, broker: int, group_id: str) -> dict[int, int]:
+    """What this broker says, which has to be the coordinator, by partition.
+
+    Asked by hand: librdkafka binds a question to one broker, and waits in vain if that broker is
+    missing from what the others answer meanwhile."""
+    asked = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+    request = OffsetFetchRequest(groups=[asked])
+    (group,) = live.ask(cluster, broker, request, OFFSET_FETCH_VERSION).groups
+    if group.error_code in PASSING:
+        raise NoAnswer
+    assert group.error_code == Error.NONE, Error(group.error_code)
+    return {
+        each.partition_index: each.committed_offset
+        for topic in group.topics
+        for each in topic.partitions
+    }
 
 
 class Story(NamedTuple):
@@ -162,6 +178,24 @@ class Story(NamedTuple):
 
         until(moved_on, f"commits go on from {before}")
 
+    def until_settled(self, members: int) -> frozenset[str]:
+        """Wait until the group has so many members and nothing to rearrange; their ids."""
+        seated: frozenset[str] = frozenset()
+
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
+
+        def settled() -> bool:
+            nonlocal seated
+            (answer,) = admin.describe_consumer_groups(
+                [self.crew.group_id], request_timeout=GUARD_S
+            ).values()
+            seen = answer.result()
+            seated = frozenset(each.member_id for each in seen.members)
+            return seen.state is ConsumerGroupState.STABLE and len(seated) == members
+
+        until(settled, f"a stable group of {members}")
+        return seated
+
     def judge(self) -> None:
         """Nothing written is unprocessed, nothing committed was lost or went back."""
         ends = self.writer.end()
@@ -186,3 +220,13 @@ def story_of(cluster: Cluster, crew: Crew, partitions: int) -> Iterator[Story]:
     finally:
         writer.stop()
         watcher.stop()
+
+
+@contextlib.contextmanager
+def quiet(*members: Member) -> Iterator[None]:
+    """None of them may gain or lose a partition meanwhile, nor be refused a commit for good."""
+    since = [len(member.events) for member in members]
+    yield
+    for member, told in zip(members, since, strict=True):
+        changes = member.named("assigned", *GONE, since=told)
+        assert not changes, f"{member.name}: {changes}"

@@ -7,7 +7,7 @@ from support.consumer_groups import Topics
 from support.manual_clock import ManualClock
 from tidelog.coordinators.group_records import GROUP_RECORDS
 from tidelog.coordinators.shard import AppendFailed
-from tidelog.coordinators.shards import LOAD_AGAIN_MS, Shards, Surroundings
+from tidelog.coordinators.shards import EARLY_WAIT_MS, LOAD_AGAIN_MS, Shards, Surroundings
 from tidelog.core.coordination import Marker, TopicPartition, Write
 from tidelog.core.errors import Error
 from tidelog.core.events import Event
@@ -164,11 +164,35 @@ def test_the_next_coordinator_knows_what_the_last_one_committed() -> None:
         assert bench.committed() is Error.NOT_COORDINATOR
 
         log.leader_epoch = 2
-        bench.shards.elected(INDEX, log)
-        assert bench.committed() is Error.COORDINATOR_LOAD_IN_PROGRESS
-        await bench.loaded()
+        await bench.elect(log)
         assert bench.committed() == 5
         assert bench.shards.leader_epoch(INDEX) == 2
+
+    told(story)
+
+
+def test_who_asks_while_the_log_is_read_waits_for_it_and_not_for_ever() -> None:
+    async def story(bench: Bench) -> None:
+        log = MemoryLog()
+        await bench.elect(log)
+        bench.commit(3)
+
+        bench.shards.elected(INDEX, log)
+        early = bench.commit(4)
+        assert early.heard == []
+        await bench.loaded()
+        assert len(early.heard) == 1
+        assert bench.committed() == 4
+
+        bench.shards.elected(INDEX, log)
+        impatient = bench.commit(5)
+        bench.pass_time(EARLY_WAIT_MS)
+        assert impatient.heard == [Error.COORDINATOR_LOAD_IN_PROGRESS]
+        moved = bench.commit(6)
+        bench.shards.resigned(INDEX)
+        assert moved.heard == [Error.NOT_COORDINATOR]
+        await bench.elect(log)
+        assert bench.committed() == 4
 
     told(story)
 

@@ -103,7 +103,8 @@ def _begin(
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
         return
     if hosted.shards is not None:
-        partition.refuse(Error.INVALID_TOPIC_EXCEPTION, "only its coordinator writes to this topic")
+        # What it has not written itself, a coordinator would learn only after the next election.
+        partition.refuse(Error.INVALID_TOPIC_EXCEPTION, f"only coordinators write {hosted.topic}")
         return
     batch = data.records if data.records is not None else b""
     settings, broker = hosted.topic_settings, produce.broker
