@@ -12,7 +12,7 @@ import confluent_kafka
 import pytest
 
 from support.commands import tidelog
-from tidelog.client import NewRecord, Producer
+from tidelog.client import Admin, NewRecord, Producer
 from tidelog.client.groups import GroupAdmin
 from tidelog.testing import Cluster
 
@@ -43,7 +43,7 @@ async def write(client, topic, index, values):
 
 def filled(cluster, name, *, partitions=2, records=60):
     """A topic with as many records in each of its partitions."""
-    topic = cluster.topic(name, partitions=partitions, replication_factor=3)
+    topic = cluster.topic(name, partitions=partitions, replication_factor=len(cluster.brokers))
     for index in range(partitions):
         values = [NewRecord(str(number + 1).encode()) for number in range(records // partitions)]
         cluster.ask(partial(write, topic=topic, index=index, values=values))
@@ -194,12 +194,27 @@ def test_a_group_moves_to_another_coordinator_and_is_still_found(cluster):
     before = cluster.ask(lambda client: GroupAdmin(client).describe("survivors"))
     cluster.kill(before.coordinator)
     try:
+        listed = tidelog(cluster, "group", "list", "-o", "json").document
+        assert "survivors" in [each["group"] for each in listed]
         shown = tidelog(cluster, "group", "describe", "survivors", "-o", "json").document[0]
         assert shown["coordinator"] != before.coordinator
         assert [each["committed"] for each in shown["partitions"]] == [2, 2]
     finally:
         cluster.start(before.coordinator)
         cluster.wait_ready()
+
+
+def test_our_own_member_reads_partitions_that_are_added_while_it_leads(cluster):
+    topic = filled(cluster, "growing", partitions=1, records=2)
+    ours = start(cluster, "consume", topic, "-g", "growers", "--from", "start", "-n", "3")
+    try:
+        cluster.wait(lambda: committed_by(cluster, "growers") == 2)
+        cluster.ask(lambda client: Admin(client).add_partitions(topic, 2))
+        cluster.ask(partial(write, topic=topic, index=1, values=[NewRecord(b"new")]))
+        printed, told = ours.communicate(timeout=2 * GUARD_S)
+    finally:
+        ours.kill()
+    assert printed.split() == ["1", "2", "new"], told
 
 
 def test_our_own_member_loses_nothing_when_its_coordinator_dies(cluster):
@@ -238,3 +253,24 @@ def test_a_lag_that_nobody_works_on_is_explained(cluster):
     assert "nobody is a member of it" in told.stdout
     assert "It is 6 records behind: behind-0 by 6." in told.stdout
     assert told.stdout.splitlines()[-1].startswith("next: tidelog consume behind -g idle")
+
+
+def test_a_rebalance_is_explained_by_the_member_that_died(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # events are read over HTTP, and only of clusters that lie here
+    with Cluster(brokers=1, directory=tmp_path / ".tidelog" / "dev") as cluster:
+        topic = filled(cluster, "orders", partitions=1, records=2)
+        ours = start(cluster, "consume", topic, "-g", "billing", "--from", "start")
+        try:
+            cluster.wait(lambda: committed_by(cluster, "billing") == 2)
+        finally:
+            ours.kill()
+            ours.communicate(timeout=GUARD_S)
+
+        def members():
+            return cluster.ask(lambda client: GroupAdmin(client).describe("billing")).members
+
+        cluster.wait(lambda: not members())
+        told = tidelog(cluster, "explain", "group", "billing")
+    assert "nobody is a member of it" in told.stdout
+    assert "It lost tidelog-" in told.stdout, told.stderr
+    assert "connection lost" in told.stdout

@@ -265,3 +265,23 @@ def test_records_of_the_command_line_count_together_or_not_at_all(cluster):
             process.kill()
     assert visible(cluster, topic) == ["1", "2", "3"]
     assert state_of(cluster, "import-7") in ("PrepareAbort", "CompleteAbort")
+
+
+def test_a_transaction_that_no_coordinator_knows_is_found_and_ended():
+    with Cluster(brokers=1) as cluster:
+        topic = cluster.topic("hung", partitions=1, replication_factor=1)
+        arguments = ("txn", "abort", "--partition", "hung-0", "--start-offset", "0")
+        with open_transaction(cluster, "lost", topic):
+            # Nothing less makes one hang: leaders ask the coordinator before they begin one.
+            assert tidelog(cluster, "topic", "delete", "__transaction_state", "--yes").code == 0
+            cluster.wait(lambda: not tidelog(cluster, "txn", "list", "-o", "json").document)
+            told = tidelog(cluster, "explain", "hung-0")
+            assert "No coordinator knows that producer" in told.stdout
+            assert told.stdout.splitlines()[-1] == f"next: tidelog {' '.join(arguments)}"
+            planned = tidelog(cluster, *arguments)
+            assert planned.rows[0][:2] == ["hung-0", "0"]
+            assert tidelog(cluster, *arguments, "--yes").stderr == "aborted\n"
+        assert visible(cluster, topic) == []
+        again = tidelog(cluster, *arguments, "--yes")
+        assert again.code == 1
+        assert "none is open there" in again.stderr

@@ -162,6 +162,7 @@ async def admin_story(
         stack.push_async_callback(opened.stop)
         stack.callback(broker.link.close)
         stack.callback(broker.doubts.close)
+        stack.callback(broker.coordination.close)
         table = ApiTable(Listener.CLIENT, handlers(broker))
         clients: dict[str, Peer] = {}
         for name in (CLIENTS, INSIDE):

@@ -367,16 +367,19 @@ class HandMade:
 Tell = Callable[[TransactionStory], Awaitable[None]]
 
 
-def told(data: Path, story: Tell, **settings: str) -> None:
+def told(data: Path, story: Tell, *, replicated: bool = False, **settings: str) -> None:
     async def main() -> None:
-        async with transactions(data, **settings) as prepared:
+        async with transactions(data, replicated=replicated, **settings) as prepared:
             await story(prepared)
 
     run(main)
 
 
 @contextlib.asynccontextmanager
-async def transactions(data: Path, **settings: str) -> AsyncIterator[TransactionStory]:
+async def transactions(
+    data: Path, *, replicated: bool = False, **settings: str
+) -> AsyncIterator[TransactionStory]:
+    """Of every partition there is one copy, or one on each broker."""
     async with scripted_controller() as controller:
         controller.usual[ALLOCATE] = AllocateProducerIdsResponse(
             producer_id_start=FIRST_PRODUCER_ID, producer_id_len=1000
@@ -385,7 +388,8 @@ async def transactions(data: Path, **settings: str) -> AsyncIterator[Transaction
         gate = Gate()
         async with fed_brokers(data, 1, 2, apis=gate.handlers, **voters, **settings) as cluster:
             for topic, leader in LEADERS.items():
-                cluster.commit(*topic_records(topic, replicas=(leader,)))
+                replicas = (leader, 3 - leader) if replicated else (leader,)
+                cluster.commit(*topic_records(topic, replicas=replicas))
             yield TransactionStory(cluster, gate)
 
 

@@ -16,7 +16,7 @@ from tidelog.cli.group.targets import (
     parse_topics,
     settle,
 )
-from tidelog.client.groups import CLASSIC, Committed, GroupMember, GroupView, total_lag
+from tidelog.client.groups import CLASSIC, CONSUMER, Committed, GroupMember, GroupView, total_lag
 from tidelog.client.range_assignor import assign_ranges
 
 NOW_MS = 1_769_850_000_000  # 2026-01-31T09:00:00Z
@@ -24,9 +24,17 @@ HOUR_MS = 3_600_000
 WINDOW_MS = 10_000
 
 
-def member(name="billing-1", partitions=(("orders", 0),)):
+def member(name="billing-1", partitions=(("orders", 0),), target=None):
+    owned = tuple(partitions)
     return GroupMember(
-        f"{name}-id", name, "10.0.0.4", None, ("orders",), tuple(partitions), (), None
+        f"{name}-id",
+        name,
+        "10.0.0.4",
+        None,
+        ("orders",),
+        owned,
+        owned if target is None else tuple(target),
+        None,
     )
 
 
@@ -213,6 +221,28 @@ def test_a_rebalance_is_explained_by_what_set_it_off():
     assert "billing is PreparingRebalance at coordinator 2: its members have to join" in told
     assert "The last rebalance began 4.0 s ago: member b-id: session expired." in told
     assert "It lost b-id 4.0 s ago: session expired." in told
+
+
+def test_members_on_the_way_to_their_assignment_are_named():
+    holder = member("a", [("orders", 0), ("orders", 1)], target=[("orders", 0)])
+    waiter = member("b", [], target=[("orders", 1)])
+    moving = group(holder, waiter, state="Reconciling")._replace(kind=CONSUMER)
+    found = GroupSurvey(moving, (lag(10, 10, holder),))
+    told = " ".join(sentences(facts(found, found)))
+    assert "members have to give partitions up before others may have them" in told
+    assert "a has to give up orders-1. b waits for orders-1." in told
+
+
+def test_a_new_epoch_is_a_rebalance_of_the_consumer_protocol():
+    consumers = group(member())._replace(kind=CONSUMER)
+    found = GroupSurvey(consumers, (lag(10, 10, member()),))
+    changes = [("Reconciling", 3, "b-id left"), ("Stable", 3, "a-id has it all")]
+    events = [
+        happened("GroupStateChanged", 9 - number, state=state, generation=epoch, reason=why)
+        for number, (state, epoch, why) in enumerate(changes)
+    ]
+    told = " ".join(sentences(facts(found, found, events=events)))
+    assert "The last rebalance began 9.0 s ago: b-id left." in told
 
 
 def test_a_lag_is_explained_by_two_looks():

@@ -236,11 +236,12 @@ class GroupReading(Reading):
                 begun.clear()
 
     def _is_enough(self, consumer: GroupConsumer) -> bool:
+        """Partitions that were added meanwhile are beyond the end that was asked for."""
         if self._left == 0:
             return True
         if not self._ends or not consumer.positions:
             return False
-        return all(position >= self._ends[w] for w, position in consumer.positions.items())
+        return all(at >= self._ends.get(where, 0) for where, at in consumer.positions.items())
 
 
 def tell_assignment(group: str, consumer: GroupConsumer) -> None:

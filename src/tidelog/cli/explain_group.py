@@ -11,7 +11,7 @@ from tidelog.cli.local.home import local_http_port
 from tidelog.cli.output import count, duration, plural
 from tidelog.cli.times import passed
 from tidelog.client import Client
-from tidelog.client.groups import EMPTY
+from tidelog.client.groups import CLASSIC, EMPTY
 from tidelog.client.offsets import READ_COMMITTED, end_offsets
 from tidelog.cluster.node_state import read_events
 
@@ -19,8 +19,9 @@ BETWEEN_LOOKS_SECONDS = 1.0
 SHOWN = 3
 RECENT_MS = 600_000
 STABLE = "Stable"
+PREPARING = "PreparingRebalance"
 REBALANCING = {
-    "PreparingRebalance": "its members have to join again, and some have not yet",
+    PREPARING: "its members have to join again, and some have not yet",
     "CompletingRebalance": "its members have joined, and wait for their leader's assignment",
     "Assigning": "the new assignment is being made",
     "Reconciling": "members have to give partitions up before others may have them",
@@ -75,7 +76,8 @@ async def gather_facts(client: Client, name: str) -> GroupFacts:
 
 
 def sentences(facts: GroupFacts) -> list[str]:
-    return [_state(facts), *_history(facts), *_lag(facts), *_waits(facts), *_idle(facts)]
+    told = [_state(facts), *_on_the_way(facts), *_history(facts)]
+    return [*told, *_lag(facts), *_waits(facts), *_idle(facts)]
 
 
 def _state(facts: GroupFacts) -> str:
@@ -90,9 +92,27 @@ def _state(facts: GroupFacts) -> str:
     return f"{told}: {members} {verb} {plural(len(group.owners), 'partition')}."
 
 
+def _on_the_way(facts: GroupFacts) -> list[str]:
+    """With the consumer protocol: what members have and shall not, or shall have and wait for."""
+    told = []
+    for each in facts.after.group.members:
+        name = each.client_id or each.member_id
+        kept = [_name(where) for where in each.partitions if where not in each.target]
+        awaited = [_name(where) for where in each.target if where not in each.partitions]
+        if kept:
+            told.append(f"{name} has to give up {', '.join(kept)}.")
+        if awaited:
+            told.append(f"{name} waits for {', '.join(awaited)}.")
+    return told
+
+
+def _name(where: tuple[str, int]) -> str:
+    return f"{where[0]}-{where[1]}"
+
+
 def _history(facts: GroupFacts) -> list[str]:
     """What set off the last rebalance, and whether that happens often."""
-    begun = [each for each in facts.events if _begins_rebalance(each)]
+    begun = _rebalances(facts)
     told = []
     if begun:
         last = begun[-1]
@@ -107,8 +127,17 @@ def _history(facts: GroupFacts) -> list[str]:
     return told
 
 
-def _begins_rebalance(event: dict[str, Any]) -> bool:
-    return event.get("event") == STATE_CHANGED and event.get("state") == "PreparingRebalance"
+def _rebalances(facts: GroupFacts) -> list[dict[str, Any]]:
+    """The events that began one: members are called together, or with the consumer protocol there
+    is a new epoch, which they reach one by one."""
+    changes = [each for each in facts.events if each.get("event") == STATE_CHANGED]
+    if facts.after.group.kind == CLASSIC:
+        return [each for each in changes if each.get("state") == PREPARING]
+    return [
+        each
+        for before, each in zip([{}, *changes], changes, strict=False)
+        if before.get("generation") != each.get("generation")
+    ]
 
 
 def _departures(facts: GroupFacts) -> list[str]:

@@ -1,7 +1,8 @@
 """Who coordinates a group or a transactional id, and asking it wherever it has moved to."""
 
-from collections.abc import Callable
-from typing import Final
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
 
 from tidelog.client.client import ONE_TRY_MS, Client
 from tidelog.client.errors import KafkaError, check
@@ -11,6 +12,8 @@ from tidelog.host.ports import NetworkError
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.find_coordinator_request import FindCoordinatorRequest
 from tidelog.wire.protocol.schemas.find_coordinator_response import FindCoordinatorResponse
+
+Listed = TypeVar("Listed")
 
 OF_GROUP, OF_TRANSACTION = 0, 1
 
@@ -37,6 +40,20 @@ async def find_coordinator(client: Client, kind: int, key: str) -> int:
         return found.node_id
 
     return await client.retrying(ask)
+
+
+async def ask_every_broker(
+    client: Client, ask: Callable[[int], Awaitable[list[Listed]]]
+) -> list[Listed]:
+    """What all brokers list together. `ask` tries one broker once; when one fails, all are asked
+    again, and by then those that died are not there any more: others list what was theirs."""
+
+    async def ask_all() -> list[Listed]:
+        view = await client.brokers()
+        listed = await asyncio.gather(*(ask(broker) for broker in view.brokers))
+        return [each for part in listed for each in part]
+
+    return await client.retrying(ask_all)
 
 
 class Coordinator:

@@ -1,7 +1,8 @@
 """Reading topics together with others: a member of a group, by the classic protocol."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from tidelog.client.client import Client
@@ -51,6 +52,8 @@ ASSIGNMENT_VERSION = 1
 SESSION_TIMEOUT_MS = 10_000
 REBALANCE_TIMEOUT_MS = 30_000
 HEARTBEAT_SECONDS = 1.0
+LEADER_LOOKS_EVERY = 5
+"""Heartbeats from one look at the partitions of topics to the next."""
 ANSWER_WITHIN_MS = 5_000
 
 JOIN_AGAIN: Final = frozenset(
@@ -79,6 +82,7 @@ class GroupConsumer:
         "_group_id",
         "_heartbeats",
         "_joined",
+        "_led",
         "_member_id",
         "_topics",
     )
@@ -101,6 +105,8 @@ class GroupConsumer:
         self._member_id = ""
         self._generation = NO_GENERATION
         self._joined = False
+        self._led: dict[str, int] = {}
+        """Partitions of each topic as this member last assigned them; empty if it does not lead."""
         self._heartbeats: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "GroupConsumer":
@@ -227,6 +233,7 @@ class GroupConsumer:
 
     async def _synchronise(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         assignments = []
+        self._led = {}
         if joined.leader == self._member_id:
             assignments = await self._assign(joined)
         request = SyncGroupRequest(
@@ -259,14 +266,17 @@ class GroupConsumer:
             told = read_versioned(ConsumerProtocolSubscription, member.metadata)
             subscriptions[member.member_id] = told.topics if told is not None else ()
         names = sorted({name for topics in subscriptions.values() for name in topics})
-        found = await self._client.topics(names)
-        counts = {name: len(topic.partitions) for name, topic in found.items()}
+        self._led = counts = await self._count_partitions(names)
         return [
             SyncGroupRequestAssignment(
                 member_id=member, assignment=_versioned(_as_assignment(owned), ASSIGNMENT_VERSION)
             )
             for member, owned in assign_ranges(subscriptions, counts).items()
         ]
+
+    async def _count_partitions(self, names: Iterable[str]) -> dict[str, int]:
+        found = await self._client.topics(names)
+        return {name: len(topic.partitions) for name, topic in found.items()}
 
     async def _begin(self, owned: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         committed = await GroupAdmin(self._client).committed(self._group_id, owned, stable=True)
@@ -282,25 +292,34 @@ class GroupConsumer:
 
     async def _beat(self) -> None:
         """For as long as the member lives. Silence is waited out: the session may outlast it."""
-        while True:
+        for number in itertools.count(1):
             await asyncio.sleep(HEARTBEAT_SECONDS)
+            generation = self._generation
             if not self._joined:
                 continue  # who joins is heard of anyway
-            request = HeartbeatRequest(
-                group_id=self._group_id,
-                generation_id=self._generation,
-                member_id=self._member_id,
-            )
-            generation = self._generation
             try:
-                await self._coordinator.ask_once(
-                    request, HeartbeatResponse, _alive, purpose=GROUP, timeout_ms=ANSWER_WITHIN_MS
-                )
+                await self._heartbeat()
+                if self._led and number % LEADER_LOOKS_EVERY == 0:
+                    await self._look_for_partitions(generation)
             except KafkaError as error:
                 if error.error in JOIN_AGAIN and generation == self._generation:
                     self._expelled(error.error)
             except (ClientError, NetworkError):
                 continue
+
+    async def _heartbeat(self) -> None:
+        request = HeartbeatRequest(
+            group_id=self._group_id, generation_id=self._generation, member_id=self._member_id
+        )
+        await self._coordinator.ask_once(
+            request, HeartbeatResponse, _alive, purpose=GROUP, timeout_ms=ANSWER_WITHIN_MS
+        )
+
+    async def _look_for_partitions(self, generation: int) -> None:
+        """A leader assigns anew when topics came, grew or went: nobody else does."""
+        counts = await self._count_partitions(self._led)
+        if counts != self._led and generation == self._generation:
+            self._expelled(Error.REBALANCE_IN_PROGRESS)
 
     def _expelled(self, error: int) -> None:
         """The next read joins again; as a new member, if the old one is not known any more."""

@@ -1,11 +1,10 @@
 """Consumer groups from outside: who is in them, what they have committed, moving their offsets."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from tidelog.client.client import Client
-from tidelog.client.coordinator import OF_GROUP, Coordinator
+from tidelog.client.coordinator import OF_GROUP, Coordinator, ask_every_broker
 from tidelog.client.errors import KafkaError, check
 from tidelog.core.errors import Error
 from tidelog.wire.protocol import Message, ProtocolError, decode
@@ -98,9 +97,7 @@ class GroupAdmin:
 
     async def list_groups(self) -> list[ListedGroup]:
         """Those of all brokers, in order of their names."""
-        view = await self.client.brokers()
-        listed = await asyncio.gather(*(self._listed_by(broker) for broker in view.brokers))
-        return sorted(group for part in listed for group in part)
+        return sorted(await ask_every_broker(self.client, self._listed_by))
 
     async def describe(self, group_id: str, *, coordinator: int | None = None) -> GroupView:
         """A group of either protocol; GROUP_ID_NOT_FOUND if there is none."""
@@ -163,12 +160,8 @@ class GroupAdmin:
         await coordinator.ask(request, DeleteGroupsResponse, verdict)
 
     async def _listed_by(self, broker: int) -> list[ListedGroup]:
-        async def ask() -> ListGroupsResponse:
-            answer = await self.client.ask_broker(broker, ListGroupsRequest(), ListGroupsResponse)
-            check(answer.error_code, f"the groups of broker {broker}")
-            return answer
-
-        answer = await self.client.retrying(ask)
+        answer = await self.client.ask_broker(broker, ListGroupsRequest(), ListGroupsResponse)
+        check(answer.error_code, f"the groups of broker {broker}")
         return [
             ListedGroup(
                 each.group_id,

@@ -1,11 +1,11 @@
 """Transactions from outside: which are open, what they hold, ending those that nobody will end."""
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tidelog.client.client import Client
-from tidelog.client.coordinator import OF_TRANSACTION, Coordinator
+from tidelog.client.coordinator import OF_TRANSACTION, Coordinator, ask_every_broker
 from tidelog.client.errors import check
 from tidelog.client.offsets import leader_of
 from tidelog.wire.protocol.schemas import describe_producers_request as producers_request
@@ -87,9 +87,7 @@ class TransactionAdmin:
     ) -> list[ListedTransaction]:
         """Those of all brokers, in order of their ids; all, if nothing is chosen."""
         request = ListTransactionsRequest(state_filters=states, producer_id_filters=producer_ids)
-        view = await self.client.brokers()
-        listed = await asyncio.gather(*(self._listed_by(each, request) for each in view.brokers))
-        return sorted(transaction for part in listed for transaction in part)
+        return sorted(await ask_every_broker(self.client, partial(self._listed_by, request)))
 
     async def describe(
         self, transactional_id: str, *, coordinator: int | None = None
@@ -186,14 +184,10 @@ class TransactionAdmin:
         await self.client.retrying(ask)
 
     async def _listed_by(
-        self, broker: int, request: ListTransactionsRequest
+        self, request: ListTransactionsRequest, broker: int
     ) -> list[ListedTransaction]:
-        async def ask() -> ListTransactionsResponse:
-            answer = await self.client.ask_broker(broker, request, ListTransactionsResponse)
-            check(answer.error_code, f"the transactions of broker {broker}")
-            return answer
-
-        answer = await self.client.retrying(ask)
+        answer = await self.client.ask_broker(broker, request, ListTransactionsResponse)
+        check(answer.error_code, f"the transactions of broker {broker}")
         return [
             ListedTransaction(
                 each.transactional_id, each.producer_id, each.transaction_state, broker

@@ -576,6 +576,12 @@ BAD_REQUESTS = {
     "a commit of nobody in a group with members": (commit(new_offset(9)), Error.UNKNOWN_MEMBER_ID),
     "a commit with a generation to nowhere": (
         commit(new_offset(9), member_id="ann", generation=1, group_id=BAD_GROUP),
+        Error.GROUP_ID_NOT_FOUND,
+    ),
+    "the same, from before KIP-848": (
+        commit(new_offset(9), member_id="ann", generation=1, group_id=BAD_GROUP)._replace(
+            knows_epochs=False
+        ),
         Error.ILLEGAL_GENERATION,
     ),
 }
