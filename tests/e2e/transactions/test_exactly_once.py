@@ -33,14 +33,19 @@ RATE = 150
 
 LIBRARIES = {
     "confluent-kafka": Library("confluent_worker"),
-    "java-4.1.0": Library("Worker", java="4.1.0"),
+    "aiokafka": Library("aiokafka_worker"),
+    "java-4.1.0": Library("Worker", java="4.1.0", more=("consumer",)),
     "java-3.9.1": Library("Worker", java="3.9.1"),
 }
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=3) as started:
+    sessions = {
+        "group.consumer.session.timeout.ms": 5_000,
+        "group.consumer.min.session.timeout.ms": 5_000,
+    }
+    with Cluster(brokers=3, config=sessions) as started:
         yield started
 
 
