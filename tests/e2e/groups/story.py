@@ -14,6 +14,7 @@ from support import live
 from tidelog.broker.coordination import java_hash
 from tidelog.core.errors import Error
 from tidelog.testing import Cluster
+from tidelog.wire.protocol.errors import ProtocolError
 from tidelog.wire.protocol.schemas.offset_fetch_request import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -102,7 +103,7 @@ class Watcher:
         deadline = time.monotonic() + GUARD_S
         while True:
             for broker in self._cluster.brokers:
-                with contextlib.suppress(OSError, NoAnswer):
+                with contextlib.suppress(OSError, ProtocolError, NoAnswer):  # it may die meanwhile
                     return committed(self._cluster, broker, self._group_id)
             assert time.monotonic() < deadline, "nobody coordinates the group"
             time.sleep(PAUSE_S)

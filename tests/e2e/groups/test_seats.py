@@ -89,16 +89,17 @@ def test_a_group_outlives_the_whole_cluster(name, cluster, tmp_path):
     with crew_of(cluster, topic, tmp_path) as crew, story_of(cluster, crew, PARTITIONS) as story:
         first, second = (crew.start(each, library, **CALM) for each in ("first", "second"))
         until_shared(PARTITIONS, first, second)
+        story.until_settled(2)
         story.progress()
-        before = story.watcher.committed()
-        for broker in cluster.brokers:
-            cluster.kill(broker)
-        cluster.start(*cluster.brokers)
-        cluster.wait_ready()
-        after = story.watcher.committed()
-        assert all(after[partition] >= offset for partition, offset in before.items())
-        story.progress()
-        until_shared(PARTITIONS, first, second)
+        with quiet(first, second):
+            before = story.watcher.committed()
+            for broker in cluster.brokers:
+                cluster.kill(broker)
+            cluster.start(*cluster.brokers)
+            cluster.wait_ready()
+            after = story.watcher.committed()
+            assert all(after[partition] >= offset for partition, offset in before.items())
+            story.progress()
         story.judge()
 
 

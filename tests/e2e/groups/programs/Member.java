@@ -22,6 +22,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 /** A member with the official client; program.py says what it is told and what it tells. */
 public final class Member implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(100);
+    private static final long ORPHAN_MS = 20_000;
 
     private final PrintStream events = System.out;
     private final Semaphore go = new Semaphore(0);
@@ -60,6 +61,12 @@ public final class Member implements ConsumerRebalanceListener {
         }
         close = true;
         go.release();
+        try {
+            Thread.sleep(ORPHAN_MS);
+        } catch (InterruptedException ended) {
+            return;
+        }
+        Runtime.getRuntime().halt(1);
     }
 
     private void run(String topic, Map<String, Object> settings) {
