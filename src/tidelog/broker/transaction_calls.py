@@ -37,8 +37,8 @@ def ask(broker: Broker, transactional_id: str, request: object, token: Token) ->
 
 def ask_patiently(broker: Broker, transactional_id: str, request: object, token: Token) -> None:
     """For requests that begin something: while the end of the last transaction is being written,
-    which takes milliseconds, they wait here. Clients that are told to come again pause for 20 to
-    500 ms."""
+    which takes milliseconds, they wait here. Clients that are told to come again pause for much
+    longer."""
     patient = PatientToken(broker, token, partial(ask, broker, transactional_id, request))
     patient.ask()
 
