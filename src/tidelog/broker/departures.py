@@ -12,8 +12,8 @@ next try to connect, which grows to 10 s and would still hold when the broker is
 
 Where transactions are used, everybody is told for longer, however often they ask. A producer of
 librdkafka that commits offsets in a transaction waits for the coordinator of the group it last
-knew. If that one is closed down, it waits for ever (its issue 5511, as of 2.16); while it is listed,
-the tries to connect to it remind the producer, after a second, to look for another one.
+knew. If that one is closed down, it waits for ever (its issue 5511, as of 2.16). While it is
+listed, the tries to connect to it remind the producer, after a second, to look for another one.
 """
 
 from __future__ import annotations
