@@ -18,6 +18,7 @@ from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
 from tidelog.broker.doubts import Doubts
+from tidelog.broker.early_requests import EarlyRequests
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.marker_sender import MarkerSender
@@ -56,6 +57,7 @@ class Broker:
         "coordination",
         "departures",
         "doubts",
+        "early_requests",
         "fetchers",
         "host",
         "id",
@@ -86,6 +88,7 @@ class Broker:
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.coordination = Coordination(self)
+        self.early_requests = EarlyRequests(self.host.timers)
         self.markers = MarkerSender(self)
         self.coordination.on_order = self.markers.on_order
         self.verifications = Verifications(self)

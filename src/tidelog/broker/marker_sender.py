@@ -263,6 +263,8 @@ class MarkerSender:
             order.decided_ms,
         )
         self._broker.coordination.transactions.tell(delivery.index, report)
+        if not delivery.missing:
+            self._broker.early_requests.on_end(order.transactional_id)
 
     def _try_again(self, delivery: Delivery) -> None:
         if delivery.timer is not None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker import transaction_calls
 from tidelog.broker.broker_lines import BrokerLines
+from tidelog.broker.early_requests import PATIENCE_MS
 from tidelog.broker.internal_topics import TRANSACTION_STATE
-from tidelog.broker.transaction_calls import PATIENCE_MS, PAUSE_MS
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.verification import NO_SEQUENCE
 from tidelog.core.transactions.requests import AddPartitions, AddPartitionsResponse
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tidelog.wire.records import BatchHeader
 
 ADD_PARTITIONS_VERSION = 5
+PAUSE_MS = 5
 LONGEST_QUESTION_MS = 5_000
 """A client whose batch is refused then comes again; its batches do not pile up here."""
 
