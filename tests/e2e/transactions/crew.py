@@ -95,9 +95,11 @@ class Program:
         return told or not self._listener.is_alive()
 
     def tell(self, order: str) -> None:
+        """Whoever waits for what comes of it notices if it has ended."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{order}\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{order}\n")
+            self._process.stdin.flush()
 
     def kill(self) -> None:
         """As a crash. Everything it said before is known when this returns."""
