@@ -364,6 +364,19 @@ class HandMade:
         return int(answer.error_code)
 
 
+async def begun(story: TransactionStory, versions: Versions, *topics: str) -> HandMade:
+    """A producer whose transaction may write to these topics."""
+    producer = HandMade(story, versions=versions)
+    assert await producer.init() == 0
+    await joined(producer, *topics)
+    return producer
+
+
+async def joined(producer: HandMade, *topics: str) -> None:
+    if producer.versions.produce < 12:
+        assert set(await producer.add(*topics)) == {0}
+
+
 Tell = Callable[[TransactionStory], Awaitable[None]]
 
 

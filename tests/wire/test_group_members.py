@@ -186,6 +186,9 @@ def test_a_sync_that_does_not_name_its_protocol_is_refused(tmp_path: Path) -> No
     told(tmp_path, story)
 
 
+HEARTBEAT = 12
+
+
 def test_a_request_that_comes_before_the_news_of_the_topic_waits_for_them(tmp_path: Path) -> None:
     """Another broker has told the client that we coordinate: it was only quicker than we."""
 
@@ -193,6 +196,7 @@ def test_a_request_that_comes_before_the_news_of_the_topic_waits_for_them(tmp_pa
         request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
         async with admin_story(tmp_path) as s:
             late = asyncio.ensure_future(s.ask(request, 4))
+            await s.arrived(HEARTBEAT, 1)
             await s.other_traffic()
             assert not late.done()
             s.pass_time(TOPIC_WAIT_MS)
@@ -201,7 +205,7 @@ def test_a_request_that_comes_before_the_news_of_the_topic_waits_for_them(tmp_pa
             assert answer.error_code == 16, "nobody waits for ever"
 
             early = asyncio.ensure_future(s.ask(request, 4))
-            await s.other_traffic()
+            await s.arrived(HEARTBEAT, 2)
             s.create_topic("unrelated")
             await s.other_traffic()
             assert not early.done()

@@ -8,8 +8,9 @@ from support import loopback
 from support.admin_story import AdminStory, admin_story
 from support.broker_config import CLIENTS, INSIDE
 from tidelog.broker.api_table import handlers
-from tidelog.broker.departures import LISTED_MS
+from tidelog.broker.departures import LISTED_FOR_TRANSACTIONS_MS, LISTED_MS
 from tidelog.broker.doubts import DOUBT_MS
+from tidelog.broker.internal_topics import TRANSACTION_STATE
 from tidelog.core.metadata import records as r
 from tidelog.rpc import ApiTable, serve
 from tidelog.wire.protocol import Listener
@@ -159,6 +160,24 @@ def test_who_asks_later_does_not_hear_of_a_fenced_broker(tmp_path: Path) -> None
             s.create_topic("t", replicas=(1, 2))
             fence(s, 2)
             s.pass_time(LISTED_MS)
+            assert [each.node_id for each in (await metadata(s)).brokers] == [1, 3]
+
+    loopback.run(story)
+
+
+def test_where_transactions_are_used_everybody_hears_of_a_fenced_broker_for_longer(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            s.create_topic("t")
+            s.create_topic(TRANSACTION_STATE, replicas=(1, 2))
+            fence(s, 2)
+            for _ in range(3):
+                assert [each.node_id for each in (await metadata(s)).brokers] == [1, 2, 3]
+            s.pass_time(LISTED_FOR_TRANSACTIONS_MS - 1)
+            assert [each.node_id for each in (await metadata(s)).brokers] == [1, 2, 3]
+            s.pass_time(1)
             assert [each.node_id for each in (await metadata(s)).brokers] == [1, 3]
 
     loopback.run(story)

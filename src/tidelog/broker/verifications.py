@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.broker import transaction_calls
 from tidelog.broker.broker_lines import BrokerLines
 from tidelog.broker.internal_topics import TRANSACTION_STATE
+from tidelog.broker.transaction_calls import PATIENCE_MS, PAUSE_MS
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.verification import NO_SEQUENCE
 from tidelog.core.transactions.requests import AddPartitions, AddPartitionsResponse
@@ -41,10 +42,6 @@ ADD_PARTITIONS_VERSION = 5
 LONGEST_QUESTION_MS = 5_000
 """A client whose batch is refused then comes again; its batches do not pile up here."""
 
-PATIENCE_MS = 100
-FIRST_PAUSE_MS = 5
-LONGEST_PAUSE_MS = 20
-
 OnAnswer = Callable[[Error], None]
 
 _NOT_NOW = (
@@ -55,6 +52,8 @@ _NOT_NOW = (
     Error.REQUEST_TIMED_OUT,
 )
 """The coordinator did not say anything about the transaction."""
+
+_NOT_INSIDE = (Error.TRANSACTION_ABORTABLE, Error.INVALID_TXN_STATE)
 
 
 class Candidate(NamedTuple):
@@ -82,13 +81,21 @@ Resume = Callable[[Candidate, Verdict | None], None]
 class Queue:
     """The batches of one producer in one partition while one question is open."""
 
-    __slots__ = ("question", "role", "token", "waiting")
+    __slots__ = ("asker", "role", "token", "waiting")
 
-    def __init__(self, question: AddPartitions, role: LeaderReplica, token: int) -> None:
-        self.question = question
+    def __init__(self, asker: Candidate, role: LeaderReplica, token: int) -> None:
+        self.asker = asker
         self.role = role
         self.token = token
-        self.waiting: list[Candidate] = []
+        self.waiting = [asker]
+
+    def is_answered_for(self, candidate: Candidate, error: Error) -> bool:
+        """Does the answer to the first one speak for this one too? Between them the transaction
+        may have ended and the next one begun. If the first was let in, it needs no answer."""
+        if candidate is self.asker:
+            return True
+        is_about_first_alone = error is NO_ERROR or error in _NOT_INSIDE
+        return candidate.question == self.asker.question and not is_about_first_alone
 
 
 class Verifications:
@@ -122,8 +129,7 @@ class Verifications:
             queue.waiting.append(candidate)
             return
         token = begin(hosted, candidate.question, header.base_sequence)
-        queue = self._queues[key] = Queue(candidate.question, role, token)
-        queue.waiting.append(candidate)
+        queue = self._queues[key] = Queue(candidate, role, token)
         timeout_ms = min(candidate.partition.produce.timeout_ms, LONGEST_QUESTION_MS)
         self.ask(candidate.question, timeout_ms, partial(self._answered, key, queue, resume))
 
@@ -134,7 +140,7 @@ class Verifications:
         verdict = Verdict(error, queue.role, queue.token)
         for candidate in queue.waiting:
             if candidate.partition.is_open:
-                resume(candidate, verdict if candidate.question == queue.question else None)
+                resume(candidate, verdict if queue.is_answered_for(candidate, error) else None)
 
     # -- questions
 
@@ -168,7 +174,7 @@ class OpenQuestion:
     be added waits for it here: that takes milliseconds, a client would pause for much longer.
     """
 
-    __slots__ = ("_again_ms", "_again_until_ms", "_on_answer", "_question", "_timer", "_to")
+    __slots__ = ("_on_answer", "_patient_until_ms", "_question", "_timer", "_to")
 
     def __init__(
         self, to: Verifications, question: AddPartitions, timeout_ms: int, on_answer: OnAnswer
@@ -176,8 +182,7 @@ class OpenQuestion:
         self._to = to
         self._question = question
         self._on_answer: OnAnswer | None = on_answer
-        self._again_ms = FIRST_PAUSE_MS
-        self._again_until_ms = 0 if question.verify_only else to.broker.now_ms() + PATIENCE_MS
+        self._patient_until_ms = 0 if question.verify_only else to.broker.now_ms() + PATIENCE_MS
         self._timer = to.broker.host.timers.after(
             max(timeout_ms, 0), partial(self._settle, Error.REQUEST_TIMED_OUT)
         )
@@ -208,12 +213,9 @@ class OpenQuestion:
 
     def refuse(self, error: Error) -> None:
         broker = self._to.broker
-        if (
-            error is Error.CONCURRENT_TRANSACTIONS
-            and broker.now_ms() + self._again_ms < self._again_until_ms
-        ):
-            broker.host.timers.after(self._again_ms, self.send)
-            self._again_ms = min(2 * self._again_ms, LONGEST_PAUSE_MS)
+        is_early = error is Error.CONCURRENT_TRANSACTIONS
+        if is_early and broker.now_ms() + PAUSE_MS < self._patient_until_ms:
+            broker.host.timers.after(PAUSE_MS, self.send)
         else:
             self._settle(error)
 
@@ -265,7 +267,7 @@ class Understanding(NamedTuple):
     def translate(self, error: Error) -> Error:
         if error is Error.PRODUCER_FENCED:
             return Error.INVALID_PRODUCER_EPOCH
-        if error in (Error.TRANSACTION_ABORTABLE, Error.INVALID_TXN_STATE):
+        if error in _NOT_INSIDE:
             return Error.TRANSACTION_ABORTABLE if self.abortable else Error.INVALID_TXN_STATE
         if error in _NOT_NOW or (error is Error.CONCURRENT_TRANSACTIONS and not self.concurrent):
             return self.not_now
