@@ -164,20 +164,11 @@ class MemberLeft(NamedTuple):
     reason: str
 
 
-class TransactionBegan(NamedTuple):
-    """The first partitions are in."""
+class TransactionAborted(NamedTuple):
+    """By its coordinator; the markers follow. What producers decide themselves is no news."""
 
     transactional_id: str
     producer_id: int
-    producer_epoch: int
-
-
-class TransactionEnded(NamedTuple):
-    """It is decided; the markers follow."""
-
-    transactional_id: str
-    producer_id: int
-    committed: bool
     partitions: int
     reason: str
 
@@ -204,6 +195,5 @@ Event = (
     | ControllerRenounced
     | GroupStateChanged
     | MemberLeft
-    | TransactionBegan
-    | TransactionEnded
+    | TransactionAborted
 )

@@ -13,8 +13,7 @@ from typing import NamedTuple
 from tidelog.core.events import (
     HighWatermarkAdvanced,
     RecordsAppended,
-    TransactionBegan,
-    TransactionEnded,
+    TransactionAborted,
 )
 from tidelog.core.types import PartitionId
 from tidelog.observe.render import Renderer
@@ -121,7 +120,7 @@ class EventTopic:
         subject = numbered.event[0]
         if isinstance(subject, PartitionId):
             key = self._renderer.partition(subject)
-        elif isinstance(numbered.event, TransactionBegan | TransactionEnded):
+        elif isinstance(numbered.event, TransactionAborted):
             key = f"transactional-id-{subject}"
         elif isinstance(subject, str):
             key = f"group-{subject}"

@@ -171,18 +171,10 @@ def _member_left(event: events.MemberLeft, _: NamePartition) -> str:
     return f"group {event.group_id} loses member {event.member_id}: {event.reason}"
 
 
-def _transaction_began(event: events.TransactionBegan, _: NamePartition) -> str:
-    return (
-        f"transaction of {event.transactional_id} begins, producer {event.producer_id}"
-        f" epoch {event.producer_epoch}"
-    )
-
-
-def _transaction_ended(event: events.TransactionEnded, _: NamePartition) -> str:
-    decision = "committed" if event.committed else "aborted"
+def _transaction_aborted(event: events.TransactionAborted, _: NamePartition) -> str:
     partitions = "1 partition" if event.partitions == 1 else f"{event.partitions} partitions"
     return (
-        f"transaction of {event.transactional_id} is {decision} in {partitions},"
+        f"transaction of {event.transactional_id} is aborted in {partitions},"
         f" producer {event.producer_id}: {event.reason}"
     )
 
@@ -209,6 +201,5 @@ _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.ControllerRenounced: _renounced,
     events.GroupStateChanged: _group_state,
     events.MemberLeft: _member_left,
-    events.TransactionBegan: _transaction_began,
-    events.TransactionEnded: _transaction_ended,
+    events.TransactionAborted: _transaction_aborted,
 }

@@ -21,7 +21,7 @@ from tidelog.core.coordination import (
     Write,
 )
 from tidelog.core.errors import NO_ERROR, Error
-from tidelog.core.events import TransactionBegan, TransactionEnded
+from tidelog.core.events import TransactionAborted
 from tidelog.core.transactions import rules, transitions
 from tidelog.core.transactions.records import Transaction, TransactionValue
 from tidelog.core.transactions.requests import (
@@ -44,7 +44,6 @@ from tidelog.core.types import NEVER_MS, NO_PRODUCER
 TOMBSTONES_PER_WRITE = 100
 """Names may be long, and a batch has to fit into the log."""
 
-ENDED = "ended by its producer"
 FENCED = "fenced by a new instance"
 TIMED_OUT = "timed out"
 
@@ -201,13 +200,9 @@ class TransactionMachine:
             return Outcome(answers=(added,))
         extended = transitions.extended(value, request.partitions, request.version, now.wall_ms)
         writes = (_write(request.transactional_id, extended),)
-        if rules.is_ongoing(value):
-            return Outcome(writes, (added,))
-        self._start_timeout(request.transactional_id, value.timeout_ms, now)
-        began = TransactionBegan(
-            request.transactional_id, request.producer_id, request.producer_epoch
-        )
-        return Outcome(writes, (added,), events=(began,))
+        if not rules.is_ongoing(value):
+            self._start_timeout(request.transactional_id, value.timeout_ms, now)
+        return Outcome(writes, (added,))
 
     def _check_add(self, request: AddPartitions, value: TransactionValue | None) -> Error:
         if not request.transactional_id:
@@ -233,7 +228,7 @@ class TransactionMachine:
             return _answer(token, ProducerIdentity(Error.CONCURRENT_TRANSACTIONS))
         prepared = transitions.decided(value, request, now.wall_ms)
         answer = Answer(token, _identity(prepared))
-        return self._prepare(transactional_id, prepared, ENDED, now)._replace(answers=(answer,))
+        return self._prepare(transactional_id, prepared, None, now)._replace(answers=(answer,))
 
     def _check_end(self, request: EndTransaction, value: TransactionValue | None) -> Error:
         if not request.transactional_id:
@@ -266,22 +261,21 @@ class TransactionMachine:
     # ---- carrying out a decision ----
 
     def _prepare(
-        self, transactional_id: str, prepared: TransactionValue, reason: str, now: Instant
+        self, transactional_id: str, prepared: TransactionValue, reason: str | None, now: Instant
     ) -> Outcome:
-        """Write the decision. Markers may leave when it is committed, not before."""
+        """Write the decision. Markers may leave when it is committed, not before. The reason is
+        told if it is not the producer's own decision: of those there are hundreds a second."""
         decision = _write(transactional_id, prepared)
         if not prepared.partitions:
             completed = transitions.completed(prepared, now.wall_ms)
             return Outcome((decision, _write(transactional_id, completed)))
-        ended = TransactionEnded(
-            transactional_id,
-            prepared.producer_id,
-            rules.is_commit(prepared),
-            len(prepared.partitions),
-            reason,
+        outcome = Outcome((decision,), orders=(self._order(transactional_id, prepared),))
+        if reason is None:
+            return outcome
+        aborted = TransactionAborted(
+            transactional_id, prepared.producer_id, len(prepared.partitions), reason
         )
-        order = self._order(transactional_id, prepared)
-        return Outcome((decision,), orders=(order,), events=(ended,))
+        return outcome._replace(events=(aborted,))
 
     def _send_markers(self, transactional_id: str, value: TransactionValue) -> SendMarkers:
         """To those that are not known to have it."""

@@ -11,7 +11,7 @@ from support.transaction_bench import (
 )
 from tidelog.core.coordination import Marker, TopicPartition
 from tidelog.core.errors import Error
-from tidelog.core.events import TransactionBegan, TransactionEnded
+from tidelog.core.events import TransactionAborted
 from tidelog.core.transactions.records import TransactionState, TransactionValue
 from tidelog.core.transactions.requests import (
     DescribedTransaction,
@@ -614,17 +614,14 @@ def test_before_it_is_active_a_coordinator_waits_for_nothing() -> None:
 # ---- events ----
 
 
-def test_the_story_of_a_transaction_is_told() -> None:
+def test_what_a_producer_decides_is_no_news() -> None:
     bench = TransactionBench()
     producer_id, epoch = ongoing(bench)
     bench.add((producer_id, epoch), ORDERS_0, TopicPartition("orders", 2))
     bench.end((producer_id, epoch), commit=True)
     bench.report(*bench.orders)
     bench.end((producer_id, epoch + 1), commit=False)  # of nothing
-    assert bench.events == [
-        TransactionBegan(PAYMENTS, producer_id, epoch),
-        TransactionEnded(PAYMENTS, producer_id, True, 3, "ended by its producer"),
-    ]
+    assert bench.events == []
 
 
 def test_the_coordinator_says_why_it_aborts() -> None:
@@ -635,9 +632,9 @@ def test_the_coordinator_says_why_it_aborts() -> None:
     _, producer_id, epoch = bench.init()
     bench.add((producer_id, epoch), ORDERS_0)
     bench.pass_time(TIMEOUT_MS)
-    assert [event for event in bench.events if isinstance(event, TransactionEnded)] == [
-        TransactionEnded(PAYMENTS, identity[0], False, 2, "fenced by a new instance"),
-        TransactionEnded(PAYMENTS, producer_id, False, 1, "timed out"),
+    assert bench.events == [
+        TransactionAborted(PAYMENTS, identity[0], 2, "fenced by a new instance"),
+        TransactionAborted(PAYMENTS, producer_id, 1, "timed out"),
     ]
 
 
