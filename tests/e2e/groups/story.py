@@ -182,7 +182,8 @@ class Story(NamedTuple):
     def until_settled(self, *members: Member) -> frozenset[str]:
         """Wait until the coordinator and the members agree on who owns what; the members' ids.
 
-        With KIP-848 the coordinator is content when it has told a member what it owns."""
+        The coordinator is content before the members have heard of it. Whoever commits in a
+        group that is stable has heard, and has told its program."""
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
         seated: frozenset[str] = frozenset()
 
@@ -202,6 +203,7 @@ class Story(NamedTuple):
             return stable and assigned == owned and share(len(self.partitions), *members)
 
         until(settled, f"a stable group of {len(members)}")
+        self.progress()
         return seated
 
     def judge(self) -> None:
