@@ -9,7 +9,7 @@ from typing import NamedTuple
 from confluent_kafka import ConsumerGroupState, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from e2e.groups.member import GONE, GUARD_S, Crew, Member, until
+from e2e.groups.member import GONE, GUARD_S, Crew, Member, share, until
 from support import live
 from tidelog.broker.coordination import java_hash
 from tidelog.core.errors import Error
@@ -179,11 +179,13 @@ class Story(NamedTuple):
 
         until(moved_on, f"commits go on from {before}")
 
-    def until_settled(self, members: int) -> frozenset[str]:
-        """Wait until the group has so many members and nothing to rearrange; their ids."""
-        seated: frozenset[str] = frozenset()
+    def until_settled(self, *members: Member) -> frozenset[str]:
+        """Wait until the coordinator and the members agree on who owns what; the members' ids.
 
+        The coordinator is content before the members have heard of it. Whoever commits in a
+        group that is stable has heard, and has told its program."""
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers})
+        seated: frozenset[str] = frozenset()
 
         def settled() -> bool:
             nonlocal seated
@@ -192,9 +194,16 @@ class Story(NamedTuple):
             ).values()
             seen = answer.result()
             seated = frozenset(each.member_id for each in seen.members)
-            return seen.state is ConsumerGroupState.STABLE and len(seated) == members
+            assigned = {
+                each.client_id: {place.partition for place in each.assignment.topic_partitions}
+                for each in seen.members
+            }
+            owned = {member.name: member.owned() for member in members}
+            stable = seen.state is ConsumerGroupState.STABLE
+            return stable and assigned == owned and share(len(self.partitions), *members)
 
-        until(settled, f"a stable group of {members}")
+        until(settled, f"a stable group of {len(members)}")
+        self.progress()
         return seated
 
     def judge(self) -> None:

@@ -37,7 +37,7 @@ def test_a_dead_member_is_replaced_at_once_and_neither_a_hanging_one_nor_a_dead_
     with crew_of(cluster, topic, tmp_path) as crew, story_of(cluster, crew, PARTITIONS) as story:
         first, second, third = (crew.start(each, library, **CALM) for each in ("1st", "2nd", "3rd"))
         until_shared(PARTITIONS, first, second, third)
-        story.until_settled(3)
+        story.until_settled(first, second, third)
 
         with quiet(first, second, third):
             second.pause()
@@ -47,14 +47,14 @@ def test_a_dead_member_is_replaced_at_once_and_neither_a_hanging_one_nor_a_dead_
 
         third.kill()
         until_shared(PARTITIONS, first, second, timeout_s=LONG_BEFORE_ITS_SESSION_ENDS_S)
-        seated = story.until_settled(2)
+        seated = story.until_settled(first, second)
 
         with quiet(first, second):
             dead = story.coordinator()
             cluster.kill(dead)
             story.progress()
             assert story.coordinator() != dead
-            assert story.until_settled(2) == seated
+            assert story.until_settled(first, second) == seated
         story.judge()
 
 
@@ -68,7 +68,7 @@ def test_a_static_member_that_starts_again_has_its_partitions_and_nobody_else_no
         stays = crew.start("stays", library, group_instance_id="one", **CALM)
         goes = crew.start("goes", library, group_instance_id="two", **CALM)
         until_shared(PARTITIONS, stays, goes)
-        story.until_settled(2)
+        story.until_settled(stays, goes)
 
         with quiet(stays):
             if library.is_new:  # KIP-848: nobody takes the place of one that did not say goodbye
@@ -89,7 +89,7 @@ def test_a_group_outlives_the_whole_cluster(name, cluster, tmp_path):
     with crew_of(cluster, topic, tmp_path) as crew, story_of(cluster, crew, PARTITIONS) as story:
         first, second = (crew.start(each, library, **CALM) for each in ("first", "second"))
         until_shared(PARTITIONS, first, second)
-        story.until_settled(2)
+        story.until_settled(first, second)
         story.progress()
         with quiet(first, second):
             before = story.watcher.committed()
