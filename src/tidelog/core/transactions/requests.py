@@ -51,6 +51,9 @@ class AddPartitionsResponse(NamedTuple):
 
 
 class EndTransaction(NamedTuple):
+    """EndTxn. Answered with the `ProducerIdentity` to go on with, as soon as the decision is
+    committed: markers follow."""
+
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -69,6 +72,8 @@ class MarkersWritten(NamedTuple):
     producer_epoch: int
     """As in the order: reports about an earlier transaction are ignored."""
     partitions: tuple[TopicPartition, ...]
+    decided_ms: int
+    """As in the order."""
 
 
 class SendMarkers(NamedTuple):
@@ -81,6 +86,8 @@ class SendMarkers(NamedTuple):
     commit: bool
     version: int
     partitions: tuple[TopicPartition, ...]
+    decided_ms: int
+    """When it was decided: two transactions of an older client may share the epoch."""
 
 
 class DescribeTransaction(NamedTuple):
