@@ -148,6 +148,40 @@ class ControllerRenounced(NamedTuple):
     controller_epoch: int
 
 
+class GroupStateChanged(NamedTuple):
+    """A consumer group went on to another state; Kafka's words for them."""
+
+    group_id: str
+    state: str
+    generation: int
+    members: int
+    reason: str
+
+
+class MemberLeft(NamedTuple):
+    group_id: str
+    member_id: str
+    reason: str
+
+
+class TransactionBegan(NamedTuple):
+    """The first partitions are in."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionEnded(NamedTuple):
+    """It is decided; the markers follow."""
+
+    transactional_id: str
+    producer_id: int
+    committed: bool
+    partitions: int
+    reason: str
+
+
 Event = (
     RecordsAppended
     | HighWatermarkAdvanced
@@ -168,4 +202,8 @@ Event = (
     | QuorumRoleChanged
     | ControllerClaimed
     | ControllerRenounced
+    | GroupStateChanged
+    | MemberLeft
+    | TransactionBegan
+    | TransactionEnded
 )

@@ -10,7 +10,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from tidelog.core.events import HighWatermarkAdvanced, RecordsAppended
+from tidelog.core.events import (
+    HighWatermarkAdvanced,
+    RecordsAppended,
+    TransactionBegan,
+    TransactionEnded,
+)
 from tidelog.core.types import PartitionId
 from tidelog.observe.render import Renderer
 from tidelog.observe.stream import EventStream, NumberedEvent, joined
@@ -116,6 +121,10 @@ class EventTopic:
         subject = numbered.event[0]
         if isinstance(subject, PartitionId):
             key = self._renderer.partition(subject)
+        elif isinstance(numbered.event, TransactionBegan | TransactionEnded):
+            key = f"transactional-id-{subject}"
+        elif isinstance(subject, str):
+            key = f"group-{subject}"
         else:
             key = f"broker-{subject}"
         return EventRecord(key.encode(), json.dumps(rendered).encode(), numbered.wall_ms)

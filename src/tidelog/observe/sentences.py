@@ -159,6 +159,34 @@ def _renounced(event: events.ControllerRenounced, _: NamePartition) -> str:
     )
 
 
+def _group_state(event: events.GroupStateChanged, _: NamePartition) -> str:
+    members = "1 member" if event.members == 1 else f"{event.members} members"
+    return (
+        f"group {event.group_id} is {event.state}, generation {event.generation},"
+        f" {members}: {event.reason}"
+    )
+
+
+def _member_left(event: events.MemberLeft, _: NamePartition) -> str:
+    return f"group {event.group_id} loses member {event.member_id}: {event.reason}"
+
+
+def _transaction_began(event: events.TransactionBegan, _: NamePartition) -> str:
+    return (
+        f"transaction of {event.transactional_id} begins, producer {event.producer_id}"
+        f" epoch {event.producer_epoch}"
+    )
+
+
+def _transaction_ended(event: events.TransactionEnded, _: NamePartition) -> str:
+    decision = "committed" if event.committed else "aborted"
+    partitions = "1 partition" if event.partitions == 1 else f"{event.partitions} partitions"
+    return (
+        f"transaction of {event.transactional_id} is {decision} in {partitions},"
+        f" producer {event.producer_id}: {event.reason}"
+    )
+
+
 _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.RecordsAppended: _appended,
     events.HighWatermarkAdvanced: _raised,
@@ -179,4 +207,8 @@ _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.QuorumRoleChanged: _quorum_role,
     events.ControllerClaimed: _claimed,
     events.ControllerRenounced: _renounced,
+    events.GroupStateChanged: _group_state,
+    events.MemberLeft: _member_left,
+    events.TransactionBegan: _transaction_began,
+    events.TransactionEnded: _transaction_ended,
 }

@@ -21,6 +21,7 @@ from tidelog.core.coordination import (
     Write,
 )
 from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.events import TransactionBegan, TransactionEnded
 from tidelog.core.transactions import rules, transitions
 from tidelog.core.transactions.records import Transaction, TransactionValue
 from tidelog.core.transactions.requests import (
@@ -39,6 +40,10 @@ from tidelog.core.transactions.requests import (
 )
 from tidelog.core.transactions.settings import TransactionSettings
 from tidelog.core.types import NEVER_MS, NO_PRODUCER
+
+ENDED = "ended by its producer"
+FENCED = "fenced by a new instance"
+TIMED_OUT = "timed out"
 
 
 class TransactionMachine:
@@ -174,7 +179,7 @@ class TransactionMachine:
         goes_on = request.producer_id != NO_PRODUCER
         prepared = transitions.fenced(value, goes_on=goes_on, wall_ms=now.wall_ms)
         answer = Answer(token, ProducerIdentity(Error.CONCURRENT_TRANSACTIONS))
-        return self._prepare(transactional_id, prepared, now)._replace(answers=(answer,))
+        return self._prepare(transactional_id, prepared, FENCED, now)._replace(answers=(answer,))
 
     def _add_partitions(self, request: AddPartitions, token: object, now: Instant) -> Outcome:
         value = self.transactions.get(request.transactional_id)
@@ -191,10 +196,15 @@ class TransactionMachine:
         )
         if known.issuperset(request.partitions):
             return Outcome(answers=(added,))
-        if not rules.is_ongoing(value):
-            self._start_timeout(request.transactional_id, value.timeout_ms, now)
         extended = transitions.extended(value, request.partitions, request.version, now.wall_ms)
-        return Outcome((_write(request.transactional_id, extended),), (added,))
+        writes = (_write(request.transactional_id, extended),)
+        if rules.is_ongoing(value):
+            return Outcome(writes, (added,))
+        self._start_timeout(request.transactional_id, value.timeout_ms, now)
+        began = TransactionBegan(
+            request.transactional_id, request.producer_id, request.producer_epoch
+        )
+        return Outcome(writes, (added,), events=(began,))
 
     def _check_add(self, request: AddPartitions, value: TransactionValue | None) -> Error:
         if not request.transactional_id:
@@ -220,7 +230,7 @@ class TransactionMachine:
             return _answer(token, ProducerIdentity(Error.CONCURRENT_TRANSACTIONS))
         prepared = transitions.decided(value, request, now.wall_ms)
         answer = Answer(token, _identity(prepared))
-        return self._prepare(transactional_id, prepared, now)._replace(answers=(answer,))
+        return self._prepare(transactional_id, prepared, ENDED, now)._replace(answers=(answer,))
 
     def _check_end(self, request: EndTransaction, value: TransactionValue | None) -> Error:
         if not request.transactional_id:
@@ -252,13 +262,23 @@ class TransactionMachine:
 
     # ---- carrying out a decision ----
 
-    def _prepare(self, transactional_id: str, prepared: TransactionValue, now: Instant) -> Outcome:
+    def _prepare(
+        self, transactional_id: str, prepared: TransactionValue, reason: str, now: Instant
+    ) -> Outcome:
         """Write the decision. Markers may leave when it is committed, not before."""
         decision = _write(transactional_id, prepared)
         if not prepared.partitions:
             completed = transitions.completed(prepared, now.wall_ms)
             return Outcome((decision, _write(transactional_id, completed)))
-        return Outcome((decision,), orders=(self._order(transactional_id, prepared),))
+        ended = TransactionEnded(
+            transactional_id,
+            prepared.producer_id,
+            rules.is_commit(prepared),
+            len(prepared.partitions),
+            reason,
+        )
+        order = self._order(transactional_id, prepared)
+        return Outcome((decision,), orders=(order,), events=(ended,))
 
     def _send_markers(self, transactional_id: str, value: TransactionValue) -> SendMarkers:
         """To those that are not known to have it."""
@@ -321,6 +341,7 @@ class TransactionMachine:
                 transitions.fenced(
                     self.transactions[transactional_id], goes_on=False, wall_ms=now.wall_ms
                 ),
+                TIMED_OUT,
                 now,
             )
             for transactional_id in late

@@ -63,12 +63,11 @@ def extended(
 ) -> TransactionValue:
     """More partitions; the first ones begin the transaction."""
     assert not rules.is_prepared(value), f"{value.state.name} gets partitions"
-    last_update_ms = _later(value, wall_ms)
     return value._replace(
         state=TransactionState.ONGOING,
         partitions=tuple(sorted(dict.fromkeys(value.partitions + partitions))),
-        last_update_ms=last_update_ms,
-        start_ms=value.start_ms if rules.is_ongoing(value) else last_update_ms,
+        last_update_ms=_later(value, wall_ms),
+        start_ms=value.start_ms if rules.is_ongoing(value) else wall_ms,
         # Whoever begins a transaction knows who it is: late requests of before are fenced.
         previous_producer_id=NO_PRODUCER,
         version=version,
