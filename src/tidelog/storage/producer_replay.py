@@ -60,7 +60,11 @@ def rebuild(
 
     Records below the log start are replayed while they are there: a retry of one is still a
     retry. `aborted` hears of every aborted transaction replayed, for the index of its segment.
+
+    Transactions that have ended hold readers back until their marker is committed. Those that
+    end after the snapshot are replayed; those before it are in the log as they were.
     """
+    ended_before = producers.ended_transactions()
     producers.clear()
     oldest = start = segments[0].base_offset
     for offset in snapshots.offsets(newest_first=True):
@@ -70,6 +74,7 @@ def rebuild(
                 producers.load(entries)
                 start = offset
                 break
+    producers.remember_ended(each for each in ended_before if each.last_offset < start)
     for segment in segments:
         if segment.next_offset <= start or segment.size == 0:
             continue

@@ -162,6 +162,27 @@ class LeaderReplica:
         sequence = self.state.log.producers.check(header, verified=verified)
         return ProduceCheck(sequence.error, sequence.duplicate)
 
+    def check_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        transaction_version: int,
+    ) -> Error:
+        """May this end marker be appended? It has to be as safe as an acks=all produce: the
+        coordinator forgets the transaction when it hears that all markers are there."""
+        if not self.leads():
+            return Error.NOT_LEADER_OR_FOLLOWER
+        if not self.enough_replicas_to_append():
+            return Error.NOT_ENOUGH_REPLICAS
+        return self.state.log.producers.check_marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+
     def on_appended(self, now_ms: int) -> list[Effect]:
         """The shell has appended. Alone in the ISR, the leader commits by itself."""
         effects: list[Effect] = []

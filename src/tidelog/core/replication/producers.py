@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.replication.verification import EPOCH_BUMPING_VERSION, Verifications
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, BatchHeader
 
 REMEMBERED_BATCHES = 5
@@ -86,14 +87,15 @@ class ProducerEntry:
 class ProducerStates:
     """All producers of one partition. The log owns it and replays itself into it."""
 
-    __slots__ = ("_entries", "_open", "_unreplicated")
+    __slots__ = ("_entries", "_open", "_unreplicated", "verifications")
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}
         # Producer id → first offset. Offsets only grow, so the first entry is the oldest.
         self._open: dict[int, int] = {}
         # Ended transactions whose marker is not known to be committed, in marker order.
-        self._unreplicated: list[CompletedTransaction] = []
+        self._unreplicated: deque[CompletedTransaction] = deque()
+        self.verifications = Verifications()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -120,14 +122,36 @@ class ProducerStates:
             return SequenceCheck(Error.OUT_OF_ORDER_SEQUENCE_NUMBER, None)
         return _ACCEPTED
 
+    def needs_verification(self, header: BatchHeader) -> bool:
+        """Must the coordinator be asked before this batch can be appended? A repeat is not
+        appended, and the coordinator may know nothing any more of its transaction."""
+        entry = self._entries.get(header.producer_id)
+        if not header.is_transactional or is_in_transaction(entry, header.producer_epoch):
+            return False
+        return entry is None or find_duplicate(entry, header) is None
+
     def check_marker(
-        self, *, producer_id: int, producer_epoch: int, coordinator_epoch: int
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        transaction_version: int = 1,
     ) -> Error:
-        """May a transaction coordinator append this end marker? Old coordinators are fenced."""
+        """May a transaction coordinator append this end marker? Old coordinators are fenced.
+
+        The same marker may come again, when its answer was lost; appended again it ends nothing.
+        With version 2 also one that comes so late that the next transaction is open is known:
+        it has the epoch of that one, while a marker that ends it has a larger one (KIP-890).
+        """
         entry = self._entries.get(producer_id)
         if entry is None:
             return NO_ERROR
         if producer_epoch < entry.producer_epoch:
+            return Error.INVALID_PRODUCER_EPOCH
+        if transaction_version >= EPOCH_BUMPING_VERSION and is_in_transaction(
+            entry, producer_epoch
+        ):
             return Error.INVALID_PRODUCER_EPOCH
         if coordinator_is_fenced(entry, coordinator_epoch):
             return Error.TRANSACTION_COORDINATOR_FENCED
@@ -149,6 +173,7 @@ class ProducerStates:
             entry.batches.clear()
         entry.last_timestamp = header.max_timestamp
         if header.is_control:
+            self.verifications.on_marker(producer_id, header.producer_epoch)
             return self._end_transaction(entry, header.base_offset, coordinator_epoch)
 
         first_offset, last_offset = header.base_offset, header.last_offset
@@ -163,6 +188,7 @@ class ProducerStates:
         if header.is_transactional and entry.current_txn_first_offset == NO_OFFSET:
             entry.current_txn_first_offset = first_offset
             self._open[producer_id] = first_offset
+            self.verifications.forget(producer_id)
         return None
 
     def _end_transaction(
@@ -196,7 +222,20 @@ class ProducerStates:
         """Ended transactions whose marker is committed no longer hold anybody back."""
         unreplicated = self._unreplicated
         while unreplicated and unreplicated[0].last_offset < high_watermark:
-            unreplicated.pop(0)
+            unreplicated.popleft()
+
+    def ended_transactions(self) -> tuple[CompletedTransaction, ...]:
+        """Those whose marker is not known to be committed, in marker order."""
+        return tuple(self._unreplicated)
+
+    def has_ended_transactions(self) -> bool:
+        """Has any producer ever got an end marker here?"""
+        return any(entry.coordinator_epoch != NO_EPOCH for entry in self._entries.values())
+
+    def remember_ended(self, ended: Iterable[CompletedTransaction]) -> None:
+        """A snapshot does not tell them: whoever loads one has to know them otherwise."""
+        assert not self._unreplicated, f"{len(self._unreplicated)} transactions have ended since"
+        self._unreplicated.extend(ended)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been idle; never one with an open transaction."""
@@ -209,6 +248,7 @@ class ProducerStates:
         ]
         for producer_id in idle:
             del self._entries[producer_id]
+        self.verifications.expire()
         return len(idle)
 
     def entries(self) -> list[ProducerEntry]:
@@ -229,6 +269,7 @@ class ProducerStates:
         self._entries.clear()
         self._open.clear()
         self._unreplicated.clear()
+        self.verifications.clear()
 
 
 def sequence_after(sequence: int, increment: int) -> int:
@@ -257,13 +298,23 @@ def continues_sequence(entry: ProducerEntry, header: BatchHeader) -> bool:
     return header.base_sequence == sequence_after(entry.last_sequence, 1)
 
 
+def is_in_transaction(entry: ProducerEntry | None, producer_epoch: int) -> bool:
+    """Is a transaction of just this epoch open? One of an older epoch is over for its producer,
+    only its marker has not arrived."""
+    return (
+        entry is not None
+        and entry.current_txn_first_offset != NO_OFFSET
+        and entry.producer_epoch == producer_epoch
+    )
+
+
 def fits_transaction(entry: ProducerEntry | None, header: BatchHeader, verified: bool) -> bool:
-    """KIP-890: a late batch must not open a transaction that nobody will ever end; and inside
-    an open transaction nothing may be written beside it."""
-    is_open = entry is not None and entry.current_txn_first_offset != NO_OFFSET
+    """KIP-890: a late batch must not open a transaction that nobody will ever end, an early one
+    must not get into the transaction before its own, and inside an open transaction nothing may
+    be written beside it."""
     if header.is_transactional:
-        return is_open or verified
-    return not is_open
+        return verified or is_in_transaction(entry, header.producer_epoch)
+    return entry is None or entry.current_txn_first_offset == NO_OFFSET
 
 
 def coordinator_is_fenced(entry: ProducerEntry, coordinator_epoch: int) -> bool:

@@ -52,6 +52,7 @@ class ReplicaState:
         self.tenure = 0
         # The checkpoint is only a hint. The log is never cut to it (replication.md §2.4, KIP-101).
         self.high_watermark = self.within_log(high_watermark)
+        log.producers.on_high_watermark(self.high_watermark)
 
     @property
     def last_stable_offset(self) -> int:
