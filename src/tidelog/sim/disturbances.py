@@ -17,7 +17,7 @@ from tidelog.sim.faults import KINDS, Fault
 from tidelog.sim.happenings import FaultEnded, NodeStopped, Note
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.ledger import holders
-from tidelog.sim.plan import TopicPlan
+from tidelog.sim.topic_plan import TopicPlan
 from tidelog.storage.errors import DirectoryOffline, StorageError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Disturbances:
     # -- who is hit
 
     def _partition(self, fault: Fault) -> PartitionId | None:
-        topic = self._world.plan.topics[fault.topic].name
+        topic = self._world.plan.every_topic[fault.topic].name
         topic_id = self._world.image.topic_ids.get(topic)
         if topic_id is None:
             return None
@@ -418,7 +418,7 @@ class Disturbances:
     def _core(self) -> tuple[int, ...]:
         """A majority of voters, every holder of committed data, and enough for min ISR."""
         world = self._world
-        if any(topic.name not in world.image.topic_ids for topic in world.plan.topics):
+        if any(topic.name not in world.image.topic_ids for topic in world.plan.every_topic):
             return tuple(world.nodes)  # creating a topic may need every broker
         majority = world.plan.voters // 2 + 1
         core = dict.fromkeys(voter.node_id for voter in world.voters[-majority:])
