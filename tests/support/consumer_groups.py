@@ -5,7 +5,7 @@ step the rule of the protocol is checked: no partition is in two hands.
 """
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidelog.core.coordination import Instant, Outcome
 from tidelog.core.errors import Error
@@ -59,16 +59,6 @@ JOIN: dict[str, Any] = {"rebalance_timeout_ms": 60_000, "subscribed_topics": ("a
 PLAIN = ConsumerHeartbeat(
     GROUP, "", 0, None, None, -1, CLIENT, None, None, None, None, fresh_member_id=""
 )
-
-
-class HardState(NamedTuple):
-    epoch: int
-    assignment_epoch: int
-    members: dict[str, Any]
-    targets: dict[str, Any]
-    currents: dict[str, Any]
-    instances: dict[str, str]
-    owners: dict[Any, str]
 
 
 class Coordinator:
@@ -133,12 +123,12 @@ class Coordinator:
         self._settle(self.machine.on_topics_changed(self.now))
 
     def fail_over(self, *, compacted: bool = False) -> None:
-        before = self.hard_state()
+        before = self.machine.stored()
         successor = ConsumerGroups(self.settings, self.topics)
         for record in compact(self.log) if compacted else self.log:
             successor.replay(record)
         self.machine = successor
-        assert self.hard_state() == before
+        assert self.machine.stored() == before
         self._settle(successor.activate(self.now))
 
     def _settle(self, outcome: Outcome) -> Outcome:
@@ -162,21 +152,14 @@ class Coordinator:
     def targets(self) -> dict[str, Any]:
         return {m.member_id: m.target for m in self.describe().members}
 
-    def hard_state(self) -> dict[str, HardState]:
-        return {
-            group_id: HardState(*(getattr(group, field) for field in HardState._fields))
-            for group_id, group in self.machine._groups.items()
-        }
-
     def check(self) -> None:
-        for group in self.machine._groups.values():
+        for group in self.machine.stored().values():
             owners: dict[Any, str] = {}
             for member_id, current in group.currents.items():
                 assert member_id in group.members, f"{member_id} left something behind"
                 for partition in held(current):
                     assert partition not in owners, f"{partition}: {owners[partition]}, {member_id}"
                     owners[partition] = member_id
-            assert owners == group.owners
             targets = [p for target in group.targets.values() for p in flatten(target)]
             assert len(targets) == len(set(targets))
 

@@ -25,7 +25,7 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Listener as NetworkListener
-from tidelog.rpc import ApiTable, Call, Peer, serve
+from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
 from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.protocol import Listener, Message
@@ -41,12 +41,17 @@ APIS: dict[int, Callable[[Broker, Call], None]] = {
 }
 
 
+def readers(broker: Broker) -> dict[int, Handler]:
+    """What is needed to read."""
+    return {key: partial(handle, broker) for key, handle in APIS.items()}
+
+
 def broker_epoch(broker_id: int) -> int:
     return 100 + broker_id
 
 
 def topic_id(name: str) -> bytes:
-    return name.encode().ljust(16, b".")
+    return name.encode()[-16:].ljust(16, b".")
 
 
 def partition_id(name: str, index: int = 0) -> PartitionId:
@@ -146,8 +151,15 @@ def hosted_on(broker: Broker, name: str, index: int = 0) -> Hosted:
 class FedBroker:
     """A broker that serves reads, and the way to it."""
 
-    def __init__(self, broker: Broker, directories: Directories, network: TcpNetwork) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        directories: Directories,
+        network: TcpNetwork,
+        apis: Callable[[Broker], dict[int, Handler]],
+    ) -> None:
         self.broker = broker
+        self.handlers = apis(broker)
         self.network = network
         self._directories = directories
         self._listener: NetworkListener | None = None
@@ -160,8 +172,7 @@ class FedBroker:
         await self.listen()
 
     async def listen(self) -> None:
-        handlers = {key: partial(handle, self.broker) for key, handle in APIS.items()}
-        table = ApiTable(Listener.CLIENT, handlers)
+        table = ApiTable(Listener.CLIENT, self.handlers)
         self._listener = await self.network.listen("127.0.0.1", self.port, serve(table, LISTENER))
         self.port = self._listener.port
 
@@ -182,6 +193,9 @@ class FedBroker:
     async def stop(self) -> None:
         await self.broker.fetchers.stop()
         self.broker.doubts.close()
+        self.broker.coordination.close()
+        self.broker.markers.close()
+        self.broker.verifications.close()
         self.broker.link.close()
         self.broker.workshop.close()
         for peer in self._peers:
@@ -221,7 +235,11 @@ class FedCluster:
 
 @contextlib.asynccontextmanager
 async def fed_brokers(
-    data: Path, *broker_ids: int, racks: bool = False, **settings: str
+    data: Path,
+    *broker_ids: int,
+    racks: bool = False,
+    apis: Callable[[Broker], dict[int, Handler]] = readers,
+    **settings: str,
 ) -> AsyncIterator[FedCluster]:
     """These brokers, registered and serving; there are no topics."""
     members: dict[int, FedBroker] = {}
@@ -236,7 +254,7 @@ async def fed_brokers(
             directory = data / f"broker-{broker_id}"
             directory.mkdir()
             config = node_config(broker_id, directory, **settings)
-            member = FedBroker(*build(config, directory, host), network)
+            member = FedBroker(*build(config, directory, host), network, apis)
             members[broker_id] = member
             await member.start()
         for broker_id, member in members.items():

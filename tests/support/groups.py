@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from support.consumer_groups import Topics
 from tidelog.core.coordination import Instant, Marker, Outcome, TopicPartition, Write
 from tidelog.core.errors import Error
 from tidelog.core.events import Event
@@ -22,7 +23,7 @@ from tidelog.core.groups.requests import (
     NewOffset,
     SyncGroup,
 )
-from tidelog.core.groups.settings import GroupSettings, KnownTopic
+from tidelog.core.groups.settings import GroupSettings
 from tidelog.core.types import NEVER_MS
 
 GROUP = "readers"
@@ -52,24 +53,6 @@ class Ask:
     @property
     def error(self) -> Any:
         return self.response.error
-
-
-class Topics:
-    """Topics by name; their ids are made of it."""
-
-    def __init__(self, **partitions: int) -> None:
-        self.partitions = partitions
-
-    def find(self, topic: str) -> KnownTopic | None:
-        count = self.partitions.get(topic)
-        return None if count is None else KnownTopic(topic.encode().ljust(16, b"."), count)
-
-    def name_of(self, topic_id: bytes) -> str | None:
-        name = topic_id.rstrip(b".").decode()
-        return name if name in self.partitions else None
-
-    def matching(self, regex: str) -> tuple[str, ...]:
-        raise NotImplementedError(f"nobody subscribes to {regex} in these tests")
 
 
 class GroupBench:

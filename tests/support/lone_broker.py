@@ -188,6 +188,9 @@ async def lone_broker(
         finally:
             lone.client.close()
             await broker.fetchers.stop()
+            broker.coordination.close()
+            broker.markers.close()
+            broker.verifications.close()
             broker.link.close()
             broker.workshop.close()
             await listener.stop(timeout_ms=0)

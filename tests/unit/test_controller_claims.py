@@ -39,6 +39,16 @@ def test_the_first_controller_of_a_cluster_writes_its_features_once() -> None:
     assert ELR_ON not in Cluster(elr_enabled=False).records
 
 
+def test_a_cluster_of_an_earlier_release_gets_the_features_that_were_added_since() -> None:
+    cluster = Cluster(nodes=2)
+    before = len(cluster.records)
+    cluster.settings.features = (("group.version", 1),)
+    cluster.elect(1)
+    assert cluster.records[before:] == (r.FeatureLevel("group.version", 1),)
+    cluster.elect(0)
+    assert len(cluster.records) == before + 1
+
+
 def test_a_controller_that_is_not_active_refuses_everything_in_the_right_form() -> None:
     cluster = Cluster(nodes=2)
     for request, refusal in [

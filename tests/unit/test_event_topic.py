@@ -67,6 +67,20 @@ def test_an_event_becomes_a_record_keyed_by_what_it_is_about():
     assert value["stream"] == written.stream.started_ms
 
 
+def test_what_happens_to_a_group_is_keyed_by_the_group():
+    written = Written()
+    written.tell(
+        events.GroupStateChanged("readers", "Stable", 3, 1, "assigned"),
+        events.MemberLeft("readers", "ann", "session expired"),
+    )
+    written.write()
+    assert {record.key for record in written.batches[0]} == {b"group-readers"}
+    assert [value["text"] for value in written.values] == [
+        "group readers is Stable, generation 3, 1 member: assigned",
+        "group readers loses member ann: session expired",
+    ]
+
+
 def test_nothing_is_written_when_nothing_happened():
     written = Written()
     written.write()

@@ -118,6 +118,40 @@ def test_below_min_isr_acks_all_appends_nothing_and_acks_1_does() -> None:
     assert story[A].end == 1
 
 
+def marker_error(story: Story, *, producer_epoch: int = 0, coordinator_epoch: int = 0) -> Error:
+    return story[A].leader.check_marker(
+        producer_id=7,
+        producer_epoch=producer_epoch,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=2,
+    )
+
+
+def test_an_end_marker_is_as_safe_as_an_acks_all_produce() -> None:
+    story = led(A, min_isr=2)
+    assert marker_error(story) is Error.NOT_ENOUGH_REPLICAS
+    story.set_isr(A, B)
+    assert marker_error(story) is Error.NONE
+    role = story[A].leader
+    story.elect(B, A, B, epoch=1)
+    error = role.check_marker(
+        producer_id=7, producer_epoch=0, coordinator_epoch=0, transaction_version=2
+    )
+    assert error is Error.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_marker_of_another_epoch_or_coordinator_is_refused() -> None:
+    story = led(A)
+    batch = client_batch((1,), producer_id=7, producer_epoch=3, base_sequence=0)
+    opened = story[A].log.append_as_leader(batch._replace(is_transactional=True), 0)
+    assert marker_error(story, producer_epoch=3) is Error.INVALID_PRODUCER_EPOCH
+    ended = opened._replace(is_control=True, producer_epoch=4, base_offset=1, last_offset=1)
+    story[A].log.producers.update(ended, coordinator_epoch=5)
+    coordinator = marker_error(story, producer_epoch=4, coordinator_epoch=4)
+    assert coordinator is Error.TRANSACTION_COORDINATOR_FENCED
+    assert marker_error(story, producer_epoch=4, coordinator_epoch=5) is Error.NONE
+
+
 def test_a_proposed_member_does_not_help_to_reach_min_isr_before_the_append() -> None:
     story = led(A, min_isr=2)
     story.fetch(B)

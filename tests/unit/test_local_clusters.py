@@ -160,6 +160,34 @@ def test_a_process_is_seen_paused_and_gone(sleeper):
     assert not process.send(signal.SIGTERM)
 
 
+BUSY = """
+import threading
+for _ in range(8):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+print(1, flush=True)
+while True:
+    pass
+"""
+
+
+def test_a_node_that_was_paused_stands_still_with_all_its_threads(tmp_path):
+    """Only then does the kernel wake and end it when the one who paused it is killed."""
+    state = layout.create(tmp_path, "dev", Shape(brokers=1))
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE) as child:
+        try:
+            child.stdout.readline()
+            state.nodes[1].process = ProcessId.of(child.pid)
+            nodes = LocalNodes(tmp_path, state)
+            for _ in range(20):
+                assert nodes.pause(1)
+                assert os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOHANG) is not None
+                assert nodes.resume(1)
+        finally:
+            child.kill()
+        child.wait()
+        assert not nodes.pause(1)
+
+
 def test_stopping_a_node_that_hears_nothing_kills_it_in_time(tmp_path):
     deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True);"
     child = subprocess.Popen(

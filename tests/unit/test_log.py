@@ -328,6 +328,47 @@ def test_aborted_transactions_are_found_by_the_range_they_touch() -> None:
     assert log.producers.first_unstable_offset(END) == 0
 
 
+def test_an_abort_of_nothing_is_no_aborted_transaction() -> None:
+    log = new_log(SimDisk())
+    log.append_as_leader(batch(b"plain"), 0)
+    log.append_as_leader(marker(1, commit=False), 0)
+    assert log.aborted_transactions(0, END) == []
+
+
+def test_a_transaction_whose_marker_was_cut_is_open_until_another_marker_comes() -> None:
+    log = new_log(SimDisk())
+    log.append_as_leader(batch(b"a", b"b", producer=1, sequence=0, transactional=True), 0)
+    log.append_as_leader(marker(1, commit=False), 0)
+    log.truncate_to(2)
+    log.append_as_leader(batch(b"plain"), 1)
+    log.append_as_leader(batch(b"c", producer=1, sequence=2, transactional=True), 1)
+    log.append_as_leader(marker(1, commit=False), 1)
+    assert log.aborted_transactions(0, END) == [AbortedTransaction(1, 0, 4, 5)]
+    assert log.producers.first_unstable_offset(END) is None
+    log.truncate_to(0)
+    log.append_as_leader(batch(b"plain"), 2)
+    log.append_as_leader(marker(1, commit=False), 2)
+    assert log.aborted_transactions(0, END) == []
+
+
+def test_a_cut_does_not_forget_which_markers_are_not_committed() -> None:
+    """A snapshot between the marker and the cut: it knows the transaction no more."""
+    disk = SimDisk()
+    log = new_log(disk, small_config())
+    log.append_as_leader(batch(b"a", producer=1, sequence=0, transactional=True), 0)
+    log.append_as_leader(marker(1, commit=True), 0)
+    for number in range(10):
+        log.append_as_leader(batch(b"plain %d" % number), 0)
+    assert len(log.segments) > 1
+    assert log.producers.first_unstable_offset(1) == 0
+    log.truncate_to(log.log_end_offset - 1)
+    assert log.producers.first_unstable_offset(1) == 0
+    assert log.producers.first_unstable_offset(2) is None
+    log.truncate_to(1)
+    assert log.producers.first_unstable_offset(1) == 0, "it is open"
+    assert log.producers.ended_transactions() == ()
+
+
 def test_a_full_disk_refuses_the_append_and_nothing_else() -> None:
     disk = SimDisk()
     log = filled(disk, 5)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from support.batches import batch
+from support.batches import batch, marker
 from tidelog.host.directory_lock import DirectoryLock
 from tidelog.host.disk import FileDisk
 from tidelog.sim.disk import SimDisk
@@ -363,3 +363,29 @@ def test_it_is_the_same_on_a_real_disk(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.log_end_offset) == (5, 14)
     assert log_faults(disk, log, leftovers=True) == []
     log.release()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_transaction_whose_marker_is_not_committed_holds_readers_back_after_a_restart(
+    is_clean: bool,
+) -> None:
+    disk = SimDisk()
+    directory = new_directory(disk)
+    log = directory.create_log(A, ID_A)
+    log.append_as_leader(batch(b"a", producer=1, sequence=0, transactional=True), 0)
+    log.append_as_leader(marker(1, commit=True), 0)
+    log.append_as_leader(batch(b"b", producer=2, sequence=0, transactional=True), 0)
+    log.append_as_leader(marker(2, commit=False), 0)
+    append(directory, A, 20)
+    directory.checkpoint_high_watermarks({A: 3})
+    if is_clean:
+        directory.close(broker_epoch=1, high_watermarks={A: 3})
+    else:
+        log.sync()
+    again = open_directory(disk)
+    log = again.logs[A]
+    assert log.log_end_offset == 24
+    assert again.initial_high_watermark(A) == 3
+    assert log.producers.first_unstable_offset(3) == 2
+    assert log.producers.first_unstable_offset(4) is None
+    assert [each.first_offset for each in log.aborted_transactions(0, END)] == [2]

@@ -45,6 +45,7 @@ class LogMachine(RuleBasedStateMachine):
         self.kept: list[Kept] = []
         self.end = 0
         self.log_start = 0
+        self.committed = 0
         self.epoch = 0
         self.sequences: dict[int, int] = {}
         self.time_ms = 1000
@@ -78,6 +79,11 @@ class LogMachine(RuleBasedStateMachine):
         self.kept.append(Kept(read_header(data), bytes(data)))
         self.end = header.next_offset
 
+    @rule(part=st.floats(0, 1))
+    def commit(self, part: float) -> None:
+        self.committed += int((self.end - self.committed) * part)
+        self.log.producers.on_high_watermark(self.committed)
+
     @rule(step=st.integers(1, 3))
     def new_leader(self, step: int) -> None:
         self.epoch += step
@@ -104,12 +110,13 @@ class LogMachine(RuleBasedStateMachine):
         while self.kept and self.kept[-1].header.last_offset >= offset:
             self.end = self.kept.pop().header.base_offset
         self.log_start = min(self.log_start, self.end)
+        self.committed = min(self.committed, self.end)
         assert first >= 0
 
     @rule(offset=st.integers(0, 300))
     def start_over(self, offset: int) -> None:
         self.log.truncate_fully_and_start_at(offset)
-        self.kept, self.end, self.log_start = [], offset, offset
+        self.kept, self.end, self.log_start, self.committed = [], offset, offset, offset
 
     @rule(part=st.floats(0, 1))
     def raise_log_start(self, part: float) -> None:
@@ -153,6 +160,8 @@ class LogMachine(RuleBasedStateMachine):
             log_start=self.log_start,
             clean_shutdown=clean,
         )
+        self.log.recall_ended_transactions(self.committed)
+        self.log.producers.on_high_watermark(self.committed)
 
     @invariant()
     def it_is_the_same_log(self) -> None:
@@ -190,6 +199,20 @@ class LogMachine(RuleBasedStateMachine):
         assert set(aborted) <= set(found_ends) | {
             (producer, last) for producer, last in aborted if last < self.log_start
         }
+
+    @invariant()
+    def readers_wait_for_the_same_transactions(self) -> None:
+        """Whatever was cut, snapshotted or reloaded: as if every record had just been followed."""
+        expected = ProducerStates()
+        for k in self.kept:
+            follow_batch(expected, k.header, k.data, 0)
+        first = self.kept[0].header.base_offset if self.kept else self.end
+        for high_watermark in (self.committed, (self.committed + self.end) // 2, self.end):
+            unstable = self.log.producers.first_unstable_offset(high_watermark)
+            if unstable is None or unstable >= first:  # retention may have taken older records
+                assert unstable == expected.first_unstable_offset(high_watermark), high_watermark
+        ended = self.log.producers.ended_transactions()
+        assert all(each.last_offset >= self.committed for each in ended), ended
 
     @invariant()
     def lookups_by_time_agree(self) -> None:

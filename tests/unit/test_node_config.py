@@ -196,6 +196,8 @@ def test_whatever_is_called_implemented_reaches_the_node(monkeypatch):
     config.replica_settings()
     config.quorum_settings()
     config.controller_settings("c")
+    config.group_settings()
+    config.transaction_settings()
     claimed = {key.name for key in KEYS.values() if key.status is Status.IMPLEMENTED}
     assert claimed - watched[0].asked == set()
 

@@ -34,8 +34,11 @@ def batch(
     return sent._replace(base_offset=offset, last_offset=offset + count - 1)
 
 
-def transactional(sequence: int, *, offset: int = 0, producer: int = PRODUCER) -> SimBatch:
-    return batch(sequence, offset=offset, producer=producer)._replace(is_transactional=True)
+def transactional(
+    sequence: int, *, offset: int = 0, producer: int = PRODUCER, epoch: int = 0
+) -> SimBatch:
+    sent = batch(sequence, offset=offset, producer=producer, epoch=epoch)
+    return sent._replace(is_transactional=True)
 
 
 def marker(offset: int, *, producer: int = PRODUCER, epoch: int = 0) -> SimBatch:
@@ -203,7 +206,124 @@ def test_after_a_marker_with_a_new_epoch_the_sequence_starts_again() -> None:
     assert error_of(known, batch(0, epoch=1)) is Error.NONE
 
 
+def test_a_batch_of_the_next_epoch_does_not_get_into_the_transaction_before_its_own() -> None:
+    """KIP-890: its producer knows that the transaction has ended, only the marker is late."""
+    known = states(transactional(0))
+    early = transactional(0, epoch=1)
+    assert error_of(known, early) is Error.INVALID_TXN_STATE
+    assert known.needs_verification(early)
+    known.update(marker(1, epoch=1))
+    assert error_of(known, early) is Error.INVALID_TXN_STATE
+    assert known.check(early, verified=True) == (Error.NONE, None)
+
+
+def test_only_what_may_begin_a_transaction_here_has_to_be_verified() -> None:
+    known = ProducerStates()
+    assert not known.needs_verification(batch(0))
+    assert known.needs_verification(transactional(0))
+    known.update(transactional(0))
+    assert not known.needs_verification(transactional(1, offset=1))
+    known.update(marker(1))
+    assert known.needs_verification(transactional(1))
+    assert not known.needs_verification(transactional(0)), "a repeat is answered, not appended"
+
+
+def test_a_transaction_that_ends_while_it_is_verified_is_not_opened() -> None:
+    known = ProducerStates()
+    token = known.verifications.begin(PRODUCER, 0)
+    known.update(marker(0))
+    assert not known.verifications.is_valid(PRODUCER, token)
+
+
+def test_the_batch_that_opens_a_transaction_uses_its_token_up() -> None:
+    known = ProducerStates()
+    token = known.verifications.begin(PRODUCER, 0)
+    known.update(transactional(0))
+    assert not known.verifications.is_valid(PRODUCER, token)
+    assert error_of(known, transactional(1, offset=1)) is Error.NONE
+    known.update(marker(1))
+    assert error_of(known, transactional(1, offset=2)) is Error.INVALID_TXN_STATE
+
+
+def test_tokens_do_not_outlive_the_log_they_were_taken_for() -> None:
+    known = ProducerStates()
+    token = known.verifications.begin(PRODUCER, 0)
+    known.load([])
+    assert not known.verifications.is_valid(PRODUCER, token)
+    token = known.verifications.begin(PRODUCER, 0)
+    for _ in range(2):
+        known.expire(0, 1)
+    assert not known.verifications.is_valid(PRODUCER, token)
+
+
+def test_the_second_batch_of_a_transaction_does_not_overtake_the_first() -> None:
+    """Every transaction of a newer client begins with sequence 0: the first one is missing."""
+    known = ProducerStates()
+    known.verifications.begin(PRODUCER, 5, transaction_version=2)
+    second = known.check(transactional(1, epoch=5), verified=True)
+    assert second.error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert known.check(transactional(0, epoch=5), verified=True) == (Error.NONE, None)
+
+
+def test_an_older_client_that_expired_goes_on_with_its_sequence() -> None:
+    known = ProducerStates()
+    known.verifications.begin(PRODUCER, 5, transaction_version=1)
+    assert known.check(transactional(17, epoch=5), verified=True) == (Error.NONE, None)
+
+
+# ---- markers of transactions that bump the epoch (KIP-890) ----
+
+
+def marker_error(known: ProducerStates, epoch: int, version: int) -> Error:
+    return known.check_marker(
+        producer_id=PRODUCER, producer_epoch=epoch, coordinator_epoch=0, transaction_version=version
+    )
+
+
+def test_a_marker_that_ends_a_transaction_has_a_larger_epoch() -> None:
+    known = states(transactional(0, epoch=4))
+    assert marker_error(known, 3, 2) is Error.INVALID_PRODUCER_EPOCH
+    assert marker_error(known, 4, 2) is Error.INVALID_PRODUCER_EPOCH
+    assert marker_error(known, 5, 2) is Error.NONE
+    assert marker_error(known, 4, 1) is Error.NONE, "an older client keeps its epoch"
+
+
+def test_a_repeated_marker_ends_nothing_and_does_no_harm() -> None:
+    known = states(transactional(0, epoch=4), marker(1, epoch=5))
+    assert marker_error(known, 5, 2) is Error.NONE
+    token = known.verifications.begin(PRODUCER, 5, transaction_version=2)
+    assert known.update(marker(2, epoch=5)) is None
+    assert known.verifications.is_valid(PRODUCER, token)
+    assert known.check(transactional(0, epoch=5), verified=True) == (Error.NONE, None)
+
+
+def test_a_marker_that_comes_very_late_does_not_end_the_next_transaction() -> None:
+    known = states(transactional(0, epoch=4), marker(1, epoch=5), transactional(0, epoch=5))
+    assert marker_error(known, 5, 2) is Error.INVALID_PRODUCER_EPOCH
+    assert marker_error(known, 6, 2) is Error.NONE
+
+
 # ---- snapshots ----
+
+
+def test_a_snapshot_does_not_tell_which_transactions_have_just_ended() -> None:
+    known = states(transactional(0, offset=5), marker(9))
+    ended = known.ended_transactions()
+    assert ended == ((PRODUCER, 5, 9),)
+    loaded = ProducerStates()
+    loaded.load(known.entries())
+    assert loaded.first_unstable_offset(7) is None
+    loaded.remember_ended(ended)
+    assert (loaded.first_unstable_offset(7), loaded.first_unstable_offset(10)) == (5, None)
+    loaded.on_high_watermark(10)
+    assert loaded.ended_transactions() == ()
+
+
+def test_a_producer_that_got_a_marker_is_known_to_have_ended_a_transaction() -> None:
+    known = states(transactional(0))
+    assert not known.has_ended_transactions()
+    known.update(marker(1), coordinator_epoch=0)
+    assert known.has_ended_transactions()
 
 
 def test_a_snapshot_is_a_copy_in_both_directions() -> None:
@@ -249,3 +369,45 @@ def test_no_sequence_is_ever_appended_twice(sent: list[tuple[int, int, int]]) ->
         appended.setdefault(producer, []).extend(range(sequence, sequence + count))
     for sequences in appended.values():
         assert sequences == list(range(sequences[0], sequences[0] + len(sequences)))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["data", "end", "plain", "commit", "reload"]), st.integers(1, 4)),
+        max_size=80,
+    )
+)
+def test_readers_never_go_back_and_never_pass_a_transaction_that_is_not_decided(
+    steps: list[tuple[str, int]],
+) -> None:
+    """The last stable offset of one leader, against a list of all transactions."""
+    known, end, high_watermark, last_stable = ProducerStates(), 0, 0, 0
+    transactions: dict[int, list[list[int]]] = {producer: [] for producer in range(1, 5)}
+    for step, number in steps:
+        mine = transactions[number]
+        if step == "data":
+            known.update(transactional(0, offset=end, producer=number))
+            if not mine or len(mine[-1]) == 2:
+                mine.append([end])
+        elif step == "end":
+            known.update(marker(end, producer=number))
+            if mine and len(mine[-1]) == 1:
+                mine[-1].append(end)
+        elif step == "commit":
+            high_watermark = min(end, high_watermark + number)
+            known.on_high_watermark(high_watermark)
+        elif step == "reload":
+            ended = known.ended_transactions()
+            known.load(known.entries())
+            known.remember_ended(ended)
+        end += step in ("data", "end", "plain")
+        undecided = [
+            first
+            for first, *marked in (each for some in transactions.values() for each in some)
+            if not marked or marked[0] >= high_watermark
+        ]
+        unstable = known.first_unstable_offset(high_watermark)
+        assert unstable == min(undecided, default=None)
+        stable = high_watermark if unstable is None else min(unstable, high_watermark)
+        assert last_stable <= stable <= high_watermark
+        last_stable = stable

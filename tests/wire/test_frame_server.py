@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from support.loopback import Script, echo, framed, loopback, pass_time, raw_peer, until
+from support.loopback import RawPeer, Script, echo, framed, loopback, pass_time, raw_peer, until
 from support.memory_transport import make_context
 from tidelog.host.flight import REQUEST_OVERHEAD_BYTES
 from tidelog.host.frames import SCRATCH_BYTES, FrameLimits
@@ -521,6 +521,26 @@ def test_a_stopping_server_does_not_wait_for_ever(tell):
                 await peer.ended()
             assert script.closed == [CloseReason.STOPPED_LATE]
             assert network.context.flight.used_bytes == 0
+
+    tell(story)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_stopped_server_leaves_nobody_connected_who_came_while_it_stopped(tell, turns):
+    """Between the kernel's accepting and the first call of ours lie some turns of the loop."""
+
+    async def story():
+        script = Script()
+        async with loopback() as network:
+            server = await network.listen(HOST, 0, script.accept)
+            with socket.create_connection((HOST, server.port)) as sock:
+                sock.setblocking(False)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await server.stop(timeout_ms=5_000)
+                await RawPeer(sock).ended()
+            assert len(script.closed) == len(script.connections)
+            assert network.admission.open == 0
 
     tell(story)
 

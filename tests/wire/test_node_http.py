@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import json
+import socket
 
 import pytest
 
-from support.loopback import run, until
+from support.loopback import RawPeer, run, until
 from support.manual_clock import ManualClock
 from support.node_views import WELL, SeenNode, led
 from tidelog.core import events
@@ -418,5 +419,18 @@ def test_stopping_ends_streams():
             await site.server.stop()
             with pytest.raises(asyncio.IncompleteReadError):
                 await source.next()
+
+    served(story)
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_stopping_leaves_nobody_connected_who_came_meanwhile(turns):
+    async def story(site):
+        with socket.create_connection(("127.0.0.1", site.server.port)) as sock:
+            sock.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await site.server.stop()
+            await RawPeer(sock).ended()
 
     served(story)

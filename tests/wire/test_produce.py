@@ -423,14 +423,14 @@ def test_zstd_needs_a_client_that_knows_it(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
-def test_transactional_batches_are_refused_until_there_are_transactions(tmp_path: Path) -> None:
+def test_a_transactional_batch_needs_a_transactional_id(tmp_path: Path) -> None:
     async def story(lone: LoneBroker) -> None:
         lone.create_topic(TOPIC)
         records = values(b"a", producer=7, sequence=0, transactional=True)
         result = await produced(lone, request(records, acks=-1))
         assert result.error_code == 48
         assert result.error_message is not None
-        assert "transactional.id" in result.error_message
+        assert "no transactional id" in result.error_message
         assert log_of(lone) == []
 
     told(tmp_path, story)

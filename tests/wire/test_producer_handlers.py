@@ -1,16 +1,14 @@
-"""Producer ids, coordinators and deleted records, asked for over TCP."""
+"""Producer ids and deleted records, asked for over TCP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
-
 from support.batches import batch
 from support.lone_broker import LoneBroker, lone_broker
 from support.loopback import run
 from support.scripted_controller import ALLOCATE, ScriptedController, scripted_controller
-from tidelog.broker.handlers import delete_records, find_coordinator, init_producer_id
+from tidelog.broker.handlers import delete_records, init_producer_id
 from tidelog.core.metadata import records as r
 from tidelog.wire.protocol.schemas.allocate_producer_ids_response import (
     AllocateProducerIdsResponse,
@@ -24,12 +22,10 @@ from tidelog.wire.protocol.schemas.delete_records_response import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
 )
-from tidelog.wire.protocol.schemas.find_coordinator_request import FindCoordinatorRequest
-from tidelog.wire.protocol.schemas.find_coordinator_response import FindCoordinatorResponse
 from tidelog.wire.protocol.schemas.init_producer_id_request import InitProducerIdRequest
 from tidelog.wire.protocol.schemas.init_producer_id_response import InitProducerIdResponse
 
-APIS = {10: find_coordinator.handle, 21: delete_records.handle, 22: init_producer_id.handle}
+APIS = {21: delete_records.handle, 22: init_producer_id.handle}
 TOPIC = "orders"
 
 Story = Callable[[LoneBroker, ScriptedController], Awaitable[None]]
@@ -72,10 +68,10 @@ def test_every_idempotent_producer_gets_an_id_of_its_own(tmp_path: Path) -> None
     told(tmp_path, story)
 
 
-def test_a_transactional_id_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_transactional_id_has_a_coordinator_only_when_its_topic_exists(tmp_path: Path) -> None:
     async def story(lone: LoneBroker, controller: ScriptedController) -> None:
         answer = await new_id(lone, 5, transactional_id="mine")
-        assert (answer.error_code, answer.producer_id) == (35, -1)
+        assert (answer.error_code, answer.producer_id) == (15, -1)
         assert controller.asked(ALLOCATE) == []
 
     told(tmp_path, story)
@@ -85,30 +81,6 @@ def test_without_a_block_of_ids_the_client_is_told_to_try_again(tmp_path: Path) 
     async def story(lone: LoneBroker, controller: ScriptedController) -> None:
         controller.usual[ALLOCATE] = AllocateProducerIdsResponse(error_code=77)
         assert (await new_id(lone, 4)).error_code == 14
-
-    told(tmp_path, story)
-
-
-# ---- FindCoordinator
-
-
-@pytest.mark.parametrize(("key_type", "word"), [(0, "groups"), (1, "transactions")])
-def test_there_is_no_coordinator_and_the_answer_says_of_what(
-    tmp_path: Path, key_type: int, word: str
-) -> None:
-    async def story(lone: LoneBroker, _: ScriptedController) -> None:
-        for version in range(1, 4):
-            old = await lone.ask(FindCoordinatorRequest(key="a", key_type=key_type), version)
-            assert isinstance(old, FindCoordinatorResponse)
-            assert (old.error_code, old.node_id) == (15, -1)
-            assert word in (old.error_message or "")
-        for version in range(4, 7):
-            asked = FindCoordinatorRequest(coordinator_keys=["a", "b"], key_type=key_type)
-            new = await lone.ask(asked, version)
-            assert isinstance(new, FindCoordinatorResponse)
-            assert [each.key for each in new.coordinators] == ["a", "b"]
-            assert {each.error_code for each in new.coordinators} == {15}
-            assert all(word in (each.error_message or "") for each in new.coordinators)
 
     told(tmp_path, story)
 

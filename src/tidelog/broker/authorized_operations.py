@@ -33,6 +33,13 @@ ON_TOPIC = _bits(
     Operation.DESCRIBE_CONFIGS,
     Operation.ALTER_CONFIGS,
 )
+ON_GROUP = _bits(
+    Operation.READ,
+    Operation.DELETE,
+    Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS,
+    Operation.ALTER_CONFIGS,
+)
 ON_CLUSTER = _bits(
     Operation.CREATE,
     Operation.ALTER,
@@ -46,6 +53,10 @@ ON_CLUSTER = _bits(
 
 def on_topic(*, asked: bool) -> int:
     return ON_TOPIC if asked else NOT_ASKED
+
+
+def on_group(*, asked: bool) -> int:
+    return ON_GROUP if asked else NOT_ASKED
 
 
 def on_cluster(*, asked: bool) -> int:

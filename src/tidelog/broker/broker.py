@@ -12,15 +12,19 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple, cast
 
+from tidelog.broker.absences import Absences
 from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
 from tidelog.broker.doubts import Doubts
 from tidelog.broker.fetchers import Fetchers
+from tidelog.broker.internal_topics import InternalTopics
+from tidelog.broker.marker_sender import MarkerSender
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
+from tidelog.broker.verifications import Verifications
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
@@ -46,6 +50,7 @@ class Broker:
         "_on_running",
         "_order",
         "_waiting",
+        "absences",
         "cluster_id",
         "config",
         "coordination",
@@ -55,12 +60,15 @@ class Broker:
         "host",
         "id",
         "image",
+        "internal_topics",
         "link",
+        "markers",
         "metadata_offset",
         "reads",
         "replicas",
         "serving",
         "traffic",
+        "verifications",
         "workshop",
     )
 
@@ -78,6 +86,11 @@ class Broker:
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.coordination = Coordination(self)
+        self.markers = MarkerSender(self)
+        self.coordination.on_order = self.markers.on_order
+        self.verifications = Verifications(self)
+        self.internal_topics = InternalTopics(self)
+        self.absences = Absences(self)
         self.replicas = Replicas(self, directories)
         self.departures = Departures(self)
         self.doubts = Doubts(self)
@@ -136,6 +149,7 @@ class Broker:
             return
         if touched:
             self.replicas.publish(touched)
+            self.markers.look_again()
         if brokers_changed:
             self.replicas.tell_about_brokers()
         for topic in deleted:

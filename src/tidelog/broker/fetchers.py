@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from tidelog.broker.addresses import address_of
+from tidelog.broker.broker_lines import BrokerLines
 from tidelog.broker.fetcher import Fetcher
 from tidelog.broker.throttles import FOLLOWER_RATE, Throttle
 from tidelog.core.errors import NO_ERROR
@@ -20,7 +20,7 @@ from tidelog.core.replication.follower import ASKING, FollowerReplica
 from tidelog.core.replication.inputs import EARLIEST, LATEST
 from tidelog.core.types import NO_LEADER, NO_OFFSET, PartitionId
 from tidelog.host.ports import NetworkError
-from tidelog.rpc import Answer, Peer
+from tidelog.rpc import Answer
 from tidelog.wire.protocol.schemas.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -45,7 +45,7 @@ class Fetchers:
         self._throttle = Throttle(broker, FOLLOWER_RATE)
         self._loops: dict[tuple[int, int], Fetcher] = {}
         self._loop_of: dict[PartitionId, Fetcher] = {}
-        self._askers: dict[int, Peer] = {}
+        self._askers = BrokerLines(broker, "offsets")
 
     def follow(self, hosted: Hosted) -> None:
         """Fetch from the replica's present leader; from nobody if there is none."""
@@ -83,9 +83,7 @@ class Fetchers:
         self._loop_of.clear()
         for fetcher in self._loops.values():
             fetcher.stop()
-        for peer in self._askers.values():
-            peer.close()
-        self._askers.clear()
+        self._askers.close()
 
     # -- out of range: where does the leader's log start and end?
 
@@ -94,7 +92,7 @@ class Fetchers:
         partition is out of the fetch loop meanwhile, so no answer has to wake it too."""
         role = hosted.follower
         assert role is not None, f"{hosted} asks {effect.leader} without following it"
-        peer = self._asker(effect.leader)
+        peer = self._askers.to(effect.leader)
         question = OffsetsQuestion(hosted, role, self._on_offsets)
         if peer is None:
             self._broker.host.timers.after(0, question.give_up)
@@ -112,18 +110,6 @@ class Fetchers:
                 partial(question.on_answer, which),
                 timeout_ms=self._broker.config.replication.socket_timeout_ms,
             )
-
-    def _asker(self, leader: int) -> Peer | None:
-        address = address_of(self._broker, leader)
-        peer = self._askers.get(leader)
-        if peer is not None and peer.address != address:
-            del self._askers[leader]
-            peer.close()
-            peer = None
-        if peer is None and address is not None:
-            client_id = f"broker-{self._broker.id}-offsets"
-            peer = self._askers[leader] = Peer(self._broker.host.network, address, client_id)
-        return peer
 
     def _on_offsets(self, question: OffsetsQuestion) -> None:
         hosted, role = question.hosted, question.role

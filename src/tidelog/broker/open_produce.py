@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tidelog.core.replication.leader import LeaderReplica
     from tidelog.host.timers import Timer
     from tidelog.rpc import Call
+    from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
     from tidelog.wire.records import InvalidBatch
 
 FIRST_VERSION_WITH_LEADER = 10
@@ -33,12 +34,25 @@ class OpenProduce:
     """Owner of the answer. Each partition fills its place in it, at once or later; the last one
     after `close_list` sends it."""
 
-    __slots__ = ("_leaders", "_open", "_timer", "acks", "broker", "call", "failed", "topics")
+    __slots__ = (
+        "_leaders",
+        "_open",
+        "_timer",
+        "acks",
+        "broker",
+        "call",
+        "failed",
+        "timeout_ms",
+        "topics",
+        "transactional_id",
+    )
 
-    def __init__(self, broker: Broker, call: Call, acks: int) -> None:
+    def __init__(self, broker: Broker, call: Call, request: ProduceRequest) -> None:
         self.broker = broker
         self.call = call
-        self.acks = acks
+        self.acks = request.acks
+        self.timeout_ms = request.timeout_ms
+        self.transactional_id = request.transactional_id
         self.topics: list[TopicProduceResponse] = []
         self.failed = False
         self._open: dict[OpenPartition, None] = {}
@@ -49,14 +63,14 @@ class OpenProduce:
         """The answer waits until this partition is `answered`."""
         self._open[partition] = None
 
-    def close_list(self, timeout_ms: int) -> None:
+    def close_list(self) -> None:
         """Every partition has been begun: answer now, or when the last one is decided."""
         if self.acks == ACKS_NONE:
             self._answer_silently()
         elif not self._open:
             self._answer()
         else:
-            self._timer = self.broker.host.timers.after(max(timeout_ms, 0), self._timed_out)
+            self._timer = self.broker.host.timers.after(max(self.timeout_ms, 0), self._timed_out)
 
     def settled(self, partition: OpenPartition) -> None:
         del self._open[partition]
@@ -159,7 +173,7 @@ class OpenPartition:
         self.produce.settled(self)
 
     def timed_out(self, now_ms: int) -> None:
-        if self._role is None:  # its records are still looked at; it will not be appended
+        if self._role is None:  # still looked at or asked about; it will not be appended
             self.answered(Error.REQUEST_TIMED_OUT)
         else:
             effects = self._role.on_produce_timeout(self, now_ms)

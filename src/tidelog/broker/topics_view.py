@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.internal_topics import INTERNAL_TOPICS
@@ -31,16 +32,20 @@ class ImageTopics:
         return None if topic is None else topic.name
 
     def matching(self, regex: str) -> tuple[str, ...]:
-        """By RE2, as in Kafka: an expression of a stranger must not be able to keep us busy."""
-        import re2  # noqa: PLC0415 - a few MiB that most brokers never need
-
-        options = re2.Options()
-        options.log_errors = False
-        try:
-            pattern = re2.compile(regex, options)
-        except re2.error as reason:
-            raise InvalidRegex(f"{regex!r} is not a regular expression: {reason}") from reason
+        matches = compile_regex(regex)
         names = sorted(self._broker.image.topic_ids)
-        return tuple(
-            name for name in names if name not in INTERNAL_TOPICS and pattern.fullmatch(name)
-        )
+        return tuple(name for name in names if name not in INTERNAL_TOPICS and matches(name))
+
+
+def compile_regex(regex: str) -> Callable[[str], bool]:
+    """By RE2, as in Kafka: an expression of a stranger must not be able to keep us busy. Raises
+    InvalidRegex."""
+    import re2  # noqa: PLC0415 - a few MiB that most brokers never need
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern = re2.compile(regex, options)
+    except re2.error as reason:
+        raise InvalidRegex(f"{regex!r} is not a regular expression: {reason}") from reason
+    return lambda text: pattern.fullmatch(text) is not None

@@ -16,6 +16,8 @@ from tidelog.cluster.state import ClusterState, NodeState
 from tidelog.config.layers import environment_name
 
 POLL_SECONDS = 0.01
+PAUSE_WITHIN_SECONDS = 5
+"""A thread that waits for a disk stops when it has it."""
 LAST_LINES = 15
 LAST_BYTES = 64 * 1024
 
@@ -93,7 +95,15 @@ class LocalNodes:
         return sent
 
     def pause(self, node_id: int) -> bool:
-        return self.signal(node_id, signal.SIGSTOP)
+        """Returns when it stands still. The end of whoever started it wakes a node only from
+        then on: one that is about to stop would stay there for ever."""
+        process = self.node(node_id).process
+        if process is None or not process.send(signal.SIGSTOP):
+            return False
+        deadline = time.monotonic() + PAUSE_WITHIN_SECONDS
+        while process.is_alive() and not process.stands_still() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return True
 
     def resume(self, node_id: int) -> bool:
         return self.signal(node_id, signal.SIGCONT)

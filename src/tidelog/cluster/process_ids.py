@@ -34,6 +34,16 @@ class ProcessId(NamedTuple):
     def is_alive(self) -> bool:
         return self.state() != "gone"
 
+    def stands_still(self) -> bool:
+        """Whether every thread of it is stopped; the kernel stops one after the other."""
+        tasks = Path(f"/proc/{self.pid}/task")
+        try:
+            threads = [int(each.name) for each in tasks.iterdir()]
+        except FileNotFoundError:
+            return False
+        stats = [_stat(thread) for thread in threads]
+        return all(fields is None or fields[_STATE_FIELD] in "Tt" for fields in stats)
+
     def send(self, number: signal.Signals) -> bool:
         """False if the process is gone."""
         if not self.is_alive():

@@ -130,6 +130,12 @@ def durability_warnings(settings: Settings) -> Iterator[Finding]:
         yield settings.finding(key, why, "ack.durability=fsync, or default.replication.factor=3")
 
 
+def assignor_problems(settings: Settings) -> Iterator[Finding]:
+    key = "group.consumer.assignors"
+    if not settings.is_broken(key) and not settings.items(key):
+        yield settings.finding(key, "nobody could give partitions to members", f"{key}=uniform")
+
+
 def http_problems(settings: Settings) -> Iterator[Finding]:
     key = "tidelog.http.listener"
     listener = None if settings.is_broken(key) else settings.text(key)

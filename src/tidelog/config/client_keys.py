@@ -3,6 +3,7 @@
 from tidelog.config.key_types import (
     BrokerKey,
     duration,
+    implemented,
     integer,
     names,
     secret,
@@ -133,146 +134,160 @@ SOCKETS: tuple[BrokerKey, ...] = without_effect(
     duration("quota.window.size.seconds", 1, "The time that one such sample covers.", at_least=1),
 )
 
-OFFSETS: tuple[BrokerKey, ...] = without_effect(
-    integer("offsets.topic.num.partitions", 50, "Partitions of the topic of offsets.", at_least=1),
-    integer(
-        "offsets.topic.replication.factor",
-        3,
-        "Replicas of the topic of offsets.",
-        at_least=1,
-        at_most=SHORT_MAX,
+OFFSETS: tuple[BrokerKey, ...] = (
+    *implemented(
+        integer(
+            "offsets.topic.num.partitions", 50, "Partitions of the topic of offsets.", at_least=1
+        ),
+        integer(
+            "offsets.topic.replication.factor",
+            3,
+            "Replicas of the topic of offsets.",
+            at_least=1,
+            at_most=SHORT_MAX,
+        ),
+        size(
+            "offsets.topic.segment.bytes",
+            100 * 1024**2,
+            "The largest size of one file of the topic of offsets.",
+            at_least=1,
+            at_most=INT32_MAX,
+        ),
+        duration(
+            "offsets.retention.minutes",
+            7 * 24 * 60,
+            "How long offsets of a group without members are kept.",
+            at_least=1,
+            at_most=INT32_MAX,
+        ),
+        duration(
+            "offsets.retention.check.interval.ms",
+            600_000,
+            "How often offsets are searched for what is too old.",
+            at_least=1,
+        ),
+        size(
+            "offset.metadata.max.bytes",
+            4096,
+            "The longest remark that a client may leave with an offset.",
+            at_least=0,
+            at_most=INT32_MAX,
+        ),
     ),
-    size(
-        "offsets.topic.segment.bytes",
-        100 * 1024**2,
-        "The largest size of one file of the topic of offsets.",
-        at_least=1,
-        at_most=INT32_MAX,
-    ),
-    integer(
-        "offsets.topic.compression.codec",
-        0,
-        "The number of the compression of the topic of offsets; 0 none.",
-        at_least=0,
-        at_most=4,
-    ),
-    size(
-        "offsets.load.buffer.size",
-        5 * 1024**2,
-        "How much is read at once when a coordinator loads offsets.",
-        at_least=1,
-        at_most=INT32_MAX,
-    ),
-    duration(
-        "offsets.commit.timeout.ms",
-        5000,
-        "How long a commit of offsets waits for its replicas.",
-        at_least=1,
-    ),
-    duration(
-        "offsets.retention.minutes",
-        7 * 24 * 60,
-        "How long offsets of a group without members are kept.",
-        at_least=1,
-        at_most=INT32_MAX,
-    ),
-    duration(
-        "offsets.retention.check.interval.ms",
-        600_000,
-        "How often offsets are searched for what is too old.",
-        at_least=1,
-    ),
-    size(
-        "offset.metadata.max.bytes",
-        4096,
-        "The longest remark that a client may leave with an offset.",
-        at_least=0,
-        at_most=INT32_MAX,
+    *without_effect(
+        integer(
+            "offsets.topic.compression.codec",
+            0,
+            "The number of the compression of the topic of offsets; 0 none.",
+            at_least=0,
+            at_most=4,
+        ),
+        size(
+            "offsets.load.buffer.size",
+            5 * 1024**2,
+            "How much is read at once when a coordinator loads offsets.",
+            at_least=1,
+            at_most=INT32_MAX,
+        ),
+        duration(
+            "offsets.commit.timeout.ms",
+            5000,
+            "How long a commit of offsets waits for its replicas.",
+            at_least=1,
+        ),
     ),
 )
 
-GROUPS: tuple[BrokerKey, ...] = without_effect(
-    duration(
-        "group.min.session.timeout.ms",
-        6000,
-        "The shortest session timeout that a member may ask for.",
-        at_least=1,
+GROUPS: tuple[BrokerKey, ...] = (
+    *implemented(
+        duration(
+            "group.min.session.timeout.ms",
+            6000,
+            "The shortest session timeout that a member may ask for.",
+            at_least=1,
+        ),
+        duration(
+            "group.max.session.timeout.ms",
+            1_800_000,
+            "The longest session timeout that a member may ask for.",
+            at_least=1,
+        ),
+        duration(
+            "group.initial.rebalance.delay.ms",
+            3000,
+            "How long a new group waits for more members.",
+            at_least=0,
+        ),
+        integer("group.max.size", INT32_MAX, "Members that a classic group may have.", at_least=1),
+        duration(
+            "group.consumer.session.timeout.ms",
+            45_000,
+            "A member of a consumer group that was silent for so long is removed.",
+            at_least=1,
+        ),
+        duration(
+            "group.consumer.heartbeat.interval.ms",
+            5000,
+            "How often members of a consumer group report.",
+            at_least=1,
+        ),
+        integer(
+            "group.consumer.max.size",
+            INT32_MAX,
+            "Members that a consumer group may have.",
+            at_least=1,
+        ),
+        names(
+            "group.consumer.assignors",
+            ("uniform", "range"),
+            "How partitions are given to members, the preferred way first.",
+            choices=("uniform", "range"),
+        ),
     ),
-    duration(
-        "group.max.session.timeout.ms",
-        1_800_000,
-        "The longest session timeout that a member may ask for.",
-        at_least=1,
-    ),
-    duration(
-        "group.initial.rebalance.delay.ms",
-        3000,
-        "How long a new group waits for more members.",
-        at_least=0,
-    ),
-    integer("group.max.size", INT32_MAX, "Members that a classic group may have.", at_least=1),
-    names(
-        "group.coordinator.rebalance.protocols",
-        ("classic", "consumer", "streams"),
-        "The group protocols that are offered.",
-        choices=("classic", "consumer", "streams", "share"),
-    ),
-    integer("group.coordinator.threads", 4, "Threads of the coordinator in Kafka.", at_least=1),
-    duration(
-        "group.coordinator.append.linger.ms",
-        5,
-        "How long a coordinator collects records before it writes them.",
-        at_least=-1,
-    ),
-    duration(
-        "group.consumer.session.timeout.ms",
-        45_000,
-        "A member of a consumer group that was silent for so long is removed.",
-        at_least=1,
-    ),
-    duration(
-        "group.consumer.min.session.timeout.ms",
-        45_000,
-        "The shortest such timeout that a group may set.",
-        at_least=1,
-    ),
-    duration(
-        "group.consumer.max.session.timeout.ms",
-        60_000,
-        "The longest such timeout that a group may set.",
-        at_least=1,
-    ),
-    duration(
-        "group.consumer.heartbeat.interval.ms",
-        5000,
-        "How often members of a consumer group report.",
-        at_least=1,
-    ),
-    duration(
-        "group.consumer.min.heartbeat.interval.ms",
-        5000,
-        "The shortest such interval that a group may set.",
-        at_least=1,
-    ),
-    duration(
-        "group.consumer.max.heartbeat.interval.ms",
-        15_000,
-        "The longest such interval that a group may set.",
-        at_least=1,
-    ),
-    integer(
-        "group.consumer.max.size", INT32_MAX, "Members that a consumer group may have.", at_least=1
-    ),
-    names(
-        "group.consumer.assignors",
-        ("uniform", "range"),
-        "How partitions are given to members, the preferred way first.",
-    ),
-    text(
-        "group.consumer.migration.policy",
-        "bidirectional",
-        "Whether groups may change between the classic and the consumer protocol.",
-        choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+    *without_effect(
+        names(
+            "group.coordinator.rebalance.protocols",
+            ("classic", "consumer", "streams"),
+            "The group protocols that are offered.",
+            choices=("classic", "consumer", "streams", "share"),
+        ),
+        integer("group.coordinator.threads", 4, "Threads of the coordinator in Kafka.", at_least=1),
+        duration(
+            "group.coordinator.append.linger.ms",
+            5,
+            "How long a coordinator collects records before it writes them.",
+            at_least=-1,
+        ),
+        duration(
+            "group.consumer.min.session.timeout.ms",
+            45_000,
+            "The shortest such timeout that a group may set.",
+            at_least=1,
+        ),
+        duration(
+            "group.consumer.max.session.timeout.ms",
+            60_000,
+            "The longest such timeout that a group may set.",
+            at_least=1,
+        ),
+        duration(
+            "group.consumer.min.heartbeat.interval.ms",
+            5000,
+            "The shortest such interval that a group may set.",
+            at_least=1,
+        ),
+        duration(
+            "group.consumer.max.heartbeat.interval.ms",
+            15_000,
+            "The longest such interval that a group may set.",
+            at_least=1,
+        ),
+        text(
+            "group.consumer.migration.policy",
+            "bidirectional",
+            "Whether groups may change between the classic and the consumer protocol.",
+            choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+        ),
     ),
 )
 
@@ -306,90 +321,94 @@ SHARE_GROUPS: tuple[BrokerKey, ...] = without_effect(
     ),
 )
 
-TRANSACTIONS: tuple[BrokerKey, ...] = without_effect(
-    duration(
-        "transactional.id.expiration.ms",
-        7 * DAY_MS,
-        "How long an unused transactional id is remembered.",
-        at_least=1,
-        at_most=INT32_MAX,
+TRANSACTIONS: tuple[BrokerKey, ...] = (
+    *implemented(
+        duration(
+            "transactional.id.expiration.ms",
+            7 * DAY_MS,
+            "How long an unused transactional id is remembered.",
+            at_least=1,
+            at_most=INT32_MAX,
+        ),
+        duration(
+            "transaction.max.timeout.ms",
+            900_000,
+            "The longest timeout that a transaction may ask for.",
+            at_least=1,
+            at_most=INT32_MAX,
+        ),
+        integer(
+            "transaction.state.log.num.partitions",
+            50,
+            "Partitions of the topic of transactions.",
+            at_least=1,
+        ),
+        integer(
+            "transaction.state.log.replication.factor",
+            3,
+            "Replicas of the topic of transactions.",
+            at_least=1,
+            at_most=SHORT_MAX,
+        ),
+        integer(
+            "transaction.state.log.min.isr",
+            2,
+            "The min.insync.replicas of the topic of transactions.",
+            at_least=1,
+        ),
+        size(
+            "transaction.state.log.segment.bytes",
+            100 * 1024**2,
+            "The largest size of one file of the topic of transactions.",
+            at_least=1,
+            at_most=INT32_MAX,
+        ),
+        duration(
+            "transaction.remove.expired.transaction.cleanup.interval.ms",
+            HOUR_MS,
+            "How often transactional ids are searched for those to forget.",
+            at_least=1,
+        ),
     ),
-    duration(
-        "transaction.max.timeout.ms",
-        900_000,
-        "The longest timeout that a transaction may ask for.",
-        at_least=1,
-        at_most=INT32_MAX,
-    ),
-    integer(
-        "transaction.state.log.num.partitions",
-        50,
-        "Partitions of the topic of transactions.",
-        at_least=1,
-    ),
-    integer(
-        "transaction.state.log.replication.factor",
-        3,
-        "Replicas of the topic of transactions.",
-        at_least=1,
-        at_most=SHORT_MAX,
-    ),
-    integer(
-        "transaction.state.log.min.isr",
-        2,
-        "The min.insync.replicas of the topic of transactions.",
-        at_least=1,
-    ),
-    size(
-        "transaction.state.log.segment.bytes",
-        100 * 1024**2,
-        "The largest size of one file of the topic of transactions.",
-        at_least=1,
-        at_most=INT32_MAX,
-    ),
-    size(
-        "transaction.state.log.load.buffer.size",
-        5 * 1024**2,
-        "How much is read at once when a coordinator loads transactions.",
-        at_least=1,
-        at_most=INT32_MAX,
-    ),
-    duration(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        10_000,
-        "How often transactions are searched for those to abort.",
-        at_least=1,
-    ),
-    duration(
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        HOUR_MS,
-        "How often transactional ids are searched for those to forget.",
-        at_least=1,
-    ),
-    switch(
-        "transaction.partition.verification.enable",
-        True,
-        "Whether a leader asks the coordinator if a transaction is open (KIP-890).",
-        live=True,
-    ),
-    switch(
-        "transaction.two.phase.commit.enable",
-        False,
-        "Whether transactions without timeout are allowed (KIP-939).",
-    ),
-    duration(
-        "producer.id.expiration.ms",
-        DAY_MS,
-        "How long the last sequences of a silent producer are remembered.",
-        at_least=1,
-        at_most=INT32_MAX,
-        live=True,
-    ),
-    duration(
-        "producer.id.expiration.check.interval.ms",
-        600_000,
-        "How often producers are searched for those to forget.",
-        at_least=1,
+    *without_effect(
+        size(
+            "transaction.state.log.load.buffer.size",
+            5 * 1024**2,
+            "How much is read at once when a coordinator loads transactions.",
+            at_least=1,
+            at_most=INT32_MAX,
+        ),
+        duration(
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            10_000,
+            "How often transactions are searched for those to abort.",
+            at_least=1,
+        ),
+        switch(
+            "transaction.partition.verification.enable",
+            True,
+            "Whether a leader asks the coordinator if a transaction is open (KIP-890).",
+            live=True,
+        ),
+        switch(
+            "transaction.two.phase.commit.enable",
+            False,
+            "Whether transactions without timeout are allowed (KIP-939).",
+        ),
+        duration(
+            "producer.id.expiration.ms",
+            DAY_MS,
+            "How long the last sequences of a silent producer are remembered.",
+            at_least=1,
+            at_most=INT32_MAX,
+            live=True,
+        ),
+        duration(
+            "producer.id.expiration.check.interval.ms",
+            600_000,
+            "How often producers are searched for those to forget.",
+            at_least=1,
+        ),
     ),
 )
 

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, cast
 
 from tidelog.config import checks
 from tidelog.config.broker_keys import KEYS
+from tidelog.config.coordination import Coordinating, read_coordinating
 from tidelog.config.endpoints import Address, Listener, Voter, parse_open_address
 from tidelog.config.layers import Finding, Inputs, Source
 from tidelog.config.live_keys import check_live_config
@@ -23,6 +24,7 @@ from tidelog.config.topology import (
 )
 from tidelog.config.values import show_value
 from tidelog.core.groups.settings import GroupSettings
+from tidelog.core.metadata.bootstrap import RELEASE_FEATURES
 from tidelog.core.metadata.lifecycle import LifecycleSettings
 from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.quorum.state import QuorumSettings
@@ -109,6 +111,7 @@ class NodeConfig:
     replication: Replication
     logs: LogSettings
     network: Network
+    coordinating: Coordinating
     settings: Settings
     """Every other key, with sources."""
 
@@ -216,6 +219,7 @@ class NodeConfig:
             leader_imbalance_percentage=given.whole("leader.imbalance.per.broker.percentage"),
             max_idle_interval_ms=given.whole("metadata.max.idle.interval.ms"),
             unclean_check_interval_ms=given.whole("unclean.leader.election.interval.ms"),
+            features=RELEASE_FEATURES,
             check_broker_config=check_live_config,
         )
 
@@ -233,6 +237,7 @@ def load_node_config(inputs: Inputs) -> Loaded:
     topology = read_topology(settings, problems)
     problems.extend(checks.order_problems(settings))
     problems.extend(checks.http_problems(settings))
+    problems.extend(checks.assignor_problems(settings))
     if not settings.is_broken("listeners", "controller.quorum.voters"):
         warnings.extend(voter_port_warnings(settings, topology))
     warnings.extend(checks.order_warnings(settings))
@@ -259,6 +264,7 @@ def _build(settings: Settings, topology: Topology) -> NodeConfig:
         replication=_replication(settings),
         logs=_logs(settings),
         network=_network(settings),
+        coordinating=read_coordinating(settings),
         settings=settings,
     )
 

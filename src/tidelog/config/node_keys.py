@@ -276,6 +276,15 @@ OURS: tuple[BrokerKey, ...] = (
             "Whether /chaos may cut this node off from others, as `tidelog up` allows.",
             ours=True,
         ),
+        duration(
+            "tidelog.group.disconnect.grace.ms",
+            500,
+            "A member of a group whose connection broke, and whose client does not connect again"
+            " for so long, is removed; 0 waits for the end of its session, as Kafka does.",
+            at_least=0,
+            at_most=INT32_MAX,
+            ours=True,
+        ),
         switch(
             "tidelog.events.topic.enable",
             False,

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from tidelog.core.metadata.bootstrap import (
     ELR_VERSION,
+    GROUP_FEATURE,
+    GROUP_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_FEATURE,
 )
@@ -19,6 +21,7 @@ class Levels(NamedTuple):
 SUPPORTED: dict[str, Levels] = {
     METADATA_VERSION_FEATURE: Levels(METADATA_VERSION, METADATA_VERSION),
     ELR_FEATURE: Levels(0, ELR_VERSION),
+    GROUP_FEATURE: Levels(0, GROUP_VERSION),
 }
 
 

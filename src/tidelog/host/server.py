@@ -19,6 +19,7 @@ from tidelog.host.frames import (
     NetworkContext,
     charge_of,
 )
+from tidelog.host.listening import close_listening
 from tidelog.host.ports import BadRequest, Buffer, CloseReason, PeerConnection, RequestHandler
 from tidelog.host.reports import FailureReports
 
@@ -131,16 +132,16 @@ class FrameServer:
         assert self._server is not None, "not started"
         assert not self._stopping, "stopped already"
         self._stopping = True
-        self._server.close()
-        for connection in self.connections:
-            connection.drain()
-        if self._connections:
-            self._stopped = self._context.loop.create_future()
-            timer = self._context.wheel.after(timeout_ms, self._abort_rest)
-            try:
+        timer = self._context.wheel.after(timeout_ms, self._abort_rest)
+        try:
+            for connection in self.connections:
+                connection.drain()
+            await close_listening(self._server)
+            if self._connections:
+                self._stopped = self._context.loop.create_future()
                 await self._stopped
-            finally:
-                timer.cancel()
+        finally:
+            timer.cancel()
         return self._aborted
 
     def _new_stream(self) -> FrameStream:

@@ -139,7 +139,14 @@ class Node:
             return
         else:
             table = ApiTable(Listener.CLIENT, api_table.handlers(self.broker))
-            accept = self._doors.guard(serve(table, listener.name))
+            absences = self.broker.absences
+            accept = serve(
+                table,
+                listener.name,
+                on_closed=absences.on_closed,
+                on_opened=absences.on_opened,
+            )
+            accept = self._doors.guard(accept)
             opened = await network.listen(host, port, accept)
         self.tables.append(table)
         self._listeners.append(opened)
@@ -176,6 +183,8 @@ class Node:
             await broker.fetchers.stop()
             broker.doubts.close()
             broker.coordination.close()  # members are told at once to look for the next one
+            broker.markers.close()
+            broker.verifications.close()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(

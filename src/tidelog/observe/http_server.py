@@ -11,9 +11,12 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
+
+from tidelog.host.listening import close_listening
 
 HEAD_MAX_BYTES = 8 * 1024
 BODY_MAX_BYTES = 64 * 1024
@@ -66,11 +69,12 @@ def json_response(
 class HttpServer:
     """Owner of one listening socket and its connections."""
 
-    __slots__ = ("_handler", "_loopback", "_server", "_tasks", "closed", "requests")
+    __slots__ = ("_handler", "_loopback", "_server", "_stopping", "_tasks", "closed", "requests")
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._server: asyncio.Server | None = None
+        self._stopping = False
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._loopback = True
         self.requests: Counter[int] = Counter()
@@ -100,7 +104,8 @@ class HttpServer:
         """Every connection ends, streams too."""
         if self._server is None:
             return
-        self._server.close()
+        self._stopping = True
+        await close_listening(self._server)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -109,13 +114,20 @@ class HttpServer:
         await self._server.wait_closed()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._stopping:
+            writer.transport.abort()
+            return
         if len(self._tasks) >= MOST_CONNECTIONS:
             self.closed["too-many-connections"] += 1
             writer.transport.abort()
             return
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        task.add_done_callback(partial(self._ended, writer))
+
+    def _ended(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        writer.close()  # a task that is cancelled before its first turn never comes to do it
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)

@@ -69,6 +69,7 @@ class Served(NamedTuple):
     table: ApiTable
     listener: str
     on_closed: "Callable[[PeerConnection, CloseReason], None] | None"
+    on_opened: "Callable[[Call], None] | None"
 
 
 def serve(
@@ -76,9 +77,11 @@ def serve(
     listener: str,
     *,
     on_closed: Callable[[PeerConnection, CloseReason], None] | None = None,
+    on_opened: Callable[[Call], None] | None = None,
 ) -> Callable[[PeerConnection], RequestHandler]:
-    """For `Network.listen`: every new connection is served from the table."""
-    served = Served(table, listener, on_closed)
+    """For `Network.listen`: every new connection is served from the table. `on_opened` hears of
+    it with its first call, which says who the client is; before that call is served."""
+    served = Served(table, listener, on_closed, on_opened)
 
     def accept(connection: PeerConnection) -> RequestHandler:
         connection.trusted = True  # plain text listeners have nobody to ask for a password
@@ -90,11 +93,12 @@ def serve(
 class Connection:
     """One accepted connection. Its requests are served in order, their answers may wait."""
 
-    __slots__ = ("_peer", "_served")
+    __slots__ = ("_on_opened", "_peer", "_served")
 
     def __init__(self, peer: PeerConnection, served: Served) -> None:
         self._peer = peer
         self._served = served
+        self._on_opened = served.on_opened
 
     def on_request(self, frame: memoryview, slot: ResponseSlot) -> None:
         try:
@@ -102,6 +106,9 @@ class Connection:
         except ProtocolError as reason:
             raise BadRequest(str(reason)) from None
         if call is not None:
+            if self._on_opened is not None:
+                self._on_opened(call)
+                self._on_opened = None
             self._served.table.handlers[call.header.api_key](call)
 
     def _understand(self, frame: memoryview, slot: ResponseSlot) -> Call | None:

@@ -225,7 +225,7 @@ class Log:
                     self._note_new_names()  # its file may be new
         except StorageError:
             segment.cut_at(position, info.first_offset)
-            self.rebuild_producers(self.log_end_offset)
+            self._rebuild_producers(self.log_end_offset)
             raise
         if was_synced and self.on_unsynced is not None:
             self.on_unsynced(self)
@@ -422,7 +422,7 @@ class Log:
         if names_changed:
             self._disk.sync_dir(self.directory)
         self._segments[number].cut_at(position, new_end)
-        self.rebuild_producers(self.log_end_offset)
+        self._rebuild_producers(self.log_end_offset)
         if self.epochs.truncate_from_end(new_end):
             self._write_epochs_if_there_is_space()
 
@@ -482,8 +482,12 @@ class Log:
         for path in paths:
             discard(self._disk, path)
 
-    def rebuild_producers(self, replay_from: int) -> None:
-        """Transactions that ended from `replay_from` on are known as such then."""
+    def recall_ended_transactions(self, high_watermark: int) -> None:
+        """After a load: those that ended behind it hold readers back, and no snapshot tells."""
+        if high_watermark < self.log_end_offset and self.producers.has_ended_transactions():
+            self._rebuild_producers(high_watermark)
+
+    def _rebuild_producers(self, replay_from: int) -> None:
         rebuild(self.producers, self._snapshots, self._segments, replay_from=replay_from)
 
     def _new_segment(self, base_offset: int) -> Segment:

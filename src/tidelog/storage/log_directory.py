@@ -223,9 +223,7 @@ class LogDirectory:
             repair=repair,
             gaps=name in self._clean_points,
         )
-        high_watermark = self._high_watermarks.get(name, 0)
-        if high_watermark < log.log_end_offset and log.producers.has_ended_transactions():
-            log.rebuild_producers(high_watermark)
+        log.recall_ended_transactions(self._high_watermarks.get(name, 0))
         log.on_gaps_allowed = self._on_gaps_allowed
         log.before_truncation = self._before_truncation
         log.on_log_start_raised = self._on_log_start_raised

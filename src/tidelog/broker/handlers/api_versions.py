@@ -1,8 +1,8 @@
 """ApiVersions (API 18, v0–4): what this listener serves, and the features of the cluster.
 
-Features steer clients as much as versions do: `transaction.version` and `group.version` stay
-unnamed until transactions of the second protocol and KIP-848 groups are there, because clients
-take a named feature for one that works.
+Features steer clients as much as versions do: `transaction.version` stays unnamed until
+transactions of the second protocol are there, because clients take a named feature for one that
+works.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.metadata.bootstrap import (
     ELR_VERSION,
+    GROUP_FEATURE,
+    GROUP_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_FEATURE,
 )
@@ -43,6 +45,7 @@ SUPPORTED_FEATURES = (
     Supported(METADATA_VERSION_FEATURE, METADATA_VERSION, METADATA_VERSION),
     Supported(KRAFT_VERSION_FEATURE, 0, 0),  # the voters are those of the settings file
     Supported(ELR_FEATURE, 0, ELR_VERSION),
+    Supported(GROUP_FEATURE, 0, GROUP_VERSION),
 )
 
 

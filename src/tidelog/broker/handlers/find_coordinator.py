@@ -1,14 +1,21 @@
-"""FindCoordinator v0 to v6: there is none yet, and the answer says so.
+"""FindCoordinator (API 10, v0–6): which broker coordinates a group or a transaction.
 
-It is served all the same: librdkafka asks even for plain `assign`, and takes a broker without
-this API for one that cannot read LZ4 (wire.md §4, gotchas 5 and 22).
+The answer waits while a second makes a difference. Clients that are told to come back do so
+after a pause (100 ms in Java, 500 ms in librdkafka), so an answer that comes when the internal
+topic is made, or when the successor of a killed coordinator is elected, is the quicker one. A
+coordinator is asked for a sign of life before a client is told of it, as leaders are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tidelog.broker.caught_up import caught_up
+from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.broker.neighbours import NOBODY, neighbours
 from tidelog.core.errors import Error
+from tidelog.core.types import NO_LEADER
 from tidelog.wire.protocol.schemas.find_coordinator_request import FindCoordinatorRequest
 from tidelog.wire.protocol.schemas.find_coordinator_response import (
     Coordinator,
@@ -19,30 +26,79 @@ if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
     from tidelog.rpc import Call
 
-FIRST_VERSION_WITH_KEYS = 4
-NOBODY = -1
-TRANSACTION = 1
+FIRST_WITH_KEYS = 4
+TOPICS = {0: CONSUMER_OFFSETS, 1: TRANSACTION_STATE}
+"""By the type of a key. Share groups (2) are not served."""
+CREATE_WAIT_MS = 1_000
+ELECTION_WAIT_MS = 500
 
-GROUPS_MESSAGE = "consumer groups are not served yet: assign partitions and keep offsets yourself"
-TRANSACTIONS_MESSAGE = "transactions are not served yet: leave transactional.id unset"
 
-
-def handle(_: Broker, call: Call) -> None:
+def handle(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, FindCoordinatorRequest), request
-    code = Error.COORDINATOR_NOT_AVAILABLE
-    message = TRANSACTIONS_MESSAGE if request.key_type == TRANSACTION else GROUPS_MESSAGE
-    if call.version >= FIRST_VERSION_WITH_KEYS:
-        coordinators = [
-            Coordinator(
-                key=key, node_id=NOBODY, port=NOBODY, error_code=code, error_message=message
-            )
-            for key in request.coordinator_keys
-        ]
-        call.answer(FindCoordinatorResponse(coordinators=coordinators))
+    keys = request.coordinator_keys if call.version >= FIRST_WITH_KEYS else (request.key,)
+    topic = TOPICS.get(request.key_type)
+    if topic is None:
+        kinds = "0 (a group) and 1 (a transaction) are known"
+        message = f"key type {request.key_type} has no coordinator: {kinds}"
+        answer(call, [unfound(each, Error.INVALID_REQUEST, message) for each in keys])
+        return
+    leaders = {broker.coordination.coordinator_of(topic, key) for key in keys}
+    if topic in broker.image.topic_ids and leaders <= {broker.id} and not broker.doubts.remain():
+        answer(call, list(found(broker, call, topic, keys)))
     else:
-        call.answer(
-            FindCoordinatorResponse(
-                error_code=code, error_message=message, node_id=NOBODY, port=NOBODY
-            )
+        call.run(_wait_and_answer(broker, call, topic, keys))
+
+
+async def _wait_and_answer(broker: Broker, call: Call, topic: str, keys: Sequence[str]) -> None:
+    coordination = broker.coordination
+    wait_ms, refusal = ELECTION_WAIT_MS, None
+    if topic not in broker.image.topic_ids:
+        deadline_ms = broker.now_ms() + CREATE_WAIT_MS
+        refusal = await broker.internal_topics.create(topic, CREATE_WAIT_MS)
+        wait_ms = 0 if refusal is not None else max(0, deadline_ms - broker.now_ms())
+    else:
+        leaders = {coordination.coordinator_of(topic, key) for key in keys}
+        await broker.doubts.settled(leaders - {broker.id, NO_LEADER})
+
+    def all_led() -> bool:
+        live = neighbours(broker.image, call.listener)
+        return all(coordination.coordinator_of(topic, key) in live for key in keys)
+
+    await caught_up(broker, all_led, wait_ms)
+    answer(call, list(found(broker, call, topic, keys, refusal)))
+
+
+def found(
+    broker: Broker, call: Call, topic: str, keys: Sequence[str], refusal: str | None = None
+) -> Iterator[Coordinator]:
+    live = neighbours(broker.image, call.listener)
+    for key in keys:
+        leader = live.get(broker.coordination.coordinator_of(topic, key))
+        if leader is None:
+            message = refusal or f"the partition of {topic} that {key!r} belongs to has no leader"
+            yield unfound(key, Error.COORDINATOR_NOT_AVAILABLE, message)
+        else:
+            yield Coordinator(key=key, node_id=leader.broker_id, host=leader.host, port=leader.port)
+
+
+def unfound(key: str, error: Error, message: str) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=NOBODY, port=NOBODY, error_code=error, error_message=message
+    )
+
+
+def answer(call: Call, coordinators: list[Coordinator]) -> None:
+    if call.version >= FIRST_WITH_KEYS:
+        call.answer(FindCoordinatorResponse(coordinators=coordinators))
+        return
+    (only,) = coordinators
+    call.answer(
+        FindCoordinatorResponse(
+            error_code=only.error_code,
+            error_message=only.error_message,
+            node_id=only.node_id,
+            host=only.host,
+            port=only.port,
         )
+    )

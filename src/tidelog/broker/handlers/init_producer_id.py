@@ -1,15 +1,19 @@
-"""InitProducerId v0 to v5: a producer id for an idempotent producer (KIP-98, KIP-730).
+"""InitProducerId v0 to v5: a producer id, and for a transactional id its epoch (KIP-98, KIP-360).
 
-A transactional id is refused with UNSUPPORTED_VERSION. A retriable code would be kinder to read,
-but clients then retry it in silence until they time out; this one they report at once.
+Without a transactional id every call gives a new id (KIP-730). With one the coordinator decides:
+the same producer with a higher epoch, so that every instance before this one is fenced.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker import transaction_calls
+from tidelog.broker.pending_call import PendingCall
 from tidelog.broker.producer_ids import NoProducerIds
-from tidelog.core.errors import Error
+from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.transactions.requests import InitProducer, ProducerIdentity
 from tidelog.wire.protocol.schemas.init_producer_id_request import InitProducerIdRequest
 from tidelog.wire.protocol.schemas.init_producer_id_response import InitProducerIdResponse
 
@@ -18,16 +22,25 @@ if TYPE_CHECKING:
     from tidelog.rpc import Call
 
 FIRST_EPOCH = 0
+FENCED_SINCE = 4
 
 
 def handle(broker: Broker, call: Call) -> None:
-    """Without a transactional id every call gives a new id; one that is sent along is ignored,
-    as Kafka does."""
     request = call.request
     assert isinstance(request, InitProducerIdRequest), request
-    if request.transactional_id is not None:
-        call.answer(InitProducerIdResponse(error_code=Error.UNSUPPORTED_VERSION))
+    if request.transactional_id is None:
+        _give_new_id(broker, call)
         return
+    producer = transaction_calls.Producer(broker, call, request.transactional_id)
+    producer.with_producer_id(
+        partial(_ask, broker, call, request), partial(_refuse, call), ending=False
+    )
+
+
+# ---- without a transactional id: one that is sent along is ignored, as Kafka does
+
+
+def _give_new_id(broker: Broker, call: Call) -> None:
     producer_id = broker.link.producer_ids.take()
     if producer_id is None:
         call.run(_wait(broker, call))
@@ -40,6 +53,41 @@ async def _wait(broker: Broker, call: Call) -> None:
         producer_id = await broker.link.producer_ids.wait()
     except NoProducerIds:
         # Of the codes that clients retry, the one that does not make them look for a coordinator.
-        call.answer(InitProducerIdResponse(error_code=Error.COORDINATOR_LOAD_IN_PROGRESS))
+        _refuse(call, Error.COORDINATOR_LOAD_IN_PROGRESS)
         return
     call.answer(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
+
+
+# ---- with one
+
+
+def _ask(broker: Broker, call: Call, request: InitProducerIdRequest, fresh_id: int) -> None:
+    transactional_id = request.transactional_id
+    assert transactional_id is not None, request
+    asked = InitProducer(
+        transactional_id,
+        request.transaction_timeout_ms,
+        request.producer_id,
+        request.producer_epoch,
+        fresh_id,
+    )
+    token = PendingCall(call, partial(_response, call.version), _refusal)
+    transaction_calls.ask(broker, transactional_id, asked, token)
+
+
+def _response(version: int, identity: ProducerIdentity) -> InitProducerIdResponse:
+    if identity.error is not NO_ERROR:
+        return _refusal(
+            transaction_calls.in_words_of(version, identity.error, fenced_since=FENCED_SINCE)
+        )
+    return InitProducerIdResponse(
+        producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+    )
+
+
+def _refusal(error: Error) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_epoch=-1)
+
+
+def _refuse(call: Call, error: Error) -> None:
+    call.answer(_refusal(error))

@@ -4,6 +4,9 @@ The way of a batch: its header and checksum are checked where it lies in the rec
 leader judges it, the log stamps it in place and writes it before this handler returns. No record
 is touched unless the topic needs it (`record_work`).
 
+The first batch of a transaction in a partition waits for the word of its coordinator
+(`verifications`); the check that finds it is the one every batch goes through.
+
 acks=1 is answered as soon as the batch is written, in fsync mode too: it promises no more than
 Kafka's does. acks=all waits for the high watermark, and with it for our own copy to be durable.
 """
@@ -15,8 +18,12 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker import record_work
 from tidelog.broker.open_produce import OpenPartition, OpenProduce
+from tidelog.broker.transaction_calls import FIRST_VERSION, SECOND_VERSION
+from tidelog.broker.verifications import Candidate, Understanding, Verdict
+from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from tidelog.core.transactions.requests import AddPartitions
 from tidelog.core.types import NO_OFFSET, PartitionId
 from tidelog.storage.errors import StorageError
 from tidelog.wire.protocol.schemas.produce_request import (
@@ -45,13 +52,18 @@ if TYPE_CHECKING:
     from tidelog.rpc import Call
 
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
+"""KIP-890: the first batch makes its partition part of the transaction."""
 FIRST_VERSION_BY_TOPIC_ID = 13
 
 REFUSALS = {
     Error.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
     Error.OUT_OF_ORDER_SEQUENCE_NUMBER: "the batch does not continue its producer's sequence",
     Error.INVALID_PRODUCER_EPOCH: "a newer instance of this producer has written already",
-    Error.INVALID_TXN_STATE: "transactions are not served yet: leave transactional.id unset",
+    Error.INVALID_TXN_STATE: "the partition is not part of an open transaction of this producer",
+    Error.TRANSACTION_ABORTABLE: "the partition is not part of the transaction: abort it, go on",
+    Error.CONCURRENT_TRANSACTIONS: "the end of the last transaction is still being written",
     Error.KAFKA_STORAGE_ERROR: "the broker cannot write to its disk; its log says why",
 }
 
@@ -59,7 +71,7 @@ REFUSALS = {
 def handle(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, ProduceRequest), request
-    produce = OpenProduce(broker, call, request.acks)
+    produce = OpenProduce(broker, call, request)
     begin = _begin if request.acks in (ACKS_ALL, ACKS_LEADER, ACKS_NONE) else _refuse_acks
     for topic in request.topic_data:
         results: list[PartitionProduceResponse] = []
@@ -72,7 +84,7 @@ def handle(broker: Broker, call: Call) -> None:
             result = PartitionProduceResponse(index=data.index, base_offset=NO_OFFSET)
             results.append(result)
             begin(produce, topic, data, result)
-    produce.close_list(request.timeout_ms)
+    produce.close_list()
 
 
 def _begin(
@@ -119,13 +131,20 @@ def _limits(message_max_bytes: int, allow_zstd: bool) -> ClientLimits:
 
 
 def _append(
-    partition: OpenPartition, role: LeaderReplica, batch: Buffer, header: BatchHeader
+    partition: OpenPartition,
+    role: LeaderReplica,
+    batch: Buffer,
+    header: BatchHeader,
+    token: int | None = None,
 ) -> bool:
     """In the order of the simulator's broker. True if its answer has to wait."""
     produce, hosted = partition.produce, partition.hosted
     broker, result, acks = produce.broker, partition.result, produce.acks
-    check = role.check_produce(header, acks)
+    verified = token is not None and _still_holds(hosted, header, token)
+    check = role.check_produce(header, acks, verified=verified)
     if check.error is not NO_ERROR:
+        if check.error is Error.INVALID_TXN_STATE and header.is_transactional:
+            return _outside_transaction(partition, role, batch, header, token)
         partition.refuse(check.error, REFUSALS.get(check.error))
         return False
     if check.duplicate is not None:
@@ -178,6 +197,80 @@ def _writable(batch: Buffer) -> bytearray | memoryview:
     return batch
 
 
+# ---- transactions
+
+
+def _outside_transaction(
+    partition: OpenPartition,
+    role: LeaderReplica,
+    batch: Buffer,
+    header: BatchHeader,
+    token: int | None,
+) -> bool:
+    """The producer has no transaction open in this log: ask its coordinator. With a token that
+    was done, and the end of the transaction came while the answer was on its way."""
+    produce = partition.produce
+    if produce.transactional_id is None:
+        message = "the batch is transactional, the request has no transactional id"
+        partition.refuse(Error.INVALID_TXN_STATE, message)
+        return False
+    if token is not None:
+        _refuse_unverified(partition, Error.INVALID_TXN_STATE)
+        return False
+    version = produce.call.version
+    adds = version >= FIRST_VERSION_THAT_ADDS_PARTITIONS
+    question = AddPartitions(
+        produce.transactional_id,
+        header.producer_id,
+        header.producer_epoch,
+        (TopicPartition(partition.hosted.topic, partition.hosted.index),),
+        verify_only=not adds,
+        version=SECOND_VERSION if adds else FIRST_VERSION,
+    )
+    produce.wait(partition)
+    candidate = Candidate(partition, bytearray(batch), header, question)
+    produce.broker.verifications.submit(candidate, role, _verified)
+    return True
+
+
+def _verified(candidate: Candidate, verdict: Verdict | None) -> None:
+    """Like `_worked_on`. A token is worth nothing after the tenure it was given in."""
+    partition = candidate.partition
+    role = _present_leader(partition.hosted, partition.produce.broker)
+    waits = False
+    if role is None or (verdict is not None and role is not verdict.role):
+        partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
+    elif verdict is not None and verdict.error is not NO_ERROR:
+        _refuse_unverified(partition, verdict.error)
+    else:
+        token = None if verdict is None else verdict.token
+        waits = _append(partition, role, candidate.batch, candidate.header, token)
+    if not waits:
+        partition.produce.settled(partition)
+
+
+def _still_holds(hosted: Hosted, header: BatchHeader, token: int) -> bool:
+    return hosted.log.producers.verifications.is_valid(header.producer_id, token)
+
+
+def _refuse_unverified(partition: OpenPartition, error: Error) -> None:
+    version = partition.produce.call.version
+    understood = Understanding(
+        abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
+        concurrent=version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
+        not_now=Error.NOT_ENOUGH_REPLICAS,
+    ).translate(error)
+    if understood is Error.NOT_ENOUGH_REPLICAS:
+        partition.refuse(understood, f"the coordinator of the transaction says {error.name}")
+    else:
+        partition.refuse(understood, REFUSALS.get(understood))
+
+
+def _present_leader(hosted: Hosted, broker: Broker) -> LeaderReplica | None:
+    is_hosted = broker.replicas.hosted.get(hosted.partition) is hosted
+    return hosted.leader if is_hosted else None
+
+
 # ---- work on records that takes longer
 
 
@@ -199,9 +292,7 @@ def _worked_on(
     """Much may have happened since the request came: look at everything again."""
     if not partition.is_open:
         return  # told that the time is over: now it must not be appended any more
-    hosted = partition.hosted
-    is_hosted = partition.produce.broker.replicas.hosted.get(hosted.partition) is hosted
-    role = hosted.leader if is_hosted else None
+    role = _present_leader(partition.hosted, partition.produce.broker)
     waits = False
     if role is None:
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)

@@ -108,7 +108,7 @@ class _Claims:
                 continue
             taken, count = self.taken[topic], self._partitions[topic]
             numbers = held
-            if held[-1] >= count or not taken.isdisjoint(held):
+            if max(held) >= count or not taken.isdisjoint(held):
                 numbers = tuple(n for n in held if n < count and n not in taken)
             if numbers:
                 taken.update(numbers)

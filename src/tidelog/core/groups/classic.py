@@ -33,7 +33,7 @@ from tidelog.core.groups.kinds import Commit, Draft
 from tidelog.core.groups.records import ClassicGroup, ClassicGroupValue, GroupRecord
 from tidelog.core.groups.requests import (
     UNKNOWN_MEMBER,
-    CommitTransactionalOffsets,
+    CommitOffsets,
     DescribedGroup,
     DescribeGroup,
     FetchOffsets,
@@ -118,23 +118,13 @@ class ClassicGroups:
     def check_commit(self, request: Commit) -> Error:
         """Only members of the current generation commit; to an empty group, anybody does."""
         group = self._groups[request.group_id]
-        transactional = isinstance(request, CommitTransactionalOffsets)
         if group.state == EMPTY and request.generation < 0:
             return NO_ERROR
-        anonymous = (
-            request.generation < 0
-            and request.member_id == UNKNOWN_MEMBER
-            and request.instance_id is None
-        )
-        if anonymous:
-            # Producers of before KIP-447 do not say for whom they commit; their epoch guards it.
-            return NO_ERROR if transactional else Error.UNKNOWN_MEMBER_ID
         error = _member_error(group, request.member_id, request.instance_id)
         if error is NO_ERROR and request.generation != group.generation:
-            error = Error.ILLEGAL_GENERATION
-        if error is NO_ERROR and group.state == COMPLETING and not transactional:
-            error = Error.REBALANCE_IN_PROGRESS
-        return error
+            return Error.ILLEGAL_GENERATION
+        in_between = group.state == COMPLETING and isinstance(request, CommitOffsets)
+        return Error.REBALANCE_IN_PROGRESS if error is NO_ERROR and in_between else error
 
     def heard_of(self, group_id: str, member_id: str, now: Instant) -> None:
         """It did something that is no request of this protocol, a commit for one."""

@@ -138,13 +138,12 @@ class Group:
         self._supported.update(member.protocol_names())
 
     def remove(self, member: Member) -> None:
-        """Its parked requests have been taken from it."""
+        """Its parked requests have been taken from it; a rebalance follows."""
         assert not member.waits(), f"{member.member_id} is removed with a request parked"
         del self.members[member.member_id]
         self._supported.subtract(member.protocol_names())
         if member.instance_id is not None:
             del self.static[member.instance_id]
-        self.unsynced.discard(member.member_id)
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
 
@@ -223,13 +222,11 @@ class Group:
         return votes.most_common(1)[0][0]
 
     def subscribes(self, topic: str) -> bool:
+        """Papers of consumers that cannot be read may name any topic."""
         if self.protocol_type != CONSUMER_PROTOCOL:
             return False
-        return any(
-            topic in (subscribed_topics(each.metadata) or ())
-            for member in self.members.values()
-            for each in member.protocols
-        )
+        papers = (each.metadata for it in self.members.values() for each in it.protocols)
+        return any(topics is None or topic in topics for topics in map(subscribed_topics, papers))
 
     # -- what is said about it
 

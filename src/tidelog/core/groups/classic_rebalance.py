@@ -230,7 +230,6 @@ class Rebalances:
             self._wait(group, REBALANCE, group.rebalance_timeout_ms(), draft.now)
             return
         group.generation += 1
-        group.first = False
         if not group.members:
             group.protocol = None
             self._move(group, EMPTY, "no members are left", draft)

@@ -9,10 +9,11 @@ begin anew with every coordinator, and a member is never given less time than it
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.core.coordination import NOTHING, Answer, Instant, Outcome, Write
 from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.events import Event, GroupStateChanged, MemberLeft
 from tidelog.core.groups import consumer_targets as targeting
 from tidelog.core.groups.assignors import ASSIGNORS, Partition
 from tidelog.core.groups.consumer_checks import (
@@ -24,7 +25,6 @@ from tidelog.core.groups.consumer_checks import (
     known_as,
     merge,
 )
-from tidelog.core.groups.consumer_deadlines import Deadlines, MemberKey
 from tidelog.core.groups.consumer_group import (
     LEFT_FOR_A_WHILE,
     NOT_YET,
@@ -32,8 +32,12 @@ from tidelog.core.groups.consumer_group import (
     UNREVOKED,
     ConsumerGroup,
     ConsumerRecord,
+    MemberKey,
+    StoredGroup,
+    reconciliation,
 )
 from tidelog.core.groups.consumer_reconcile import Goal, reconcile
+from tidelog.core.groups.deadlines import Deadlines
 from tidelog.core.groups.records import (
     ConsumerGroupEpoch,
     ConsumerMember,
@@ -64,6 +68,13 @@ from tidelog.core.groups.settings import GroupSettings, TopicsView
 CONSUMER = "consumer"
 """Both the type of these groups and their protocol type."""
 
+LEFT: Final = "left"
+LEFT_SHORTLY: Final = "left for a while"
+REPLACED: Final = "replaced"
+SESSION_EXPIRED: Final = "session expired"
+CONNECTION_LOST: Final = "connection lost"
+DID_NOT_REVOKE: Final = "did not give up its partitions in time"
+
 
 class Seat(NamedTuple):
     """A member's place in its group while one of its heartbeats is looked at."""
@@ -80,12 +91,29 @@ class Seat(NamedTuple):
         return self.known is not None and self.known != self.member_id
 
 
-class Reached(NamedTuple):
-    """How far a heartbeat brought its member."""
+class Step(NamedTuple):
+    """What one heartbeat changes, and what its member is told."""
 
     records: list[GroupRecord]
+    events: tuple[Event, ...]
+    response: ConsumerHeartbeatResponse
+
+
+class Reached(NamedTuple):
+    """How far a heartbeat brings its member, and its group."""
+
+    records: list[GroupRecord]
+    epoch: int
     before: CurrentAssignmentValue
     after: CurrentAssignmentValue
+
+
+class Prospect(NamedTuple):
+    """What a group will be when the records at hand are replayed."""
+
+    epoch: int
+    members: Mapping[str, ConsumerMemberValue]
+    currents: Mapping[str, CurrentAssignmentValue]
 
 
 class ConsumerGroups:
@@ -100,10 +128,10 @@ class ConsumerGroups:
         self._settings = settings
         self._topics = topics
         self._groups: dict[str, ConsumerGroup] = {}
-        self._sessions = Deadlines()
-        self._revocations = Deadlines()
+        self._sessions: Deadlines[MemberKey] = Deadlines()
+        self._revocations: Deadlines[MemberKey] = Deadlines()
         self._gone: dict[MemberKey, int] = {}
-        """Session deadlines as they were before the connection of the member broke."""
+        """Members whose connection broke → until when they live if they are heard of again."""
 
     # -- looking
 
@@ -125,6 +153,10 @@ class ConsumerGroups:
             ListedGroup(group_id, CONSUMER, group.state(), CONSUMER)
             for group_id, group in sorted(self._groups.items())
         )
+
+    def stored(self) -> dict[str, StoredGroup]:
+        """The hard state, to compare with that of another coordinator."""
+        return {group_id: group.stored() for group_id, group in self._groups.items()}
 
     def next_deadline_ms(self) -> int:
         return min(self._sessions.next_ms(), self._revocations.next_ms())
@@ -156,7 +188,8 @@ class ConsumerGroups:
 
     # -- hard state
 
-    def replay(self, record: ConsumerRecord) -> None:
+    def replay(self, record: GroupRecord) -> None:
+        assert isinstance(record, ConsumerRecord), f"{record} is not of the consumer protocol"
         group = self._groups.get(record.group_id)
         if isinstance(record, ConsumerGroupEpoch) and record.epoch is None:
             self._groups.pop(record.group_id, None)
@@ -187,7 +220,7 @@ class ConsumerGroups:
             case DescribeConsumerGroup():
                 return Outcome(answers=(Answer(token, self._describe(request.group_id)),))
             case MemberGone():
-                return self._on_gone(request)
+                return self._on_gone(request, now)
         raise AssertionError(f"not a request of the consumer protocol: {request}")
 
     def _on_heartbeat(self, request: ConsumerHeartbeat, token: object, now: Instant) -> Outcome:
@@ -199,15 +232,19 @@ class ConsumerGroups:
                 raise RefusedHeartbeatError(Error.GROUP_ID_NOT_FOUND, reason)
             group = group or ConsumerGroup(request.group_id)
             if request.member_epoch < JOINING:
-                records, response = self._leave(group, request, now)
+                step = self._leave(group, request, now)
             else:
-                records, response = self._step(self._seat(group, request), request, now)
+                step = self._step(self._seat(group, request), request, now)
         except RefusedHeartbeatError as refused:
-            records, response = [], ConsumerHeartbeatResponse(refused.error, refused.reason)
-        response = response._replace(
+            step = Step([], (), ConsumerHeartbeatResponse(refused.error, refused.reason))
+        response = step.response._replace(
             heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms
         )
-        return Outcome(writes=_one_batch(records), answers=(Answer(token, response),))
+        return Outcome(
+            writes=_one_batch(step.records),
+            answers=(Answer(token, response),),
+            events=step.events,
+        )
 
     def _seat(self, group: ConsumerGroup, request: ConsumerHeartbeat) -> Seat:
         """Find out who asks, or refuse them."""
@@ -221,9 +258,7 @@ class ConsumerGroups:
         before = None if known is None else group.members[known]
         return Seat(group, member_id, known, before, merge(before, request, self._topics))
 
-    def _step(
-        self, seat: Seat, request: ConsumerHeartbeat, now: Instant
-    ) -> tuple[list[GroupRecord], ConsumerHeartbeatResponse]:
+    def _step(self, seat: Seat, request: ConsumerHeartbeat, now: Instant) -> Step:
         reached = self._reach(seat, request.owned)
         self._await(seat, reached, now)
         before, after = reached.before, reached.after
@@ -232,12 +267,14 @@ class ConsumerGroups:
             or request.owned is not None
             or after.assigned != before.assigned
         )
-        return reached.records, ConsumerHeartbeatResponse(
+        response = ConsumerHeartbeatResponse(
             NO_ERROR,
             member_id=seat.member_id,
             member_epoch=after.member_epoch,
             assignment=after.assigned if tell else None,
         )
+        events = _step_events(seat, reached) if reached.records else ()
+        return Step(reached.records, events, response)
 
     def _reach(self, seat: Seat, owned: TopicPartitions | None) -> Reached:
         """Everything that this heartbeat changes in the group."""
@@ -270,7 +307,7 @@ class ConsumerGroups:
         after = reconcile(before, Goal(epoch, targets.get(member_id, ())), owned, is_free)
         if after != group.currents.get(member_id):
             records.append(CurrentAssignment(group.group_id, member_id, after))
-        return Reached(records, before, after)
+        return Reached(records, epoch, before, after)
 
     def _await(self, seat: Seat, reached: Reached, now: Instant) -> None:
         """Until when this member has to be heard of, and to have given up what it shall."""
@@ -280,13 +317,11 @@ class ConsumerGroups:
             self._drop_deadlines(MemberKey(seat.group.group_id, seat.known))
         self._begin_session(key, now)
         if reached.after.state != UNREVOKED:
-            self._revocations.drop(key)
+            self._revocations.cancel(key)
         elif reached.after != reached.before:
             self._revocations.set(key, now.monotonic_ms + seat.value.rebalance_timeout_ms)
 
-    def _leave(
-        self, group: ConsumerGroup, request: ConsumerHeartbeat, now: Instant
-    ) -> tuple[list[GroupRecord], ConsumerHeartbeatResponse]:
+    def _leave(self, group: ConsumerGroup, request: ConsumerHeartbeat, now: Instant) -> Step:
         member_id = request.member_id
         known = known_as(group, request, member_id)
         assert known == member_id, f"{member_id} leaves in the place of {known}"
@@ -294,26 +329,42 @@ class ConsumerGroups:
             NO_ERROR, member_id=member_id, member_epoch=request.member_epoch
         )
         if request.member_epoch == LEAVING:
-            return self._remove(group, [member_id]), response
+            return Step(*self._remove(group, {member_id: LEFT}), response)
         # It gave everything up, but what it was assigned stays reserved until its session ends.
         key = MemberKey(group.group_id, member_id)
         self._begin_session(key, now)
-        self._revocations.drop(key)
+        self._revocations.cancel(key)
         away = group.current(member_id)._replace(
             member_epoch=LEFT_FOR_A_WHILE, state=STABLE, pending_revocation=()
         )
-        return [CurrentAssignment(group.group_id, member_id, away)], response
+        events = (
+            MemberLeft(group.group_id, member_id, LEFT_SHORTLY),
+            *_state_events(
+                group,
+                Prospect(group.epoch, group.members, {**group.currents, member_id: away}),
+                f"{member_id} {LEFT_SHORTLY}",
+            ),
+        )
+        return Step([CurrentAssignment(group.group_id, member_id, away)], events, response)
 
-    def _remove(self, group: ConsumerGroup, leavers: list[str]) -> list[GroupRecord]:
-        """They are gone, and what they had is free: one new epoch for all of them."""
+    def _remove(
+        self, group: ConsumerGroup, leavers: Mapping[str, str]
+    ) -> tuple[list[GroupRecord], tuple[Event, ...]]:
+        """They are gone, each for a reason, and what they had is free: one new epoch for all."""
         members, targets = dict(group.members), dict(group.targets)
         records: list[GroupRecord] = []
-        for member_id in leavers:
+        events: list[Event] = []
+        for member_id, reason in leavers.items():
             self._drop_deadlines(MemberKey(group.group_id, member_id))
             records += group.tombstones_of(member_id)
+            events.append(MemberLeft(group.group_id, member_id, reason))
             del members[member_id]
             targets.pop(member_id, None)
-        return [*records, *_new_epoch(group, group.epoch + 1, self._assign(members, targets))]
+        epoch = group.epoch + 1
+        records += _new_epoch(group, epoch, self._assign(members, targets))
+        why = f"{next(iter(leavers))} left" if len(leavers) == 1 else f"{len(leavers)} members left"
+        events += _state_events(group, Prospect(epoch, members, group.currents), why)
+        return records, tuple(events)
 
     def _assign(
         self,
@@ -323,19 +374,13 @@ class ConsumerGroups:
         assignors = self._settings.consumer_assignors
         return targeting.assign_targets(members, targets, self._topics, assignors)
 
-    def _on_gone(self, request: MemberGone) -> Outcome:
+    def _on_gone(self, request: MemberGone, now: Instant) -> Outcome:
         key = MemberKey(request.group_id, request.member_id)
         group = self._groups.get(request.group_id)
         member = None if group is None else group.members.get(request.member_id)
-        due_ms = self._sessions.find(key)
-        if (
-            member is not None
-            and member.instance_id is None
-            and due_ms is not None
-            and request.deadline_ms < due_ms
-        ):
-            self._gone.setdefault(key, due_ms)
-            self._sessions.set(key, request.deadline_ms)
+        if member is not None and member.instance_id is None:
+            self._gone[key] = now.monotonic_ms + self._settings.consumer_session_timeout_ms
+            self._sessions.lower(key, request.deadline_ms)
         return NOTHING
 
     def _describe(self, group_id: str) -> DescribedConsumerGroup:
@@ -357,8 +402,8 @@ class ConsumerGroups:
 
     def activate(self, now: Instant) -> Outcome:
         """Everybody is alive until their session ends; whoever was revoking goes on."""
-        self._sessions.clear()
-        self._revocations.clear()
+        self._sessions = Deadlines()
+        self._revocations = Deadlines()
         self._gone.clear()
         for group in self._groups.values():
             for member_id, member in group.members.items():
@@ -370,28 +415,36 @@ class ConsumerGroups:
 
     def on_topics_changed(self, now: Instant) -> Outcome:
         """Topics came, grew or went: the groups they concern assign anew."""
-        assert now.monotonic_ms >= 0, f"time is {now.monotonic_ms}"
         writes: list[Write] = []
+        events: list[Event] = []
         for group in self._groups.values():
             if targeting.is_outdated(group, self._topics):
-                targets = self._assign(group.members, group.targets)
-                writes += _one_batch(_new_epoch(group, group.epoch + 1, targets))
-        return Outcome(writes=tuple(writes))
+                epoch, targets = group.epoch + 1, self._assign(group.members, group.targets)
+                writes += _one_batch(_new_epoch(group, epoch, targets))
+                ahead = Prospect(epoch, group.members, group.currents)
+                events += _state_events(group, ahead, "topics changed")
+        return Outcome(writes=tuple(writes), events=tuple(events))
 
     def on_time(self, now: Instant) -> Outcome:
         """Remove who was not heard of, and who kept what others wait for."""
-        due: dict[str, dict[str, None]] = {}
-        for key in self._sessions.pop_due(now.monotonic_ms):
-            due.setdefault(key.group_id, {})[key.member_id] = None
-        for key in self._revocations.pop_due(now.monotonic_ms):
-            due.setdefault(key.group_id, {})[key.member_id] = None
+        due: dict[str, dict[str, str]] = {}
+        while (key := self._sessions.take_due(now.monotonic_ms)) is not None:
+            reason = CONNECTION_LOST if key in self._gone else SESSION_EXPIRED
+            due.setdefault(key.group_id, {})[key.member_id] = reason
+        while (key := self._revocations.take_due(now.monotonic_ms)) is not None:
+            due.setdefault(key.group_id, {}).setdefault(key.member_id, DID_NOT_REVOKE)
         writes: list[Write] = []
-        for group_id, member_ids in due.items():
+        events: list[Event] = []
+        for group_id, reasons in due.items():
             group = self._groups.get(group_id)
-            if group is not None:
-                leavers = [each for each in member_ids if each in group.members]
-                writes += _one_batch(self._remove(group, leavers) if leavers else [])
-        return Outcome(writes=tuple(writes))
+            if group is None:  # it was forgotten, and its members' deadlines were not
+                continue
+            leavers = {each: why for each, why in reasons.items() if each in group.members}
+            if leavers:
+                records, told = self._remove(group, leavers)
+                writes += _one_batch(records)
+                events += told
+        return Outcome(writes=tuple(writes), events=tuple(events))
 
     # -- deadlines
 
@@ -407,8 +460,8 @@ class ConsumerGroups:
 
     def _drop_deadlines(self, key: MemberKey) -> None:
         self._gone.pop(key, None)
-        self._sessions.drop(key)
-        self._revocations.drop(key)
+        self._sessions.cancel(key)
+        self._revocations.cancel(key)
 
 
 def _one_batch(records: Iterable[GroupRecord]) -> tuple[Write, ...]:
@@ -439,6 +492,28 @@ def _changed_targets(
         for member_id, partitions in sorted(targets.items())
         if group.targets.get(member_id, ()) != partitions
     ]
+
+
+def _step_events(seat: Seat, reached: Reached) -> tuple[Event, ...]:
+    group, member_id = seat.group, seat.member_id
+    members = {**group.members, member_id: seat.value}
+    events: list[Event] = []
+    if seat.known is not None and seat.is_predecessor_replaced:
+        del members[seat.known]
+        events.append(MemberLeft(group.group_id, seat.known, REPLACED))
+    what = "reconciles"
+    if reached.epoch != group.epoch:
+        what = "joined" if seat.known is None else "subscribes to something else"
+    ahead = Prospect(reached.epoch, members, {**group.currents, member_id: reached.after})
+    return (*events, *_state_events(group, ahead, f"{member_id} {what}"))
+
+
+def _state_events(group: ConsumerGroup, ahead: Prospect, reason: str) -> tuple[Event, ...]:
+    state = reconciliation(ahead.members, ahead.currents, ahead.epoch)
+    if (state, ahead.epoch) == (group.state(), group.epoch):
+        return ()
+    size = len(ahead.members)
+    return (GroupStateChanged(group.group_id, state, ahead.epoch, size, reason),)
 
 
 def _describe_member(group: ConsumerGroup, member_id: str) -> DescribedConsumer:

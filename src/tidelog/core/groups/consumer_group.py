@@ -6,6 +6,7 @@ compacted log may bring them in any order.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tidelog.core.groups.assignors import Partition, flatten
 from tidelog.core.groups.records import (
@@ -39,6 +40,21 @@ ConsumerRecord = (
 )
 
 
+class MemberKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+class StoredGroup(NamedTuple):
+    """A group as its records tell it, to compare two coordinators."""
+
+    epoch: int
+    assignment_epoch: int
+    members: dict[str, ConsumerMemberValue]
+    targets: dict[str, TopicPartitions]
+    currents: dict[str, CurrentAssignmentValue]
+
+
 class ConsumerGroup:
     __slots__ = (
         "assignment_epoch",
@@ -66,6 +82,15 @@ class ConsumerGroup:
 
     def current(self, member_id: str) -> CurrentAssignmentValue:
         return self.currents.get(member_id, NOT_YET)
+
+    def stored(self) -> StoredGroup:
+        return StoredGroup(
+            self.epoch,
+            self.assignment_epoch,
+            dict(self.members),
+            dict(self.targets),
+            dict(self.currents),
+        )
 
     def state(self) -> str:
         """In Kafka's words."""

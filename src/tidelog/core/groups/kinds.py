@@ -2,21 +2,16 @@
 
 from typing import Protocol
 
-from tidelog.core.coordination import NOTHING, Answer, Instant, Outcome, Write
+from tidelog.core.coordination import Answer, Instant, Outcome, Write
 from tidelog.core.errors import Error
 from tidelog.core.events import Event
 from tidelog.core.groups.records import GroupRecord
 from tidelog.core.groups.requests import (
     CommitOffsets,
     CommitTransactionalOffsets,
-    ConsumerHeartbeatResponse,
-    DescribeConsumerGroup,
-    DescribedConsumerGroup,
     FetchOffsets,
     ListedGroup,
 )
-from tidelog.core.groups.settings import GroupSettings, TopicsView
-from tidelog.core.types import NEVER_MS
 
 Commit = CommitOffsets | CommitTransactionalOffsets
 
@@ -78,63 +73,3 @@ def joined(*outcomes: Outcome) -> Outcome:
         orders=tuple(order for each in outcomes for order in each.orders),
         events=tuple(event for each in outcomes for event in each.events),
     )
-
-
-class ConsumerKind(GroupKind, Protocol):
-    def on_topics_changed(self, now: Instant) -> Outcome: ...
-    def replay(self, record: GroupRecord) -> None: ...
-
-
-class NoConsumerGroups:
-    """Stands where the consumer protocol will be: nobody joins that way."""
-
-    __slots__ = ()
-
-    def __init__(self, settings: GroupSettings, topics: TopicsView) -> None:
-        pass
-
-    def holds(self, group_id: str) -> bool:
-        return False
-
-    def is_empty(self, group_id: str) -> bool:
-        return True
-
-    def forget(self, group_id: str) -> tuple[GroupRecord, ...]:
-        return ()
-
-    def check_commit(self, request: Commit) -> Error:
-        return Error.GROUP_ID_NOT_FOUND
-
-    def check_fetch(self, request: FetchOffsets) -> Error:
-        return Error.GROUP_ID_NOT_FOUND
-
-    def subscribes(self, group_id: str, topic: str) -> bool:
-        return False
-
-    def listed(self) -> tuple[ListedGroup, ...]:
-        return ()
-
-    def request(self, request: object, token: object, now: Instant) -> Outcome:
-        if isinstance(request, DescribeConsumerGroup):
-            response: object = DescribedConsumerGroup(Error.GROUP_ID_NOT_FOUND)
-        else:
-            response = ConsumerHeartbeatResponse(Error.UNSUPPORTED_VERSION)
-        return Outcome(answers=(Answer(token, response),))
-
-    def on_time(self, now: Instant) -> Outcome:
-        return NOTHING
-
-    def next_deadline_ms(self) -> int:
-        return NEVER_MS
-
-    def activate(self, now: Instant) -> Outcome:
-        return NOTHING
-
-    def on_topics_changed(self, now: Instant) -> Outcome:
-        return NOTHING
-
-    def replay(self, record: GroupRecord) -> None:
-        """Nothing is kept of it."""
-
-    def parked(self) -> list[object]:
-        return []

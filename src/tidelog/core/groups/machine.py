@@ -12,7 +12,8 @@ from tidelog.core.coordination import Answer, Instant, Marker, Outcome, Producer
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.classic import GROUP_TYPE, ClassicGroups
 from tidelog.core.groups.classic_group import EMPTY
-from tidelog.core.groups.kinds import Commit, ConsumerKind, GroupKind, NoConsumerGroups, joined
+from tidelog.core.groups.consumer import ConsumerGroups
+from tidelog.core.groups.kinds import Commit, GroupKind, joined
 from tidelog.core.groups.offsets import Offsets
 from tidelog.core.groups.records import (
     ClassicGroup,
@@ -25,6 +26,7 @@ from tidelog.core.groups.records import (
     TargetAssignmentEpoch,
 )
 from tidelog.core.groups.requests import (
+    UNKNOWN_MEMBER,
     CommitOffsets,
     CommitResponse,
     CommitTransactionalOffsets,
@@ -79,7 +81,7 @@ class GroupMachine:
     def __init__(self, settings: GroupSettings, topics: TopicsView) -> None:
         self._settings = settings
         self._classic = ClassicGroups(settings)
-        self._consumer: ConsumerKind = NoConsumerGroups(settings, topics)
+        self._consumer = ConsumerGroups(settings, topics)
         self._offsets = Offsets(settings)
         self._retention_check_ms = NEVER_MS
         self._handlers: dict[type, Handler] = {
@@ -129,8 +131,7 @@ class GroupMachine:
 
     def on_time(self, now: Instant) -> Outcome:
         outcome = joined(self._classic.on_time(now), self._consumer.on_time(now))
-        # A group that ended just now is looked at next time: its records are not replayed yet.
-        if not outcome.writes and self._retention_check_ms <= now.monotonic_ms:
+        if self._retention_check_ms <= now.monotonic_ms:
             self._plan_retention_check(now)
             return joined(outcome, self._without_expired(now))
         return outcome
@@ -193,6 +194,9 @@ class GroupMachine:
         return self._offsets.commit(request, token)
 
     def _commit_error(self, request: Commit) -> Error:
+        if isinstance(request, CommitTransactionalOffsets) and _is_anonymous(request):
+            # Producers of before KIP-447 do not say for whom they commit; their epoch guards it.
+            return NO_ERROR
         kind = self._kind_of(request.group_id)
         if kind is not None:
             return kind.check_commit(request)
@@ -299,6 +303,14 @@ class GroupMachine:
         if self._classic.holds(group_id):
             return self._classic
         return self._consumer if self._consumer.holds(group_id) else None
+
+
+def _is_anonymous(request: Commit) -> bool:
+    return (
+        request.generation < 0
+        and request.member_id == UNKNOWN_MEMBER
+        and request.instance_id is None
+    )
 
 
 def _answer(token: object, response: object) -> Outcome:

@@ -11,13 +11,22 @@ METADATA_VERSION = 27
 
 ELR_VERSION = 1
 
+GROUP_FEATURE = "group.version"
+GROUP_VERSION = 1
+"""Consumer groups of the new protocol (KIP-848)."""
+
+RELEASE_FEATURES = ((GROUP_FEATURE, GROUP_VERSION),)
+"""What nodes of this release can do for clients."""
+
 
 def missing_records(view: View) -> tuple[MetadataRecord, ...]:
     """Written by the first controller ever to claim; a log that has them is not empty."""
-    if METADATA_VERSION_FEATURE in view.image.features:
-        return ()
-    records: list[MetadataRecord] = [FeatureLevel(METADATA_VERSION_FEATURE, METADATA_VERSION)]
-    if view.settings.elr_enabled:
+    present = view.image.features
+    levels = ((METADATA_VERSION_FEATURE, METADATA_VERSION), *view.settings.features)
+    records: list[MetadataRecord] = [
+        FeatureLevel(name, level) for name, level in levels if name not in present
+    ]
+    if view.settings.elr_enabled and METADATA_VERSION_FEATURE not in present:
         records.append(FeatureLevel(ELR_FEATURE, ELR_VERSION))
         # Who is eligible follows from the minimum, so leaders and controllers must take it
         # from the same place: the log, not the settings file of whoever happens to lead.

@@ -22,5 +22,8 @@ class ControllerSettings:
     """0 switches the NoOp records off."""
     unclean_check_interval_ms: int = 300_000
     max_records_per_batch: int = 10_000
+    features: tuple[tuple[str, int], ...] = field(default=(), compare=False)
+    """Levels that the release brings along beside those of metadata. A cluster that an earlier
+    one created gets what was added since."""
     check_broker_config: BrokerConfigCheck = field(default=check_broker_config, compare=False)
     """A node judges by the keys it knows; settings are equal if their values are."""

@@ -49,6 +49,7 @@ class CompletedTransaction(NamedTuple):
 
 
 _ACCEPTED = SequenceCheck(NO_ERROR, None)
+_OUT_OF_ORDER = SequenceCheck(Error.OUT_OF_ORDER_SEQUENCE_NUMBER, None)
 
 
 class ProducerEntry:
@@ -118,9 +119,16 @@ class ProducerStates:
                 return SequenceCheck(Error.INVALID_PRODUCER_EPOCH, None)
         if not fits_transaction(entry, header, verified):
             return SequenceCheck(Error.INVALID_TXN_STATE, None)
-        if entry is not None and not continues_sequence(entry, header):
-            return SequenceCheck(Error.OUT_OF_ORDER_SEQUENCE_NUMBER, None)
-        return _ACCEPTED
+        if entry is None:
+            in_order = header.base_sequence == 0 or not self._begins_at_zero(header)
+        else:
+            in_order = continues_sequence(entry, header)
+        return _ACCEPTED if in_order else _OUT_OF_ORDER
+
+    def _begins_at_zero(self, header: BatchHeader) -> bool:
+        """With a new epoch for every transaction, an unknown producer is one whose first batch
+        has not arrived; otherwise it may be one that was idle for so long that it expired."""
+        return header.is_transactional and self.verifications.bumps_epoch(header.producer_id)
 
     def needs_verification(self, header: BatchHeader) -> bool:
         """Must the coordinator be asked before this batch can be appended? A repeat is not

@@ -56,6 +56,11 @@ class Verifications:
         known = self._pending.get(producer_id)
         return known is not None and known.token == token
 
+    def bumps_epoch(self, producer_id: int) -> bool:
+        """Is the transaction that is asked about the only one of its epoch?"""
+        known = self._pending.get(producer_id)
+        return known is not None and known.transaction_version >= EPOCH_BUMPING_VERSION
+
     def forget(self, producer_id: int) -> None:
         """Its transaction is open now, or the coordinator knows nothing of it."""
         self._pending.pop(producer_id, None)

@@ -81,7 +81,7 @@ APIS: tuple[Api, ...] = (
     _client(24, "AddPartitionsToTxn", "0-3", "0-5", 3),
     _client(25, "AddOffsetsToTxn", "0-4", "0-4", 3),
     _client(26, "EndTxn", "0-4", "0-5", 3),
-    _cluster(27, "WriteTxnMarkers", "1-2", 1),
+    _cluster(27, "WriteTxnMarkers", "1-2", 1, for_clients=True),
     _client(28, "TxnOffsetCommit", "0-4", "0-5", 3),
     _client(29, "DescribeAcls", "1-3", "1-3", 2),
     _client(30, "CreateAcls", "1-3", "1-3", 2),

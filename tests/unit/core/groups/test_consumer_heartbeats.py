@@ -244,7 +244,7 @@ def test_a_group_with_members_is_forgotten_whole(group):
     for record in group.machine.forget(GROUP):
         group.machine.replay(record)
         group.machine.replay(record)  # a log may say things twice
-    assert group.hard_state() == {}
+    assert group.machine.stored() == {}
 
 
 # ---- static members
@@ -262,6 +262,8 @@ def test_a_static_member_comes_back_to_its_partitions_under_a_new_id(group):
     back = group.joined("m3", instance_id="i1")
     assert back.assignment == had
     assert back.member_epoch == epoch == group.describe().epoch  # nobody else has to move
+    assert group.targets()["m3"] == had
+    assert group.machine.stored()[GROUP].currents["m3"].previous_member_epoch == 0
     assert group.beat("m1", 2).error == Error.UNKNOWN_MEMBER_ID
     assert group.beat("m1", 2, instance_id="i1").error == Error.FENCED_INSTANCE_ID
 

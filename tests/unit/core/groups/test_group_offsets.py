@@ -9,6 +9,7 @@ from support.groups import (
     GroupBench,
     commit,
     fetch,
+    heartbeat,
     join,
     leave,
     new_offset,
@@ -23,6 +24,7 @@ from tidelog.core.groups.requests import (
     DeleteOffsets,
     DescribeGroup,
     ForgetPartitions,
+    JoinProtocol,
     ListGroups,
 )
 from tidelog.core.groups.settings import GroupSettings
@@ -245,13 +247,27 @@ def test_offsets_of_a_group_of_others_than_consumers_are_not_deleted_while_it_li
     assert delete(bench, TopicPartition("orders", 0)).error == Error.NON_EMPTY_GROUP
 
 
+@pytest.mark.parametrize(
+    "papers",
+    [b"", b"\0", b"\xff\xff\0\0\0\0", b"\0\1\0\0\0\1\0\x20order", b"\0\1\0\0\0\1\0\1\xff"],
+)
+def test_consumers_whose_papers_cannot_be_read_may_read_any_topic(bench, papers):
+    bench.ask(commit(new_offset(5)))
+    bench.ask(join(fresh="ann", protocols=(JoinProtocol("range", papers),)))
+    bench.pass_time(0)
+    answer = delete(bench, TopicPartition("orders", 0)).response
+    assert answer.errors == (Error.GROUP_SUBSCRIBED_TO_TOPIC,)
+
+
 def test_offsets_of_no_group_are_not_found(bench):
     assert delete(bench, TopicPartition("orders", 0)).error == Error.GROUP_ID_NOT_FOUND
 
 
 def test_a_deleted_offset_stays_deleted_when_a_transaction_commits_it_later(bench):
     bench.ask(transactional(new_offset(7), producer_id=1))
+    empty = GroupBench().machine.hard_state()
     delete(bench, TopicPartition("orders", 0))
+    assert bench.machine.hard_state() == empty
     bench.mark(1, commit=True)
     assert offsets(bench, 0, stable=True) == [-1]
     assert bench.replayed().hard_state() == bench.machine.hard_state()
@@ -351,6 +367,27 @@ def test_an_empty_group_without_offsets_is_forgotten():
     assert bench.ask(DescribeGroup(GROUP)).response.state == "Empty"
     bench.pass_time(10_000)
     assert bench.ask(DescribeGroup(GROUP)).response.state == "Dead"
+
+
+def test_an_empty_group_is_not_forgotten_while_somebody_is_about_to_join():
+    bench = expiring()
+    stable_group(bench, "ann")
+    bench.ask(leave("ann"))
+    late = {"needs_known_member_id": True, "session_timeout_ms": 60_000}
+    bench.ask(join(fresh="bob", **late))
+    bench.pass_time(10_000)
+    assert bench.ask(join("bob", **late)).waits
+
+
+def test_a_group_may_end_in_the_moment_in_which_it_is_looked_at():
+    bench = expiring()
+    bench.pass_time(9_000)
+    generation = stable_group(bench, "ann")
+    bench.pass_time(1_000)
+    bench.ask(heartbeat("ann", generation))
+    bench.pass_time(10_000)
+    assert bench.ask(DescribeGroup(GROUP)).response.state == "Dead"
+    assert bench.replayed().hard_state() == bench.machine.hard_state()
 
 
 def _dated(offset, after_ms):

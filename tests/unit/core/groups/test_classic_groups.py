@@ -22,6 +22,7 @@ from tidelog.core.errors import Error
 from tidelog.core.events import GroupStateChanged, MemberLeft
 from tidelog.core.groups.records import ClassicGroup
 from tidelog.core.groups.requests import (
+    DeleteGroup,
     DescribeGroup,
     JoinedMember,
     LeaveGroup,
@@ -113,8 +114,35 @@ def test_a_dynamic_member_is_given_an_id_first_and_comes_back_with_it(bench):
     first = bench.ask(join(fresh="ann", needs_known_member_id=True))
     assert (first.error, first.response.member_id) == (Error.MEMBER_ID_REQUIRED, "ann")
     again = bench.ask(join("ann", needs_known_member_id=True))
-    joined(bench, again)
+    generation = joined(bench, again)
     assert members(bench) == ["ann"]
+    for _ in range(3):
+        bench.pass_time(SESSION_MS - 1)
+        assert bench.ask(heartbeat("ann", generation)).error == Error.NONE
+
+
+def test_an_id_that_was_given_out_to_a_dynamic_member_is_none_of_a_static_one(bench):
+    bench.ask(join(fresh="ann", needs_known_member_id=True))
+    token = bench.ask(join("ann", instance_id="i"))
+    assert token.error == Error.UNKNOWN_MEMBER_ID
+
+
+def test_an_id_that_leaves_before_it_is_used_is_not_waited_for(bench):
+    stable_group(bench, "ann")
+    bench.ask(join(fresh="bob", needs_known_member_id=True))
+    ann = bench.ask(join("ann"))
+    assert ann.waits
+    bench.ask(leave("bob"))
+    assert ann.error == Error.NONE
+
+
+def test_an_id_whose_connection_broke_is_not_waited_for(bench):
+    stable_group(bench, "ann")
+    bench.ask(join(fresh="bob", needs_known_member_id=True))
+    ann = bench.ask(join("ann"))
+    bench.tell(MemberGone(GROUP, "bob", bench.now_ms + 500))
+    bench.pass_time(500)
+    assert ann.error == Error.NONE
 
 
 def test_an_id_that_was_given_out_is_waited_for_until_its_session_is_over(bench):
@@ -134,6 +162,27 @@ def test_an_id_that_is_never_used_leaves_no_group_behind(bench):
     assert bench.ask(ListGroups()).response.groups == ()
     assert bench.log == []
     assert bench.ask(join("ann")).error == Error.UNKNOWN_MEMBER_ID
+
+
+def test_an_id_that_is_never_used_holds_up_a_rebalance_no_longer_than_a_member(bench):
+    stable_group(bench, "ann")
+    bench.ask(join(fresh="bob", needs_known_member_id=True, session_timeout_ms=300_000))
+    ann = bench.ask(join("ann"))
+    bench.pass_time(REBALANCE_MS - 1)
+    assert ann.waits
+    bench.pass_time(1)
+    assert ann.error == Error.NONE
+    assert left(bench) == [("bob", "did not rejoin in time")]
+    assert bench.ask(join("bob")).error == Error.UNKNOWN_MEMBER_ID
+
+
+def test_an_id_of_a_deleted_group_is_nobody(bench):
+    stable_group(bench, "ann")
+    bench.ask(leave("ann"))
+    bench.ask(join(fresh="bob", needs_known_member_id=True))
+    assert bench.ask(DeleteGroup(GROUP)).error == Error.NONE
+    bench.pass_time(SESSION_MS)
+    assert bench.ask(join("bob")).error == Error.UNKNOWN_MEMBER_ID
 
 
 def test_a_new_group_waits_for_company_as_long_as_somebody_comes():
@@ -207,6 +256,16 @@ def test_whoever_does_not_join_again_in_time_is_out(bench):
         ("bob", "did not rejoin in time"),
     ]
     assert bench.ask(heartbeat("ann", generation)).error == Error.UNKNOWN_MEMBER_ID
+
+
+def test_a_rebalance_takes_as_long_as_the_slowest_member_may(bench):
+    stable_group(bench, "ann", "bob")
+    quick = bench.ask(join("ann", rebalance_timeout_ms=1_000, protocols=protocols("range")))
+    bench.pass_time(SESSION_MS - 1)
+    assert quick.waits
+    bench.ask(heartbeat("bob", 1))
+    slow = bench.ask(join("bob"))
+    assert quick.response.generation == slow.response.generation == 2
 
 
 def test_whoever_does_not_ask_for_its_assignment_in_time_is_out(bench):
@@ -293,6 +352,7 @@ def test_the_last_one_to_leave_leaves_an_empty_group(bench):
     assert state(bench) == "Empty"
     record = bench.log[-1].records[0]
     assert (record.value.generation, record.value.members) == (generation + 1, ())
+    assert (record.value.protocol, record.value.leader) == (None, None)
     assert left(bench) == [("ann", "left"), ("bob", "left")]
     assert bench.ask(heartbeat("ann", generation + 1)).error == Error.UNKNOWN_MEMBER_ID
 
@@ -360,6 +420,13 @@ def test_a_member_that_is_heard_of_again_keeps_its_session(bench):
     assert left(bench) == [("ann", "session expired")]
 
 
+def test_a_late_deadline_of_a_broken_connection_does_not_prolong_a_session(bench):
+    stable_group(bench, "ann")
+    bench.tell(MemberGone(GROUP, "ann", bench.now_ms + 10 * SESSION_MS))
+    bench.pass_time(SESSION_MS)
+    assert members(bench) == []
+
+
 def test_a_parked_join_on_a_broken_connection_does_not_hold_up_the_others(bench):
     stable_group(bench, "ann", "bob")
     ann = bench.ask(join("ann"))
@@ -417,6 +484,18 @@ def test_sessions_begin_anew_when_time_stood_still(bench):
     assert bench.ask(heartbeat("bob", generation)).error == Error.REBALANCE_IN_PROGRESS
     bench.ask(join("bob"))
     assert waiting.error == Error.NONE
+
+
+def test_a_generation_that_waits_for_its_leader_goes_on_when_time_stood_still(bench):
+    bench.ask(join(fresh="ann"))
+    bench.pass_time(0)
+    bench.ask(join(fresh="bob", needs_known_member_id=True))
+    bench.now_ms += 10 * REBALANCE_MS
+    bench.settle(bench.machine.activate(bench.now))
+    bench.pass_time(1)
+    assert left(bench) == []
+    assert bench.ask(sync("ann", 1)).error == Error.NONE
+    assert bench.ask(join("bob")).waits
 
 
 # -- bad input: the right error, and nothing changed
@@ -526,6 +605,10 @@ def test_a_full_group_takes_nobody_in():
     bench.pass_time(0)
     assert bench.ask(join("bob")).error == Error.NONE
     assert members(bench) == ["ann", "bob"]
+    bench.ask(sync("ann", 1))
+    bench.ask(sync("bob", 1))
+    ann, bob = bench.ask(join("ann")), bench.ask(join("bob"))
+    assert ann.error == bob.error == Error.NONE  # nobody waits for the one that was refused
 
 
 # -- looking at it

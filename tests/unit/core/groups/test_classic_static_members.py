@@ -118,6 +118,13 @@ def test_a_member_that_comes_back_wanting_other_topics_starts_a_rebalance(bench)
     assert bench.ask(heartbeat("a1", 1)).error == Error.REBALANCE_IN_PROGRESS
 
 
+def test_a_member_that_comes_back_preferring_another_protocol_starts_a_rebalance():
+    bench = GroupBench()
+    assign(bench, joined(bench, static(1, protocols=protocols("range", "sticky"))))
+    back = restart(bench, 1, protocols=protocols("sticky", "range"))
+    assert (back.response.generation, back.response.protocol) == (2, "sticky")
+
+
 def test_a_member_that_forgot_what_it_owns_does_not(bench):
     papers = (JoinProtocol("range", subscription("orders", tail=b"owns nothing")),)
     assert restart(bench, 2, protocols=papers).response.generation == 1
@@ -157,6 +164,39 @@ def test_a_rebalance_that_nobody_comes_to_is_waited_for_once_more():
     assert members(bench) == ["a1"]
     back = bench.ask(static(1, life="b"))
     assert (back.error, back.response.generation) == (Error.NONE, 2)
+
+
+def test_a_leader_stays_the_leader_though_another_has_been_there_for_longer():
+    bench = GroupBench()
+    patient = {"session_timeout_ms": 300_000}
+    assign(bench, joined(bench, static(1, **patient), static(2, **patient)))
+    second = bench.ask(join("a2", instance_id="i2", protocols=protocols("range", "x"), **patient))
+    bench.pass_time(REBALANCE_MS)
+    assert second.response.leader == "a2"
+    bench.ask(sync("a2", 2))
+    bench.fail_over()
+    assert bench.ask(static(1, life="b", **patient)).response.leader == "a2"
+    again = joined(bench, join("a2", instance_id="i2"), join("b1", instance_id="i1"))
+    assert [each.response.leader for each in again] == ["a2", "a2"]
+
+
+def test_a_member_that_restarts_before_it_knew_its_assignment_has_to_ask_for_it():
+    bench = GroupBench()
+    joined(bench, static(1), static(2))
+    bench.ask(sync("a1", 1, a2=b"x"))
+    restart(bench, 2)
+    for _ in range(REBALANCE_MS // 5_000):
+        assert bench.ask(heartbeat("a1", 1)).error == Error.NONE
+        assert bench.ask(heartbeat("b2", 1)).error == Error.NONE
+        bench.pass_time(5_000)
+    assert members(bench) == ["a1"]
+    assert bench.ask(heartbeat("b2", 1)).error == Error.UNKNOWN_MEMBER_ID
+
+
+def joined(bench: GroupBench, *requests: object) -> list[Ask]:
+    tokens = [bench.ask(each) for each in requests]
+    bench.pass_time(0)
+    return tokens
 
 
 def test_an_operator_removes_a_static_member_by_its_instance(bench):

@@ -1,0 +1,43 @@
+"""Heartbeat (API 12, v0–4): a member of a classic group is there, and hears of rebalances."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tidelog.broker.group_calls import ask_members
+from tidelog.broker.pending_call import PendingCall
+from tidelog.core.errors import Error
+from tidelog.core.groups.requests import Heartbeat
+from tidelog.core.groups.requests import HeartbeatResponse as Heard
+from tidelog.wire.protocol.schemas.heartbeat_request import HeartbeatRequest
+from tidelog.wire.protocol.schemas.heartbeat_response import HeartbeatResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+    from tidelog.rpc import Call
+
+ALIVE = (Error.NONE, Error.REBALANCE_IN_PROGRESS)
+
+
+def handle(broker: Broker, call: Call) -> None:
+    request = call.request
+    assert isinstance(request, HeartbeatRequest), request
+    broker.absences.expect(call)
+    asked = Heartbeat(
+        request.group_id, request.generation_id, request.member_id, request.group_instance_id
+    )
+    token = PendingCall(call, partial(heard, broker, call, request), refused)
+    ask_members(broker, request.group_id, asked, token)
+
+
+def heard(
+    broker: Broker, call: Call, request: HeartbeatRequest, response: Heard
+) -> HeartbeatResponse:
+    if response.error in ALIVE:
+        broker.absences.heard(call, request.group_id, request.member_id)
+    return HeartbeatResponse(error_code=response.error)
+
+
+def refused(error: Error) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=error)

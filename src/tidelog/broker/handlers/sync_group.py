@@ -1,0 +1,50 @@
+"""SyncGroup (API 14, v0–5): the leader of a classic group says who reads what; all hear it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tidelog.broker.group_calls import ask_members
+from tidelog.broker.pending_call import PendingCall
+from tidelog.core.errors import Error
+from tidelog.core.groups.requests import SyncGroup, SyncResponse
+from tidelog.wire.protocol.schemas.sync_group_request import SyncGroupRequest
+from tidelog.wire.protocol.schemas.sync_group_response import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from tidelog.broker.broker import Broker
+    from tidelog.rpc import Call
+
+FIRST_WITH_PROTOCOL = 5
+
+
+def handle(broker: Broker, call: Call) -> None:
+    request = call.request
+    assert isinstance(request, SyncGroupRequest), request
+    unnamed = request.protocol_type is None or request.protocol_name is None
+    if unnamed and call.version >= FIRST_WITH_PROTOCOL:
+        call.answer(refused(Error.INCONSISTENT_GROUP_PROTOCOL))
+        return
+    asked = SyncGroup(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id,
+        request.protocol_type,
+        request.protocol_name,
+        tuple((each.member_id, each.assignment) for each in request.assignments),
+    )
+    ask_members(broker, request.group_id, asked, PendingCall(call, synced, refused))
+
+
+def synced(response: SyncResponse) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=response.error,
+        protocol_type=response.protocol_type,
+        protocol_name=response.protocol,
+        assignment=response.assignment,
+    )
+
+
+def refused(error: Error) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error)

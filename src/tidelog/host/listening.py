@@ -1,0 +1,20 @@
+"""Ending a listening socket without losing sight of what came in through it."""
+
+import asyncio
+
+
+async def close_listening(server: asyncio.Server) -> None:
+    """Accept nothing any more. Whoever was accepted already still gets to their protocol.
+
+    asyncio gives an accepted socket its transport one turn later. If the server is closed in
+    between, the socket stays open and nobody knows of it (CPython issue 109564). So accepting
+    ends first, and the server a turn later.
+    """
+    loop = asyncio.get_running_loop()
+    for listening in server.sockets:
+        # uvloop has no reader here to remove, and no such turn either.
+        loop.remove_reader(listening.fileno())
+    try:
+        await asyncio.sleep(0)
+    finally:
+        server.close()
