@@ -7,6 +7,7 @@ Broker 1 coordinates transactions and leads `orders`, broker 2 coordinates group
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +16,11 @@ from support.fed_brokers import FedCluster, fed_brokers, topic_id, topic_records
 from support.loopback import run
 from support.scripted_controller import ALLOCATE, scripted_controller
 from tidelog.broker.api_table import handlers
+from tidelog.broker.broker import Broker
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.core.metadata import records as r
 from tidelog.host.clock import SystemClock
+from tidelog.rpc import Call, Handler
 from tidelog.wire.protocol.schemas.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from tidelog.wire.protocol.schemas.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -26,6 +29,11 @@ from tidelog.wire.protocol.schemas.add_partitions_to_txn_request import (
 from tidelog.wire.protocol.schemas.allocate_producer_ids_response import (
     AllocateProducerIdsResponse,
 )
+from tidelog.wire.protocol.schemas.describe_producers_request import (
+    DescribeProducersRequest,
+    TopicRequest,
+)
+from tidelog.wire.protocol.schemas.describe_producers_response import ProducerState
 from tidelog.wire.protocol.schemas.describe_transactions_request import (
     DescribeTransactionsRequest,
 )
@@ -83,9 +91,36 @@ class Told(NamedTuple):
     aborted: list[tuple[int, int]] | None
 
 
+class Gate:
+    """Requests between the brokers, held back while the story wants it."""
+
+    def __init__(self) -> None:
+        self.closed: set[int] = set()
+        self.held: list[tuple[Handler, Call]] = []
+
+    def handlers(self, broker: Broker) -> dict[int, Handler]:
+        return {key: partial(self._serve, key, each) for key, each in handlers(broker).items()}
+
+    def close(self, *apis: int) -> None:
+        self.closed.update(apis)
+
+    def open(self) -> None:
+        self.closed.clear()
+        held, self.held = self.held, []
+        for handler, call in held:
+            handler(call)
+
+    def _serve(self, key: int, handler: Handler, call: Call) -> None:
+        if key in self.closed:
+            self.held.append((handler, call))  # there are no records in it that would not last
+        else:
+            handler(call)
+
+
 class TransactionStory:
-    def __init__(self, cluster: FedCluster) -> None:
+    def __init__(self, cluster: FedCluster, gate: Gate) -> None:
         self.cluster = cluster
+        self.gate = gate
 
     async def ask(self, broker_id: int, request: Any, version: int) -> Any:
         return await self.cluster.members[broker_id].ask(request, version)
@@ -152,11 +187,18 @@ class TransactionStory:
             topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
             coordinator_epoch=coordinator_epoch,
         )
-        answer = await self.ask(LEADERS[topic], WriteTxnMarkersRequest(markers=[marker]), 1)
+        answer = await self.ask(LEADERS.get(topic, 1), WriteTxnMarkersRequest(markers=[marker]), 1)
         (result,) = [
             each for m in answer.markers for topic in m.topics for each in topic.partitions
         ]
         return int(result.error_code)
+
+    async def producers(self, topic: str) -> list[ProducerState]:
+        request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0])])
+        answer = await self.ask(LEADERS[topic], request, 0)
+        (partition,) = answer.topics[0].partitions
+        assert partition.error_code == 0, partition
+        return list(partition.active_producers)
 
 
 def visible(records: bytes, aborted: list[tuple[int, int]]) -> list[bytes]:
@@ -340,10 +382,11 @@ async def transactions(data: Path, **settings: str) -> AsyncIterator[Transaction
             producer_id_start=FIRST_PRODUCER_ID, producer_id_len=1000
         )
         voters = {"controller_quorum_voters": f"9@127.0.0.1:{controller.port}"}
-        async with fed_brokers(data, 1, 2, apis=handlers, **voters, **settings) as cluster:
+        gate = Gate()
+        async with fed_brokers(data, 1, 2, apis=gate.handlers, **voters, **settings) as cluster:
             for topic, leader in LEADERS.items():
                 cluster.commit(*topic_records(topic, replicas=(leader,)))
-            yield TransactionStory(cluster)
+            yield TransactionStory(cluster, gate)
 
 
 def move_leader(story: TransactionStory, topic: str, leader: int) -> None:

@@ -280,6 +280,27 @@ def marker_error(known: ProducerStates, epoch: int, version: int) -> Error:
     )
 
 
+def test_an_older_client_does_not_overtake_a_batch_that_was_refused_while_it_was_verified() -> None:
+    known = ProducerStates()
+    known.verifications.begin(PRODUCER, 0, sequence=4)
+    known.verifications.begin(PRODUCER, 0, sequence=5)
+    assert known.check(transactional(5), verified=True).error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert known.check(transactional(4), verified=True).error is Error.NONE
+
+
+def test_offsets_in_a_transaction_open_it_and_leave_no_sequence_behind() -> None:
+    """Coordinators of groups write them, without sequences."""
+    known = ProducerStates()
+    for offset in range(3):
+        known.update(transactional(-1, offset=offset))
+    entry = known.get(PRODUCER)
+    assert entry is not None
+    assert (list(entry.batches), entry.last_sequence) == ([], -1)
+    assert (entry.current_txn_first_offset, known.first_unstable_offset(3)) == (0, 0)
+    known.update(marker(3))
+    assert known.first_unstable_offset(4) is None
+
+
 def test_a_marker_that_ends_a_transaction_has_a_larger_epoch() -> None:
     known = states(transactional(0, epoch=4))
     assert marker_error(known, 3, 2) is Error.INVALID_PRODUCER_EPOCH

@@ -16,6 +16,7 @@ from tidelog.broker import transaction_calls
 from tidelog.broker.broker_lines import BrokerLines
 from tidelog.broker.internal_topics import TRANSACTION_STATE
 from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.replication.verification import NO_SEQUENCE
 from tidelog.core.transactions.requests import AddPartitions, AddPartitionsResponse
 from tidelog.host.ports import NetworkError
 from tidelog.rpc import Answer
@@ -116,7 +117,7 @@ class Verifications:
             queue.waiting = [each for each in queue.waiting if each.partition.is_open]
             queue.waiting.append(candidate)
             return
-        token = begin(hosted, candidate.question)
+        token = begin(hosted, candidate.question, header.base_sequence)
         queue = self._queues[key] = Queue(candidate.question, role, token)
         queue.waiting.append(candidate)
         timeout_ms = min(candidate.partition.produce.timeout_ms, LONGEST_QUESTION_MS)
@@ -191,10 +192,13 @@ class OpenQuestion:
             on_answer(error)
 
 
-def begin(hosted: Hosted, question: AddPartitions) -> int:
+def begin(hosted: Hosted, question: AddPartitions, sequence: int = NO_SEQUENCE) -> int:
     """The token that becomes void if the transaction ends while its coordinator is asked."""
     return hosted.log.producers.verifications.begin(
-        question.producer_id, question.producer_epoch, transaction_version=question.version
+        question.producer_id,
+        question.producer_epoch,
+        transaction_version=question.version,
+        sequence=sequence,
     )
 
 

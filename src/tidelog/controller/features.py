@@ -8,6 +8,8 @@ from tidelog.core.metadata.bootstrap import (
     GROUP_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_FEATURE,
+    TRANSACTION_FEATURE,
+    TRANSACTION_VERSION,
 )
 from tidelog.core.metadata.contexts import ELR_FEATURE
 from tidelog.core.metadata.image import MetadataImage
@@ -22,6 +24,7 @@ SUPPORTED: dict[str, Levels] = {
     METADATA_VERSION_FEATURE: Levels(METADATA_VERSION, METADATA_VERSION),
     ELR_FEATURE: Levels(0, ELR_VERSION),
     GROUP_FEATURE: Levels(0, GROUP_VERSION),
+    TRANSACTION_FEATURE: Levels(0, TRANSACTION_VERSION),
 }
 
 

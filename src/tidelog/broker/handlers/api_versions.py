@@ -1,8 +1,7 @@
 """ApiVersions (API 18, v0–4): what this listener serves, and the features of the cluster.
 
-Features steer clients as much as versions do: `transaction.version` stays unnamed until
-transactions of the second protocol are there, because clients take a named feature for one that
-works.
+Features steer clients as much as versions do: with `transaction.version` 2 they leave it to brokers
+to add partitions to a transaction. They take a named feature for one that works.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from tidelog.core.metadata.bootstrap import (
     GROUP_VERSION,
     METADATA_VERSION,
     METADATA_VERSION_FEATURE,
+    TRANSACTION_FEATURE,
+    TRANSACTION_VERSION,
 )
 from tidelog.core.metadata.contexts import ELR_FEATURE
 from tidelog.rpc import Call
@@ -46,6 +47,7 @@ SUPPORTED_FEATURES = (
     Supported(KRAFT_VERSION_FEATURE, 0, 0),  # the voters are those of the settings file
     Supported(ELR_FEATURE, 0, ELR_VERSION),
     Supported(GROUP_FEATURE, 0, GROUP_VERSION),
+    Supported(TRANSACTION_FEATURE, 0, TRANSACTION_VERSION),
 )
 
 

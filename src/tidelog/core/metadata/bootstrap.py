@@ -15,7 +15,13 @@ GROUP_FEATURE = "group.version"
 GROUP_VERSION = 1
 """Consumer groups of the new protocol (KIP-848)."""
 
-RELEASE_FEATURES = ((GROUP_FEATURE, GROUP_VERSION),)
+TRANSACTION_FEATURE = "transaction.version"
+TRANSACTION_VERSION = 2
+"""KIP-890: clients that see it leave it to brokers to add partitions to a transaction, and count
+on a new producer epoch with every one. Only with Produce 12, TxnOffsetCommit 5 and EndTxn 5:
+otherwise clients lose what they commit (wire.md gotcha 8)."""
+
+RELEASE_FEATURES = ((GROUP_FEATURE, GROUP_VERSION), (TRANSACTION_FEATURE, TRANSACTION_VERSION))
 """What nodes of this release can do for clients."""
 
 

@@ -15,14 +15,17 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidelog.core.errors import NO_ERROR, Error
-from tidelog.core.replication.verification import EPOCH_BUMPING_VERSION, Verifications
+from tidelog.core.replication.verification import (
+    EPOCH_BUMPING_VERSION,
+    NO_SEQUENCE,
+    Verifications,
+)
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, BatchHeader
 
 REMEMBERED_BATCHES = 5
 """Clients keep at most five requests in flight, so a retry is never older than this."""
 
 LARGEST_SEQUENCE = (1 << 31) - 1
-NO_SEQUENCE = -1
 
 
 class AppendedBatch(NamedTuple):
@@ -120,15 +123,12 @@ class ProducerStates:
         if not fits_transaction(entry, header, verified):
             return SequenceCheck(Error.INVALID_TXN_STATE, None)
         if entry is None:
-            in_order = header.base_sequence == 0 or not self._begins_at_zero(header)
+            in_order = not header.is_transactional or self.verifications.may_be_first(
+                header.producer_id, header.base_sequence
+            )
         else:
             in_order = continues_sequence(entry, header)
         return _ACCEPTED if in_order else _OUT_OF_ORDER
-
-    def _begins_at_zero(self, header: BatchHeader) -> bool:
-        """With a new epoch for every transaction, an unknown producer is one whose first batch
-        has not arrived; otherwise it may be one that was idle for so long that it expired."""
-        return header.is_transactional and self.verifications.bumps_epoch(header.producer_id)
 
     def needs_verification(self, header: BatchHeader) -> bool:
         """Must the coordinator be asked before this batch can be appended? A repeat is not
@@ -187,12 +187,13 @@ class ProducerStates:
         first_offset, last_offset = header.base_offset, header.last_offset
         assert first_offset <= last_offset, f"batch from {first_offset} to {last_offset}"
         first_sequence = header.base_sequence
-        last_sequence = sequence_after(first_sequence, last_offset - first_offset)
-        entry.batches.append(
-            AppendedBatch(
-                first_sequence, last_sequence, first_offset, last_offset, header.max_timestamp
+        if first_sequence != NO_SEQUENCE:  # offsets that coordinators write have none
+            last_sequence = sequence_after(first_sequence, last_offset - first_offset)
+            entry.batches.append(
+                AppendedBatch(
+                    first_sequence, last_sequence, first_offset, last_offset, header.max_timestamp
+                )
             )
-        )
         if header.is_transactional and entry.current_txn_first_offset == NO_OFFSET:
             entry.current_txn_first_offset = first_offset
             self._open[producer_id] = first_offset

@@ -18,10 +18,15 @@ NO_TOKEN = 0
 """Is never valid."""
 
 
+NO_SEQUENCE = -1
+
+
 class Verification(NamedTuple):
     token: int
     producer_epoch: int
     transaction_version: int
+    lowest_sequence: int
+    """Of the batches that were asked for; NO_SEQUENCE if they have none."""
 
 
 class Verifications:
@@ -37,17 +42,26 @@ class Verifications:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def begin(self, producer_id: int, producer_epoch: int, *, transaction_version: int = 1) -> int:
+    def begin(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        transaction_version: int = 1,
+        sequence: int = NO_SEQUENCE,
+    ) -> int:
         """Before the coordinator is asked. Batches of one transaction share their token; one of
         an older epoch than another batch that waits gets none."""
         known = self._pending.get(producer_id)
         if known is not None and known.producer_epoch == producer_epoch:
+            if NO_SEQUENCE < sequence < known.lowest_sequence:
+                self._pending[producer_id] = known._replace(lowest_sequence=sequence)
             return known.token
         if known is not None and known.producer_epoch > producer_epoch:
             return NO_TOKEN
         self._last_token += 1
         self._pending[producer_id] = Verification(
-            self._last_token, producer_epoch, transaction_version
+            self._last_token, producer_epoch, transaction_version, sequence
         )
         return self._last_token
 
@@ -56,10 +70,16 @@ class Verifications:
         known = self._pending.get(producer_id)
         return known is not None and known.token == token
 
-    def bumps_epoch(self, producer_id: int) -> bool:
-        """Is the transaction that is asked about the only one of its epoch?"""
+    def may_be_first(self, producer_id: int, sequence: int) -> bool:
+        """May a producer that the log does not know begin with this sequence? With an epoch for
+        every transaction only with 0. Otherwise it may be one that was idle for so long that it
+        expired, but no batch may overtake one that was refused while the coordinator was asked."""
         known = self._pending.get(producer_id)
-        return known is not None and known.transaction_version >= EPOCH_BUMPING_VERSION
+        if known is None or sequence == 0:
+            return True
+        if known.transaction_version >= EPOCH_BUMPING_VERSION:
+            return False
+        return known.lowest_sequence == NO_SEQUENCE or sequence <= known.lowest_sequence
 
     def forget(self, producer_id: int) -> None:
         """Its transaction is open now, or the coordinator knows nothing of it."""
