@@ -10,7 +10,7 @@ from zlib import crc32
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.types import PartitionId
-from tidelog.sim.coordination_plan import OFFSETS, TRANSACTIONS
+from tidelog.sim.coordination_plan import INPUTS, OFFSETS, OUTPUTS, TRANSACTIONS, TRANSFERS
 from tidelog.sim.delivery_book import DeliveryBook
 from tidelog.sim.transaction_book import TransactionBook
 
@@ -56,6 +56,15 @@ class Books:
 
     def partition_named(self, name: TopicPartition) -> PartitionId:
         return PartitionId(self._image.topic_ids[name.topic], name.partition)
+
+    def all_partitions(self) -> list[PartitionId]:
+        """Those of the topics that groups and transactions use."""
+        return [
+            PartitionId(self._image.topic_ids[topic], index)
+            for topic in (OFFSETS, TRANSACTIONS, INPUTS, OUTPUTS, TRANSFERS)
+            if topic in self._image.topic_ids
+            for index in self._image.topics[self._image.topic_ids[topic]].partitions
+        ]
 
     def transaction_partition(self, transactional_id: str) -> PartitionId:
         """Where the coordinator of this id lives."""

@@ -489,9 +489,10 @@ class SimBroker:
             self.coordination.moved(replica.partition)
 
     def _isr_changed(self, replica: Replica, event: events.IsrChanged) -> None:
+        """A high watermark that moved with it is told first: the judge hears in that order."""
         self.node.emit(event)
         assert self.coordination is not None, "only coordinators want to hear of it"
-        self.coordination.moved(replica.partition)
+        self.node.after_us(0, self.coordination.moved, replica.partition)
 
 
 def _metadata(state: PartitionState) -> PartitionMetadata:

@@ -71,6 +71,7 @@ DERIVED_HOOKS: dict[str, int] = {
     "partition_changed": 3,
     "entry_committed": 1,
     "transaction_ended": 3,
+    "group_changed": 3,
 }
 """Facts the chronicle finds out by itself and offers to the rules."""
 

@@ -139,15 +139,21 @@ class ScriptedClient:
         self._leaders[partition].leader = NO_LEADER
 
     def call(
-        self, partition: PartitionId, request: object, *, until_ms: int, careful: bool = False
+        self,
+        partition: PartitionId,
+        request: object,
+        *,
+        until_ms: int,
+        careful: bool = False,
+        wait_ms: int = 0,
     ) -> Steps[Any]:
         """Ask the coordinator on this partition until it answers; None when time is up. Careful
-        about what must come neither late nor twice."""
+        about what must come neither late nor twice. An answer may take `wait_ms` longer."""
         while True:
             leader = yield from self.leader_of(partition)
             connection = m.Connection() if careful else None
             call = m.CoordinatorCall(self.world.new_request_id(), partition, request, connection)
-            reply = yield Ask(leader, call, self.timeout_ms)
+            reply = yield Ask(leader, call, self.timeout_ms + wait_ms)
             if reply is not None and reply.error == Error.NONE:
                 return reply.response
             if connection is not None:

@@ -110,7 +110,10 @@ class TransactionChecks:
             self._broker.produce(client, request, replica)
             return
         guard = producers.verifications.begin(
-            batch.producer_id, batch.producer_epoch, transaction_version=request.version
+            batch.producer_id,
+            batch.producer_epoch,
+            transaction_version=request.version,
+            sequence=batch.base_sequence,
         )
         question = Question(
             ProducerStamp(batch.producer_id, batch.producer_epoch),

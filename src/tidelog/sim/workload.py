@@ -10,11 +10,16 @@ from tidelog.sim.clients import ProducerClient
 from tidelog.sim.coordination_plan import (
     INPUTS,
     OUTPUTS,
+    TRANSACTIONS,
     TRANSFERS,
     CoordinationPlan,
+    GroupPlan,
+    ProcessorPlan,
     WriterPlan,
 )
+from tidelog.sim.group_clients import GroupMember
 from tidelog.sim.plan import ConsumerPlan, ProducerPlan
+from tidelog.sim.processors import Processor
 from tidelog.sim.scripted_client import ScriptedClient
 from tidelog.sim.transaction_clients import CommittedReader, TransactionWriter
 
@@ -45,6 +50,15 @@ class Workload:
     def _begin(self, plan: CoordinationPlan) -> None:
         for number, writer in enumerate(plan.writers):
             self.start_writer(writer, f"writer-{number}", 0)
+        for number, group in enumerate(plan.groups):
+            for _ in range(group.members):
+                self.start_member(group, f"group-{number}", 0)
+        for number, processor in enumerate(plan.processors):
+            group_id = f"app-{number}"
+            deliveries = self._world.books.deliveries
+            deliveries.exactly_once[group_id] = len(self._partitions(INPUTS))
+            for instance in range(processor.instances):
+                self.start_processor(processor, group_id, instance, 0)
         for partition in (*self._partitions(TRANSFERS), *self._partitions(OUTPUTS)):
             self._read_committed(partition)
         for partition in self._partitions(INPUTS) if self._world.producing else ():
@@ -80,10 +94,18 @@ class Workload:
     def start_writer(self, plan: WriterPlan, transactional_id: str, delay_ms: int) -> None:
         self._start(TransactionWriter(self._world, plan, transactional_id), delay_ms)
 
+    def start_member(self, plan: GroupPlan, group_id: str, delay_ms: int) -> None:
+        self._start(GroupMember(self._world, plan, group_id), delay_ms)
+
     def _start(self, client: ScriptedClient, delay_ms: int) -> None:
         client.stopping = not self._world.producing
         self._scripted.append(client)
         self._world.add_client(client, delay_ms)
+
+    def start_processor(
+        self, plan: ProcessorPlan, group_id: str, number: int, delay_ms: int
+    ) -> None:
+        self._start(Processor(self._world, plan, group_id, number), delay_ms)
 
     # -- the end of a run
 
@@ -97,10 +119,37 @@ class Workload:
             if (missing := client.waiting_for()) is not None:
                 return missing
         plan = self._plan
-        for topic in plan.topics if plan is not None else ():
+        if plan is None:
+            return None
+        for topic in plan.topics if self.transactions_end else ():
             for partition in self._partitions(topic.name):
                 if (missing := self._open_transaction(partition)) is not None:
                     return missing
+        return self._undrained(plan)
+
+    @property
+    def transactions_end(self) -> bool:
+        """A coordinator that has lost its records does not know what it has to end."""
+        return all(map(self._world.expected_durable, self._partitions(TRANSACTIONS)))
+
+    def _undrained(self, plan: CoordinationPlan) -> str | None:
+        """How far every group has come is written down; nothing of `inputs` is left."""
+        world = self._world
+        groups = [f"group-{number}" for number in range(len(plan.groups))]
+        if self.transactions_end:
+            groups += [f"app-{number}" for number in range(len(plan.processors))]
+        chronicle = world.judge.chronicle
+        assert chronicle is not None, "a world without a judge"
+        for group_id in groups:
+            if not world.expected_durable(world.books.group_partition(group_id)):
+                continue
+            for partition in self._partitions(INPUTS):
+                name = world.books.topic_partition(partition)
+                committed = chronicle.groups.committed(group_id, name)
+                reached = 0 if committed is None else committed.offset
+                end = world.leader_high_watermark(partition)
+                if reached < end:
+                    return f"{group_id} has come to {reached} of {end} in {world.name(partition)}"
         return None
 
     def _open_transaction(self, partition: PartitionId) -> str | None:

@@ -51,6 +51,7 @@ from tidelog.sim.scripted_client import ScriptedClient
 from tidelog.sim.sim_log import SimBatch
 from tidelog.sim.topic_plan import TopicPlan
 from tidelog.sim.trace import DOWN, NOWHERE, UP, Trace
+from tidelog.sim.transaction_clients import CommittedReader
 from tidelog.sim.workload import Workload
 from tidelog.sim.world_port import Counters, JudgePort, Report
 from tidelog.storage.config import LogConfig
@@ -447,13 +448,15 @@ class World:
             if isinstance(client, ProducerClient):
                 if client.busy:
                     return f"producer {client.address} waits for an answer"
+            elif isinstance(client, CommittedReader) and not self.workload.transactions_end:
+                continue
             elif self.disturbances.all_healed and not client.stopped:
-                end = self._leader_high_watermark(client.partition)
+                end = self.leader_high_watermark(client.partition)
                 if client.position < end:
                     return f"consumer {client.address} is at {client.position} of {end}"
         return self.workload.unfinished() if self.disturbances.all_healed else None
 
-    def _leader_high_watermark(self, partition: PartitionId) -> int:
+    def leader_high_watermark(self, partition: PartitionId) -> int:
         state = self.image.partition(partition)
         if state is None or state.leader == NO_LEADER:
             return 0

@@ -19,6 +19,13 @@ from tidelog.sim.rules.controller_rules import (
     SnapshotIsReplay,
     TopicsAreWhole,
 )
+from tidelog.sim.rules.group_rules import (
+    AbortedOffsetsDoNotCount,
+    CommitsAreKept,
+    NothingSkipped,
+    OldGenerationsCommitNothing,
+    OneOwner,
+)
 from tidelog.sim.rules.isr_rules import (
     CommittedAgreement,
     IsrMembersEligible,
@@ -50,7 +57,12 @@ from tidelog.sim.rules.quorum_rules import (
 )
 from tidelog.sim.rules.recovery_rules import RecoveryKeepsWhatWasDurable
 from tidelog.sim.rules.rule import Rule
-from tidelog.sim.rules.transaction_rules import AllOrNothing, CommittedReadsOnly, DecidedOnce
+from tidelog.sim.rules.transaction_rules import (
+    AllOrNothing,
+    CommittedReadsOnly,
+    DecidedOnce,
+    ExactlyOnce,
+)
 from tidelog.sim.rules.watermark_rules import (
     CommittedOnAllInSync,
     HighWatermarkNeverFalls,
@@ -108,6 +120,12 @@ ALL_RULES: tuple[type[Rule], ...] = (
     CommittedReadsOnly,
     AllOrNothing,
     DecidedOnce,
+    ExactlyOnce,
+    AbortedOffsetsDoNotCount,
+    OneOwner,
+    CommitsAreKept,
+    OldGenerationsCommitNothing,
+    NothingSkipped,
 )
 
 ELSEWHERE: dict[str, str] = {
