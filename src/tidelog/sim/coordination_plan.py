@@ -43,6 +43,8 @@ class WriterPlan:
     interval_ms: int
     batches: int
     """At most so many in a transaction."""
+    patience: int
+    """Time-outs of a request until it gives one up: a batch may arrive after that."""
     mischief: int
     """In percent: how often it aborts, vanishes, is late, or meets its successor."""
 
@@ -69,6 +71,7 @@ class ProcessorPlan:
     version: int
     session_timeout_ms: int
     timeout_ms: int
+    patience: int
     mischief: int
 
 
@@ -104,11 +107,12 @@ def draw_coordination(seed: int, terrain: Terrain, round_trip_ms: int) -> Coordi
     entropy = stream(seed, "coordination")
     if entropy.random() >= SHARE:
         return None
-    draw_timeout = _timeouts(entropy, round_trip_ms)
+    draw_session = _timeouts(entropy, round_trip_ms, 12)
+    draw_timeout = _timeouts(entropy, round_trip_ms, 60)
     writers = tuple(
         _draw_writer(entropy, draw_timeout) for _ in range(entropy.choice((0, 1, 1, 2)))
     )
-    groups = tuple(_draw_group(entropy, draw_timeout) for _ in range(entropy.choice((0, 1, 1, 2))))
+    groups = tuple(_draw_group(entropy, draw_session) for _ in range(entropy.choice((0, 1, 1, 2))))
     processors = tuple(
         _draw_processor(entropy, draw_timeout) for _ in range(entropy.choice((0, 1, 1)))
     )
@@ -128,9 +132,9 @@ def draw_coordination(seed: int, terrain: Terrain, round_trip_ms: int) -> Coordi
     return without_idle_topics(plan)
 
 
-def _timeouts(entropy: random.Random, round_trip_ms: int) -> Callable[[], int]:
-    """Sessions and transactions that end now and then, but not before a few round trips."""
-    return lambda: max(12 * round_trip_ms, entropy.choice((300, 600, 1_500, 4_000)))
+def _timeouts(entropy: random.Random, round_trip_ms: int, round_trips: int) -> Callable[[], int]:
+    """They end now and then, but not before so many round trips."""
+    return lambda: max(round_trips * round_trip_ms, entropy.choice((300, 600, 1_500, 4_000)))
 
 
 def _draw_writer(entropy: random.Random, draw_timeout: Callable[[], int]) -> WriterPlan:
@@ -139,12 +143,13 @@ def _draw_writer(entropy: random.Random, draw_timeout: Callable[[], int]) -> Wri
         timeout_ms=draw_timeout(),
         interval_ms=entropy.choice((1, 10, 50)),
         batches=entropy.choice((1, 2, 4)),
+        patience=entropy.choice((1, 2, 20)),
         mischief=entropy.choice((5, 20, 50)),
     )
 
 
-def _draw_group(entropy: random.Random, draw_timeout: Callable[[], int]) -> GroupPlan:
-    session_ms = draw_timeout()
+def _draw_group(entropy: random.Random, draw_session: Callable[[], int]) -> GroupPlan:
+    session_ms = draw_session()
     return GroupPlan(
         protocol=entropy.choice(PROTOCOLS),
         members=entropy.choice((1, 2, 3)),
@@ -160,8 +165,10 @@ def _draw_processor(entropy: random.Random, draw_timeout: Callable[[], int]) -> 
         protocol=entropy.choice((OWN_ASSIGNMENT, *PROTOCOLS)),
         instances=entropy.choice((1, 2)),
         version=entropy.choice((1, 2)),
+        # It sends no heartbeat before a transaction is done.
         session_timeout_ms=draw_timeout(),
         timeout_ms=draw_timeout(),
+        patience=entropy.choice((1, 2, 20)),
         mischief=entropy.choice((2, 10, 25)),
     )
 
@@ -191,8 +198,11 @@ def without_idle_topics(plan: CoordinationPlan) -> CoordinationPlan:
 
 # -- faults that hit coordinators
 
-KINDS: Final = ("crash", "pause", "isolate", "controller_cut", "clean_stop", "client_cut")
 MOVES: Final = ("preferred_election",)
+LASTING: Final = ("pause", "isolate", "controller_cut")
+"""Whoever they hit goes on to believe that it coordinates, when somebody else does."""
+KINDS: Final = ("crash", "clean_stop", "client_cut", *LASTING, *MOVES)
+KINDS_FOR_ONE_BROKER: Final = ("crash", "pause", "clean_stop")
 
 
 def draw_coordinator_faults(
@@ -201,31 +211,73 @@ def draw_coordinator_faults(
     """Whoever coordinates goes away, or only believes to coordinate. `topic` counts on behind
     the topics of the plan."""
     entropy = stream(seed, "coordinator faults")
-    kinds = [*KINDS, *MOVES] if terrain.brokers > 1 else ["crash", "pause", "clean_stop"]
     mean_gap_ms = log_uniform(entropy, 400, 4_000)
-    first = len(terrain.partitions)
     faults: list[Fault] = []
     at_ms = from_ms
     while True:
         at_ms += 1 + round(entropy.expovariate(1.0) * mean_gap_ms)
         if at_ms >= until_ms:
-            return tuple(faults)
-        kind = entropy.choice(kinds)
-        topic = entropy.randrange(len(plan.topics))
-        faults.append(
-            Fault(
-                at_ms,
-                kind,
-                nodes=() if kind in MOVES else (entropy.randint(1, terrain.brokers),),
-                duration_ms=0
-                if kind in MOVES
-                else log_uniform(entropy, 10, 4 * terrain.session_timeout_ms),
-                args=(entropy.randint(0, 1),) if kind == "isolate" else (),
-                aim="" if kind in MOVES else "leader",
-                topic=first + topic,
-                partition=entropy.randrange(plan.topics[topic].partitions),
-            )
+            return tuple(fault for fault in faults if fault.at_ms < until_ms)
+        if (
+            terrain.brokers > 1
+            and plan.position_of(TRANSACTIONS) is not None
+            and (entropy.random() < 0.2)
+        ):
+            faults += _draw_stale_coordinator(entropy, plan, terrain, at_ms)
+        else:
+            faults.append(_draw_fault(entropy, plan, terrain, at_ms))
+
+
+def _draw_stale_coordinator(
+    entropy: random.Random, plan: CoordinationPlan, terrain: Terrain, at_ms: int
+) -> list[Fault]:
+    """A plot: a leader stands still, so that a marker waits for it; then whoever sent the marker
+    stands still for so long that another one takes over."""
+    written = [n for n, topic in enumerate(plan.topics) if topic.name in (TRANSFERS, OUTPUTS)]
+    leader, coordinator = entropy.choice(written), plan.position_of(TRANSACTIONS)
+    assert coordinator is not None, "a plot without transactions"
+    session_ms = terrain.session_timeout_ms
+    lasts_ms = entropy.randint(session_ms, 2 * session_ms)
+    pauses = (
+        (at_ms, leader, entropy.randint(50, max(51, session_ms))),
+        (at_ms + entropy.randint(1, 100), coordinator, lasts_ms),
+    )
+    return [
+        Fault(
+            begin_ms,
+            "pause",
+            nodes=(entropy.randint(1, terrain.brokers),),
+            duration_ms=duration_ms,
+            aim="leader",
+            topic=len(terrain.partitions) + position,
+            partition=entropy.randrange(plan.topics[position].partitions),
         )
+        for begin_ms, position, duration_ms in pauses
+    ]
+
+
+def _draw_fault(
+    entropy: random.Random, plan: CoordinationPlan, terrain: Terrain, at_ms: int
+) -> Fault:
+    kind = entropy.choice(KINDS if terrain.brokers > 1 else KINDS_FOR_ONE_BROKER)
+    position = entropy.randrange(len(plan.topics))
+    internal = [n for n, topic in enumerate(plan.topics) if topic.name in (OFFSETS, TRANSACTIONS)]
+    if entropy.random() < 0.7:
+        position = entropy.choice(internal)
+    session_ms = terrain.session_timeout_ms
+    duration_ms = log_uniform(entropy, 10, 4 * session_ms)
+    if kind in LASTING and entropy.random() < 0.5:
+        duration_ms = entropy.randint(session_ms, 3 * session_ms)
+    return Fault(
+        at_ms,
+        kind,
+        nodes=() if kind in MOVES else (entropy.randint(1, terrain.brokers),),
+        duration_ms=0 if kind in MOVES else duration_ms,
+        args=(entropy.randint(0, 1),) if kind == "isolate" else (),
+        aim="" if kind in MOVES else "leader",
+        topic=len(terrain.partitions) + position,
+        partition=entropy.randrange(plan.topics[position].partitions),
+    )
 
 
 def from_document(document: dict[str, Any] | None) -> CoordinationPlan | None:

@@ -50,7 +50,7 @@ class Processor(GroupReader):
         self._plan = plan
         self._number = number
         self._producer = TransactionalProducer(
-            self, Style(f"{group_id}-{number}", plan.version, plan.timeout_ms)
+            self, Style(f"{group_id}-{number}", plan.version, plan.timeout_ms, plan.patience)
         )
         self.membership = self._make_membership()
         self.succeeded = False
@@ -118,7 +118,8 @@ class Processor(GroupReader):
         if action == "dawdle":
             yield Sleep(self._plan.timeout_ms * 5 // 4)
         commit = complete and action != "abort"
-        if not (yield from self._producer.end(transaction, commit=commit)):
+        ended = yield from self._producer.end(transaction, commit=commit)
+        if not ended or self._producer.fenced:
             return False
         if not commit:
             self.positions.update(before)

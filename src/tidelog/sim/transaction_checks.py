@@ -136,7 +136,7 @@ class TransactionChecks:
         # The transaction may have ended while its coordinator was asked.
         verifications = replica.log.producers.verifications
         verified = verifications.is_valid(request.batch.producer_id, guard)
-        if not verified:
+        if not verified and replica.log.producers.needs_verification(request.batch):
             self._broker.node.marks.add("ended_while_verified")
         self._broker.produce(client, request, replica, verified=verified)
 

@@ -18,8 +18,8 @@ from tidelog.sim.transactional_producer import Style, TransactionalProducer
 if TYPE_CHECKING:
     from tidelog.sim.world import World
 
-INSTANCES_MAX = 20
-"""Of one transactional id in a run."""
+MISCHIEF = ("abort", "crash", "usurp", "dawdle", "hasty")
+"""It aborts on purpose; vanishes; is followed while it still goes on; is late; does not wait."""
 
 
 class TransactionWriter(ScriptedClient):
@@ -32,7 +32,7 @@ class TransactionWriter(ScriptedClient):
         self._plan = plan
         self._transactional_id = transactional_id
         self._producer = TransactionalProducer(
-            self, Style(transactional_id, plan.version, plan.timeout_ms)
+            self, Style(transactional_id, plan.version, plan.timeout_ms, plan.patience)
         )
         self.succeeded = False
         """A newer instance has been started."""
@@ -57,8 +57,11 @@ class TransactionWriter(ScriptedClient):
         """False: whatever became of it, this instance starts over or is gone."""
         producer, transaction = self._producer, self._producer.begin()
         mischief = self.chance(self._plan.mischief)
-        action = self.entropy.choice(("abort", "crash", "usurp", "dawdle")) if mischief else ""
+        action = self.entropy.choice(MISCHIEF) if mischief else ""
         complete = yield from self._write(transaction)
+        if action == "hasty" and complete:
+            partition, values = self._draw_partition(), self.world.new_values(1)
+            complete = yield from producer.send(transaction, partition, values, hasty=True)
         if action in ("crash", "usurp"):
             self._succeed(action)
             if action == "crash":

@@ -45,6 +45,7 @@ class Style(NamedTuple):
     transactional_id: str
     version: int
     timeout_ms: int
+    patience: int
 
 
 class TransactionalProducer:
@@ -75,7 +76,9 @@ class TransactionalProducer:
 
     @property
     def patience_ms(self) -> int:
-        return self._client.now_ms + 20 * self._client.timeout_ms
+        # When the run comes to its end, everything is healed: worth waiting for.
+        patience = 20 if self._client.stopping else self._style.patience
+        return self._client.now_ms + patience * self._client.timeout_ms
 
     # -- identity
 
@@ -122,9 +125,15 @@ class TransactionalProducer:
         return self._world.books.transactions.begin(self._style.transactional_id, self.stamp)
 
     def send(
-        self, transaction: SimTransaction, partition: PartitionId, values: tuple[int, ...]
+        self,
+        transaction: SimTransaction,
+        partition: PartitionId,
+        values: tuple[int, ...],
+        *,
+        hasty: bool = False,
     ) -> Steps[bool]:
-        """One batch, until it is acknowledged. False: the transaction has to be aborted."""
+        """One batch, until it is acknowledged. False: the transaction has to be aborted. Hasty:
+        it is sent once, and nobody waits for the answer."""
         world = self._world
         sequence = self._sequences.get(partition, 0)
         self._sequences[partition] = sequence + len(values)
@@ -148,6 +157,12 @@ class TransactionalProducer:
             self._style.transactional_id,
             self._style.version,
         )
+        if hasty:
+            leader = yield from self._client.leader_of(partition)
+            numbered = message._replace(request_id=world.new_request_id())
+            yield Ask(leader, numbered, 1)
+            self.unsure = True
+            return False
         acknowledged = yield from self._produce(message, sending)
         if acknowledged:
             transaction.acknowledged.update(dict.fromkeys(values, partition))
