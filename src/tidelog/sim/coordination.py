@@ -102,7 +102,7 @@ class Coordination:
     def resigned(self, partition: PartitionId) -> None:
         seat = self._seats.pop(partition, None)
         if seat is not None:
-            self._broker.node.coordination_marks.resigning(seat.shard)
+            self._broker.node.coordination_marks.resigning(partition)
             seat.leave()
 
     def moved(self, partition: PartitionId) -> None:
@@ -179,7 +179,6 @@ class Coordination:
         """A transaction ended in this partition. A shard that still loads will read of it."""
         seat = self._seats.get(partition)
         if seat is not None and seat.shard.loaded:
-            self._broker.node.coordination_marks.marker(seat.shard, marker)
             seat.shard.replay_marker(marker)
             seat.schedule()
 
@@ -297,7 +296,7 @@ class Seat:
             if plan.loading_batches and self._position < log.log_end_offset:
                 node.after_us(plan.loading_delay_us, self._load, None)
                 return
-        node.coordination_marks.took_office(self.shard.machine)
+        node.coordination_marks.took_office(self.log.partition, self.shard.machine)
         self.shard.finish_loading()
         self.schedule()
 

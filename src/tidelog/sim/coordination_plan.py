@@ -102,10 +102,12 @@ class CoordinationPlan:
         return ", ".join(parts)
 
 
-def draw_coordination(seed: int, terrain: Terrain, round_trip_ms: int) -> CoordinationPlan | None:
-    """Half of the runs have none."""
+def draw_coordination(
+    seed: int, terrain: Terrain, round_trip_ms: int, *, transactions: bool = False
+) -> CoordinationPlan | None:
+    """Half of the runs have none, unless transactions are asked for."""
     entropy = stream(seed, "coordination")
-    if entropy.random() >= SHARE:
+    if entropy.random() >= SHARE and not transactions:
         return None
     draw_session = _timeouts(entropy, round_trip_ms, 12)
     draw_timeout = _timeouts(entropy, round_trip_ms, 60)
@@ -116,8 +118,8 @@ def draw_coordination(seed: int, terrain: Terrain, round_trip_ms: int) -> Coordi
     processors = tuple(
         _draw_processor(entropy, draw_timeout) for _ in range(entropy.choice((0, 1, 1)))
     )
-    if not writers and not groups and not processors:
-        writers = (_draw_writer(entropy, draw_timeout),)
+    if transactions or not (writers or groups or processors):
+        writers = (*writers, _draw_writer(entropy, draw_timeout))
     plan = CoordinationPlan(
         topics=_draw_topics(entropy, terrain.brokers),
         loading_batches=entropy.choice((0, 0, 1, 5, 50)),
@@ -203,27 +205,34 @@ LASTING: Final = ("pause", "isolate", "controller_cut")
 """Whoever they hit goes on to believe that it coordinates, when somebody else does."""
 KINDS: Final = ("crash", "clean_stop", "client_cut", *LASTING, *MOVES)
 KINDS_FOR_ONE_BROKER: Final = ("crash", "pause", "clean_stop")
+STALE_COORDINATOR: Final = "stale_coordinator"
+"""A plot, see below; a mutant may have it as its focus."""
+STALE_SHARE: Final = 35
+"""In percent of the faults of coordinators."""
 
 
 def draw_coordinator_faults(
-    seed: int, plan: CoordinationPlan, terrain: Terrain, *, from_ms: int, until_ms: int
+    seed: int,
+    plan: CoordinationPlan,
+    terrain: Terrain,
+    between_ms: tuple[int, int],
+    *,
+    stale_share: int = STALE_SHARE,
 ) -> tuple[Fault, ...]:
     """Whoever coordinates goes away, or only believes to coordinate. `topic` counts on behind
     the topics of the plan."""
     entropy = stream(seed, "coordinator faults")
     mean_gap_ms = log_uniform(entropy, 400, 4_000)
+    may_be_stale = terrain.brokers > 1 and plan.position_of(TRANSACTIONS) is not None
     faults: list[Fault] = []
-    at_ms = from_ms
+    at_ms, until_ms = between_ms
     while True:
         at_ms += 1 + round(entropy.expovariate(1.0) * mean_gap_ms)
         if at_ms >= until_ms:
             return tuple(fault for fault in faults if fault.at_ms < until_ms)
-        if (
-            terrain.brokers > 1
-            and plan.position_of(TRANSACTIONS) is not None
-            and (entropy.random() < 0.2)
-        ):
+        if may_be_stale and entropy.randrange(100) < stale_share:
             faults += _draw_stale_coordinator(entropy, plan, terrain, at_ms)
+            at_ms += 3 * terrain.session_timeout_ms
         else:
             faults.append(_draw_fault(entropy, plan, terrain, at_ms))
 
@@ -237,9 +246,10 @@ def _draw_stale_coordinator(
     leader, coordinator = entropy.choice(written), plan.position_of(TRANSACTIONS)
     assert coordinator is not None, "a plot without transactions"
     session_ms = terrain.session_timeout_ms
-    lasts_ms = entropy.randint(session_ms, 2 * session_ms)
+    lasts_ms = entropy.randint(session_ms * 6 // 5, 3 * session_ms)
     pauses = (
-        (at_ms, leader, entropy.randint(50, max(51, session_ms))),
+        # Longer than a marker waits for its answer, too short to lose the leadership.
+        (at_ms, leader, entropy.randint(session_ms * 2 // 5, session_ms * 9 // 10)),
         (at_ms + entropy.randint(1, 100), coordinator, lasts_ms),
     )
     return [

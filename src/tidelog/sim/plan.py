@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from tidelog.sim import coordination_plan
 from tidelog.sim.coordination_plan import (
+    STALE_COORDINATOR,
+    STALE_SHARE,
     CoordinationPlan,
     draw_coordination,
     draw_coordinator_faults,
@@ -213,6 +215,8 @@ def _draw_faults(
     seed: int, terrain: Terrain, phases: Phases, focus: Sequence[str]
 ) -> tuple[Fault, ...]:
     from_ms, until_ms = phases.calm_ms, phases.calm_ms + phases.chaos_ms
+    if STALE_COORDINATOR in focus:
+        return ()
     entropy = stream(seed, "faults")
     faults = draw_schedule(entropy, terrain, from_ms=from_ms, until_ms=until_ms, focus=focus)
     if focus or not terrain.byte_depth:
@@ -239,10 +243,14 @@ def _draw_coordination(
 ) -> tuple[CoordinationPlan | None, tuple[Fault, ...]]:
     """Groups and transactions, and the faults that hit their coordinators."""
     from_ms, until_ms = phases.calm_ms, phases.calm_ms + phases.chaos_ms
-    plan = draw_coordination(seed, terrain, _round_trip_ms(network))
-    if plan is None or focus:
+    plot = STALE_COORDINATOR in focus
+    plan = draw_coordination(seed, terrain, _round_trip_ms(network), transactions=plot)
+    if plan is None or (focus and not plot):
         return plan, ()
-    return plan, draw_coordinator_faults(seed, plan, terrain, from_ms=from_ms, until_ms=until_ms)
+    faults = draw_coordinator_faults(
+        seed, plan, terrain, (from_ms, until_ms), stale_share=100 if plot else STALE_SHARE
+    )
+    return plan, faults
 
 
 def _in_order(faults: tuple[Fault, ...], more: tuple[Fault, ...]) -> tuple[Fault, ...]:

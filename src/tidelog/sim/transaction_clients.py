@@ -18,6 +18,7 @@ from tidelog.sim.transactional_producer import Style, TransactionalProducer
 if TYPE_CHECKING:
     from tidelog.sim.world import World
 
+LONGEST_BREAK_MS = 300
 MISCHIEF = ("abort", "crash", "usurp", "dawdle", "hasty")
 """It aborts on purpose; vanishes; is followed while it still goes on; is late; does not wait."""
 
@@ -47,8 +48,11 @@ class TransactionWriter(ScriptedClient):
             while not self.stopping and not producer.fenced:
                 if not (yield from self._transaction()):
                     break
-                if producer.unsure and not (yield from producer.go_on()):
-                    break
+                if producer.unsure:
+                    # Nothing is to be sent for a while: until then its epoch is the old one.
+                    yield Sleep(self.entropy.randrange(LONGEST_BREAK_MS))
+                    if not (yield from producer.go_on()):
+                        break
                 yield Sleep(self._plan.interval_ms)
             if self.succeeded or self.done:
                 return

@@ -468,7 +468,9 @@ class World:
         read = dict.fromkeys(
             client.partition
             for client in self.clients.values()
-            if isinstance(client, ConsumerClient) and not client.stopped
+            if isinstance(client, ConsumerClient)
+            and not client.stopped
+            and (self.workload.transactions_end or not isinstance(client, CommittedReader))
         )
         return [p for p in read if self.expected_durable(p) and p not in self.trimmed]
 

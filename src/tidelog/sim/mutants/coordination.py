@@ -19,6 +19,7 @@ from tidelog.core.transactions import machine, rules
 from tidelog.core.transactions.machine import TransactionMachine
 from tidelog.core.transactions.records import TransactionValue
 from tidelog.core.transactions.requests import EndTransaction
+from tidelog.sim.coordination_plan import STALE_COORDINATOR
 from tidelog.sim.mutants.patch import Mutant, Patch
 
 
@@ -77,7 +78,8 @@ MUTANTS = (
     Mutant("M28", "a batch that comes after the end of its transaction is accepted",
            (Patch(machine, "_verified", _no_error), Patch(Verifications, "is_valid", _always))),
     Mutant("M29", "a marker of a former coordinator is accepted",
-           (Patch(producers, "coordinator_is_fenced", _never),)),
+           (Patch(producers, "coordinator_is_fenced", _never),),
+           focus=(STALE_COORDINATOR,)),
     Mutant("M30", "the last stable offset does not wait for the oldest open transaction",
            (Patch(ProducerStates, "first_unstable_offset", _second_oldest),)),
     Mutant("M31", "offsets of an aborted transaction count",

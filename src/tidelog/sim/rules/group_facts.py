@@ -124,6 +124,10 @@ class GroupFacts:
                 found.append(known.value)
         return found
 
+    def has_pending(self, partition: PartitionId) -> bool:
+        """Are there offsets in this log whose transaction has not ended?"""
+        return any(where == partition for where, _ in self._pending)
+
     def is_written(self, group_id: str, partition: TopicPartition, value: CommittedOffset) -> bool:
         return value in self._written.get((group_id, partition), {})
 
