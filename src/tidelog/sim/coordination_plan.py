@@ -105,7 +105,8 @@ class CoordinationPlan:
 def draw_coordination(
     seed: int, terrain: Terrain, round_trip_ms: int, *, transactions: bool = False
 ) -> CoordinationPlan | None:
-    """Half of the runs have none, unless transactions are asked for."""
+    """Half of the runs have none. Asked for, there are transactions and nothing else: such whose
+    epoch stays, for they have no other protection from late messages."""
     entropy = stream(seed, "coordination")
     if entropy.random() >= SHARE and not transactions:
         return None
@@ -118,7 +119,7 @@ def draw_coordination(
     processors = tuple(
         _draw_processor(entropy, draw_timeout) for _ in range(entropy.choice((0, 1, 1)))
     )
-    if transactions or not (writers or groups or processors):
+    if not (writers or groups or processors):
         writers = (*writers, _draw_writer(entropy, draw_timeout))
     plan = CoordinationPlan(
         topics=_draw_topics(entropy, terrain.brokers),
@@ -131,6 +132,9 @@ def draw_coordination(
         groups=groups,
         processors=processors,
     )
+    if transactions:
+        writer = replace(_draw_writer(entropy, draw_timeout), version=1, interval_ms=1)
+        plan = replace(plan, writers=(writer, writer), groups=(), processors=())
     return without_idle_topics(plan)
 
 
