@@ -18,7 +18,7 @@ from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.producers import ProducerStates
 from tidelog.core.replication.replica import Replica
-from tidelog.core.types import NO_EPOCH, EpochEnd
+from tidelog.core.types import NO_EPOCH, NO_OFFSET, EpochEnd
 from tidelog.sim.scenario import ScriptError, difference
 from tidelog.sim.scenario.broker import StageBroker
 
@@ -271,6 +271,15 @@ BREAKS = [
         producers,
         "fits_transaction",
         always(True),
+    ),
+    Break(
+        "t27_hanging_transaction",
+        "an early batch gets into the transaction before its own",
+        producers,
+        "is_in_transaction",
+        lambda entry, producer_epoch: (
+            entry is not None and entry.current_txn_first_offset != NO_OFFSET
+        ),
     ),
     Break(
         "t28_idempotent_retry_over_a_failover",

@@ -4,6 +4,7 @@ that says what the test wants.
 The controller speaks over a socket like a real one. Deadlines come when the test moves the clock.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -66,11 +67,16 @@ class ScriptedController:
 
 class AdminStory:
     def __init__(
-        self, broker: Broker, clients: dict[str, Peer], controller: ScriptedController
+        self,
+        broker: Broker,
+        clients: dict[str, Peer],
+        controller: ScriptedController,
+        table: ApiTable,
     ) -> None:
         self.broker = broker
         self.clients = clients
         self.controller = controller
+        self.table = table
         self._offset = 0
 
     def commit(self, *records: r.MetadataRecord) -> None:
@@ -110,6 +116,11 @@ class AdminStory:
 
     async def ask(self, request: Message, version: int, listener: str = CLIENTS) -> Message:
         return await self.clients[listener].ask(request, version, timeout_ms=WAIT_MS)
+
+    async def arrived(self, key: int, requests: int) -> None:
+        """Until so many requests of this API have come in."""
+        while self.table.requests[key] < requests:
+            await asyncio.sleep(0)
 
     async def other_traffic(self) -> None:
         """Long enough for an answer that does not wait to have arrived."""
@@ -162,6 +173,7 @@ async def admin_story(
         stack.push_async_callback(opened.stop)
         stack.callback(broker.link.close)
         stack.callback(broker.doubts.close)
+        stack.callback(broker.coordination.close)
         table = ApiTable(Listener.CLIENT, handlers(broker))
         clients: dict[str, Peer] = {}
         for name in (CLIENTS, INSIDE):
@@ -169,7 +181,7 @@ async def admin_story(
             stack.push_async_callback(listener.stop, timeout_ms=0)
             clients[name] = Peer(network, ("127.0.0.1", listener.port), "story")
             stack.callback(clients[name].close)
-        story = AdminStory(broker, clients, controller)
+        story = AdminStory(broker, clients, controller, table)
         for broker_id in (OWN_ID, 2, 3):
             story.register(broker_id)
         broker.begin_serving()

@@ -84,7 +84,7 @@ class LoneBroker:
         **configs: str,
     ) -> bytes:
         """Its id. Underscores in the names of settings stand for dots."""
-        topic_id = name.encode().ljust(16, b".")
+        topic_id = name.encode()[-16:].ljust(16, b".")
         changes = [
             r.Config(r.RESOURCE_TOPIC, name, key.replace("_", "."), value)
             for key, value in configs.items()
@@ -175,7 +175,9 @@ async def lone_broker(
         table = ApiTable(
             Listener.CLIENT, {key: partial(handle, broker) for key, handle in apis.items()}
         )
-        listener = await network.listen("127.0.0.1", 0, serve(table, LISTENER))
+        absences = broker.absences
+        accept = serve(table, LISTENER, on_closed=absences.on_closed, on_opened=absences.on_opened)
+        listener = await network.listen("127.0.0.1", 0, accept)
         lone = LoneBroker(broker, listener, network.wheel.clock)
         directories.start(broker.replicas.on_durable, lone.offline.append)
         for broker_id in (1, 2, 3):
@@ -189,6 +191,7 @@ async def lone_broker(
             lone.client.close()
             await broker.fetchers.stop()
             broker.coordination.close()
+            broker.doubts.close()
             broker.markers.close()
             broker.verifications.close()
             broker.link.close()

@@ -364,19 +364,35 @@ class HandMade:
         return int(answer.error_code)
 
 
+async def begun(story: TransactionStory, versions: Versions, *topics: str) -> HandMade:
+    """A producer whose transaction may write to these topics."""
+    producer = HandMade(story, versions=versions)
+    assert await producer.init() == 0
+    await joined(producer, *topics)
+    return producer
+
+
+async def joined(producer: HandMade, *topics: str) -> None:
+    if producer.versions.produce < 12:
+        assert set(await producer.add(*topics)) == {0}
+
+
 Tell = Callable[[TransactionStory], Awaitable[None]]
 
 
-def told(data: Path, story: Tell, **settings: str) -> None:
+def told(data: Path, story: Tell, *, replicated: bool = False, **settings: str) -> None:
     async def main() -> None:
-        async with transactions(data, **settings) as prepared:
+        async with transactions(data, replicated=replicated, **settings) as prepared:
             await story(prepared)
 
     run(main)
 
 
 @contextlib.asynccontextmanager
-async def transactions(data: Path, **settings: str) -> AsyncIterator[TransactionStory]:
+async def transactions(
+    data: Path, *, replicated: bool = False, **settings: str
+) -> AsyncIterator[TransactionStory]:
+    """Of every partition there is one copy, or one on each broker."""
     async with scripted_controller() as controller:
         controller.usual[ALLOCATE] = AllocateProducerIdsResponse(
             producer_id_start=FIRST_PRODUCER_ID, producer_id_len=1000
@@ -385,7 +401,8 @@ async def transactions(data: Path, **settings: str) -> AsyncIterator[Transaction
         gate = Gate()
         async with fed_brokers(data, 1, 2, apis=gate.handlers, **voters, **settings) as cluster:
             for topic, leader in LEADERS.items():
-                cluster.commit(*topic_records(topic, replicas=(leader,)))
+                replicas = (leader, 3 - leader) if replicated else (leader,)
+                cluster.commit(*topic_records(topic, replicas=replicas))
             yield TransactionStory(cluster, gate)
 
 

@@ -67,6 +67,21 @@ def test_an_event_becomes_a_record_keyed_by_what_it_is_about():
     assert value["stream"] == written.stream.started_ms
 
 
+def test_the_events_of_a_transaction_are_keyed_by_its_id():
+    written = Written()
+    written.tell(
+        events.TransactionBegan("payments", 7, 3),
+        events.TransactionEnded("payments", 7, False, 2, "timed out"),
+    )
+    written.write()
+    began, ended = written.batches[0]
+    assert began.key == ended.key == b"transactional-id-payments"
+    assert [value["text"] for value in written.values] == [
+        "transaction of payments begins, producer 7 epoch 3",
+        "transaction of payments is aborted in 2 partitions, producer 7: timed out",
+    ]
+
+
 def test_what_happens_to_a_group_is_keyed_by_the_group():
     written = Written()
     written.tell(

@@ -40,7 +40,7 @@ def test_replicas_are_counted_as_kafka_counts_them():
         led(partition=1, isr=(1, 2)),
         led(partition=2, isr=(1,)),
         followed(partition=3, lag=17),
-        followed(partition=4, lag=-1, problem="no space left"),
+        followed(partition=4, lag=-1, problem="no space left", has_late_transaction=True),
     ).samples()
     replicas = {
         name[0].removeprefix("kafka_server_replicamanager_"): value
@@ -54,6 +54,7 @@ def test_replicas_are_counted_as_kafka_counts_them():
         "underminisrpartitioncount": 1,
         "atminisrpartitioncount": 1,
         "offlinereplicacount": 1,
+        "partitionswithlatetransactionscount": 1,
         "isrshrinks_total": 0,
         "isrexpands_total": 0,
     }
@@ -72,6 +73,13 @@ def test_only_partitions_in_trouble_have_series_of_their_own():
     assert sizes == {("tidelog_partition_isr_size", "1", "orders"): 2}
     assert samples[("tidelog_partition_follower_lag_records", "3", "1", "orders")] == 2
     assert ("tidelog_partition_follower_lag_records", "3", "0", "orders") not in samples
+
+
+def test_partitions_whose_readers_wait_for_a_transaction_have_series_of_their_own():
+    waiting = led(partition=1, last_stable_offset_lag=5)
+    samples = Scraped(led(), waiting, followed(partition=2, last_stable_offset_lag=4)).samples()
+    lags = {name: value for name, value in samples.items() if "laststable" in name[0]}
+    assert lags == {("kafka_cluster_partition_laststableoffsetlag", "1", "orders"): 5}
 
 
 def test_changes_of_the_isr_are_counted_off_the_stream():

@@ -301,6 +301,13 @@ def test_offsets_in_a_transaction_open_it_and_leave_no_sequence_behind() -> None
     assert known.first_unstable_offset(4) is None
 
 
+def test_a_transaction_is_late_when_its_producer_was_not_heard_of_for_long() -> None:
+    known = states(batch(0, timestamp=5)._replace(is_transactional=True))
+    assert [known.has_late_transaction(before) for before in (5, 6)] == [False, True]
+    known.update(marker(1))
+    assert not known.has_late_transaction(6)
+
+
 def test_a_marker_that_ends_a_transaction_has_a_larger_epoch() -> None:
     known = states(transactional(0, epoch=4))
     assert marker_error(known, 3, 2) is Error.INVALID_PRODUCER_EPOCH

@@ -2,18 +2,20 @@
 
 import pytest
 
-from support.partition_story import Story
+from support.partition_story import PARTITION, Story
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import (
     EARLIEST,
     LATEST,
     BrokerStatus,
     ConsumerFetch,
+    ReplicaSettings,
     ReplicaView,
 )
 from tidelog.core.replication.selector import rack_aware
+from tidelog.core.replication.state import ReplicaState
 from tidelog.core.types import UNDEFINED_EPOCH_END, EpochEnd
-from tidelog.sim.sim_log import client_batch
+from tidelog.sim.sim_log import SimLog, client_batch
 
 A, B, C = 1, 2, 3
 
@@ -224,3 +226,15 @@ def test_the_most_caught_up_replica_of_the_rack_wins() -> None:
     assert rack_aware("west", leader, [view(2, 90, 40), view(3, 90, 60)]) == 3
     assert rack_aware("west", leader, [view(3, 90, 60), view(2, 90, 60)]) == 3
     assert rack_aware("west", leader, []) == 1
+
+
+def test_a_replica_starts_with_the_transactions_whose_marker_is_not_committed() -> None:
+    """The log was replayed: it knows of more transactions than anybody has to wait for."""
+    log = SimLog(fsync=False)
+    for number in range(3):
+        data = client_batch((number,), producer_id=7, producer_epoch=0, base_sequence=number)
+        opened = log.append_as_leader(data._replace(is_transactional=True), 0)
+        log.append_as_leader(opened._replace(is_control=True), 0)
+    state = ReplicaState(PARTITION, A, log, ReplicaSettings(), high_watermark=3)
+    assert [each.first_offset for each in log.producers.ended_transactions()] == [2, 4]
+    assert state.last_stable_offset == 2

@@ -7,9 +7,13 @@ from pathlib import Path
 from support import loopback
 from support.admin_story import AdminStory, admin_story
 from support.broker_config import CLIENTS, INSIDE
-from tidelog.broker.departures import LISTED_MS
+from tidelog.broker.api_table import handlers
+from tidelog.broker.departures import LISTED_FOR_TRANSACTIONS_MS, LISTED_MS
 from tidelog.broker.doubts import DOUBT_MS
+from tidelog.broker.internal_topics import TRANSACTION_STATE
 from tidelog.core.metadata import records as r
+from tidelog.rpc import ApiTable, serve
+from tidelog.wire.protocol import Listener
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.protocol.schemas.metadata_response import MetadataResponse
 
@@ -89,6 +93,50 @@ def test_a_leader_that_gives_a_sign_of_life_is_told_of_without_delay(tmp_path: P
     loopback.run(story)
 
 
+def test_a_leader_that_was_started_anew_is_not_doubted_for_the_end_of_the_process_before(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            network = s.broker.host.network
+            table = ApiTable(Listener.CLIENT, handlers(s.broker))
+            process = await network.listen("127.0.0.1", 0, serve(table, CLIENTS))
+            port = process.port
+            register_at(s, 4, port)
+            s.create_topic("t", replicas=(4, 3))
+            assert leader_in(await metadata(s)) == 4
+            await process.stop(timeout_ms=0)
+            await s.other_traffic()
+            process = await network.listen("127.0.0.1", port, serve(table, CLIENTS))
+            try:
+                assert leader_in(await metadata(s)) == 4
+                assert not s.broker.doubts.remain()
+            finally:
+                s.broker.doubts.close()
+                await process.stop(timeout_ms=0)
+
+    loopback.run(story)
+
+
+def test_who_asks_late_waits_only_as_long_as_the_doubt_lasts(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            register_at(s, 4, free_port())
+            s.create_topic("t", replicas=(4, 3))
+            early = asyncio.ensure_future(metadata(s))
+            await loopback.until(s.broker.doubts.remain)
+            s.pass_time(DOUBT_MS - 1)
+            request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+            late = asyncio.ensure_future(s.ask_raw(request, NEWEST))
+            await s.other_traffic()
+            assert not late.done()
+            s.pass_time(1)
+            assert leader_in(await early) == 4
+            assert await late
+
+    loopback.run(story)
+
+
 def test_a_fenced_broker_is_listed_once_more_but_not_as_a_replica_that_is_there(
     tmp_path: Path,
 ) -> None:
@@ -112,6 +160,24 @@ def test_who_asks_later_does_not_hear_of_a_fenced_broker(tmp_path: Path) -> None
             s.create_topic("t", replicas=(1, 2))
             fence(s, 2)
             s.pass_time(LISTED_MS)
+            assert [each.node_id for each in (await metadata(s)).brokers] == [1, 3]
+
+    loopback.run(story)
+
+
+def test_where_transactions_are_used_everybody_hears_of_a_fenced_broker_for_longer(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            s.create_topic("t")
+            s.create_topic(TRANSACTION_STATE, replicas=(1, 2))
+            fence(s, 2)
+            for _ in range(3):
+                assert [each.node_id for each in (await metadata(s)).brokers] == [1, 2, 3]
+            s.pass_time(LISTED_FOR_TRANSACTIONS_MS - 1)
+            assert [each.node_id for each in (await metadata(s)).brokers] == [1, 2, 3]
+            s.pass_time(1)
             assert [each.node_id for each in (await metadata(s)).brokers] == [1, 3]
 
     loopback.run(story)

@@ -8,8 +8,9 @@ import pytest
 
 from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
+from tidelog.host.gate import GatedNetwork
 from tidelog.host.network import TcpNetwork
-from tidelog.host.ports import CloseReason, NetworkError, PeerConnection, PeerRefused
+from tidelog.host.ports import CloseReason, Network, NetworkError, PeerConnection, PeerRefused
 from tidelog.rpc import ApiTable, Call, Peer, serve
 from tidelog.wire.protocol import Listener
 from tidelog.wire.protocol.schemas.find_coordinator_request import FindCoordinatorRequest
@@ -74,6 +75,31 @@ def test_a_refused_connection_fails_what_waits_and_the_next_question_tries_again
         assert answer.host == "b"
         peer.close()
         await listener.stop(timeout_ms=WAIT_MS)
+
+    told(story)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_connection_that_ended_while_nobody_asked_costs_no_question(*, gated: bool) -> None:
+    """Another process may be behind the address by now, and it is well."""
+
+    async def story(network: TcpNetwork) -> None:
+        listener = await network.listen("127.0.0.1", 0, serve(table(), "PLAINTEXT"))
+        port = listener.port
+        way: Network = GatedNetwork(network, network.wheel) if gated else network
+        peer = Peer(way, ("127.0.0.1", port), "story")
+        await peer.ask(FindCoordinatorRequest(key="a"), 2, timeout_ms=WAIT_MS)
+        await listener.stop(timeout_ms=WAIT_MS)
+        while network.counters.closed[CloseReason.CLOSED_BY_PEER] == 0:
+            await asyncio.sleep(0)
+        listener = await network.listen("127.0.0.1", port, serve(table(), "PLAINTEXT"))
+        try:
+            answer = await peer.ask(FindCoordinatorRequest(key="b"), 2, timeout_ms=WAIT_MS)
+        finally:
+            peer.close()
+            await listener.stop(timeout_ms=WAIT_MS)
+        assert isinstance(answer, FindCoordinatorResponse)
+        assert answer.host == "b"
 
     told(story)
 

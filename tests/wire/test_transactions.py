@@ -2,10 +2,10 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.fed_brokers import topic_id
 from support.loopback import until
 from support.transaction_story import (
     FIRST,
@@ -16,11 +16,12 @@ from support.transaction_story import (
     HandMade,
     TransactionStory,
     Versions,
+    begun,
+    joined,
     move_leader,
     told,
 )
-from tidelog.broker.internal_topics import TRANSACTION_STATE
-from tidelog.core.metadata import records as r
+from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.host.clock import SystemClock
 from tidelog.wire.protocol.schemas.describe_transactions_request import (
     DescribeTransactionsRequest,
@@ -42,19 +43,6 @@ ADD_PARTITIONS, WRITE_MARKERS = 24, 27
 ALL = pytest.mark.parametrize(
     "versions", [OLDEST, FIRST, SECOND, NEWEST], ids=["oldest", "first", "second", "newest"]
 )
-
-
-async def begun(story: TransactionStory, versions: Versions, *topics: str) -> HandMade:
-    """A producer whose transaction may write to these topics."""
-    producer = HandMade(story, versions=versions)
-    assert await producer.init() == 0
-    await joined(producer, *topics)
-    return producer
-
-
-async def joined(producer: HandMade, *topics: str) -> None:
-    if producer.versions.produce < 12:
-        assert set(await producer.add(*topics)) == {0}
 
 
 @ALL
@@ -178,6 +166,18 @@ def test_of_several_partitions_all_are_added_or_none(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
+def test_nobody_but_its_coordinator_writes_to_an_internal_topic(tmp_path: Path) -> None:
+    """What a coordinator cannot read when it takes over would keep it from working at all."""
+
+    async def story(s: TransactionStory) -> None:
+        stranger = HandMade(s)
+        for topic in (TRANSACTION_STATE, CONSUMER_OFFSETS):
+            assert (await stranger.send(topic, plain_batch(b"x"))).error_code == 17
+        assert await stranger.init() == 0
+
+    told(tmp_path, story)
+
+
 @pytest.mark.parametrize(("version", "code"), [(10, 48), (11, 120)])
 def test_a_batch_outside_of_a_transaction_opens_none(
     tmp_path: Path, version: int, code: int
@@ -283,6 +283,52 @@ def test_a_transaction_that_ends_while_it_is_verified_is_not_opened(tmp_path: Pa
     told(tmp_path, story)
 
 
+def test_what_was_answered_before_the_coordinator_spoke_is_not_appended(tmp_path: Path) -> None:
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, FIRST, "payments")
+        s.gate.close(ADD_PARTITIONS)
+        request = producer.produce_request("payments", producer.batch("payments", b"a"))
+        request.timeout_ms = 20
+        answer = await s.ask(2, request, 11)
+        code = answer.responses[0].partition_responses[0].error_code
+        assert code in (7, 19), "both say: try again"
+        s.gate.open()
+        assert await producer.end(commit=False) == 0  # behind the coordinator's answer
+        await s.until_state("mine", "CompleteAbort")
+        assert (await s.read("payments", isolation=0)).values == []
+        assert s.cluster[2].verifications.open_count == 0
+
+    told(tmp_path, story)
+
+
+def test_a_late_batch_does_not_take_the_next_transaction_with_it(tmp_path: Path) -> None:
+    """They share an epoch, and wait in one queue; but what is said of one is not true of both."""
+
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, FIRST, "payments")
+        late = producer.twin().batch("payments", b"late")
+        s.gate.close(ADD_PARTITIONS)
+        client = s.cluster.members[2].client()
+
+        def send(records: bytearray) -> asyncio.Future[Any]:
+            request = producer.produce_request("payments", records)
+            return asyncio.ensure_future(client.ask(request, 11, timeout_ms=60_000))
+
+        refused = send(late)
+        await until(lambda: s.gate.held)
+        assert await s.write_marker("payments", producer, commit=False) == 0
+        taken = [send(producer.batch("payments", value)) for value in (b"a", b"b")]
+        await s.state("mine")  # they are in the queue when the answer comes
+        s.gate.open()
+        codes = [
+            (await each).responses[0].partition_responses[0].error_code
+            for each in (refused, *taken)
+        ]
+        assert codes == [120, 0, 0]
+
+    told(tmp_path, story)
+
+
 def test_a_repeated_batch_is_recognised_without_its_coordinator(tmp_path: Path) -> None:
     async def story(s: TransactionStory) -> None:
         producer = await begun(s, FIRST, "payments")
@@ -318,87 +364,34 @@ def test_while_there_is_no_coordinator_the_client_is_told_to_try_again(
     told(tmp_path, story)
 
 
-# ---- markers
+def test_no_follower_sleeps_over_what_a_coordinator_let_into_a_log(tmp_path: Path) -> None:
+    """The fetch that commits the coordinator's record makes its answer leave, and the batch that
+    waited for it is appended: also to a partition that this fetch has looked at already."""
 
-
-def test_markers_reach_a_leader_that_could_not_be_reached(tmp_path: Path) -> None:
     async def story(s: TransactionStory) -> None:
-        producer = await begun(s, FIRST, "orders", "payments")
-        for topic in ("orders", "payments"):
-            assert (await producer.produce(topic, b"a")).error_code == 0
-        await s.cluster.members[2].hang_up()
-        assert await producer.end(commit=True) == 0
-        await s.until_read("orders", b"a")
-        assert await s.state("mine") == "PrepareCommit"
-        assert s.cluster[1].markers.open_count == 1
-        await s.cluster.members[2].listen()
-        await s.until_read("payments", b"a")
-        await s.until_state("mine", "CompleteCommit")
-        assert s.cluster[1].markers.open_count == 0
+        producer = await begun(s, SECOND)
+        for number in range(10):
+            for topic in ("orders", "payments"):
+                assert (await producer.produce(topic, b"%d" % number)).error_code == 0
+            assert await producer.end(commit=True) == 0
+        await s.until_read("orders", *(b"%d" % number for number in range(10)))
 
-    told(tmp_path, story)
+    told(tmp_path, story, replicated=True, replica_fetch_wait_max_ms="20000")
 
 
-def test_the_next_coordinator_carries_out_what_was_decided(tmp_path: Path) -> None:
+def test_the_next_transaction_waits_for_the_end_of_the_last_one(tmp_path: Path) -> None:
     async def story(s: TransactionStory) -> None:
-        producer = await begun(s, FIRST, "payments")
+        producer = await begun(s, SECOND)
         assert (await producer.produce("payments", b"a")).error_code == 0
         s.gate.close(WRITE_MARKERS)
         assert await producer.end(commit=True) == 0
-        await until(lambda: s.gate.held)
-        move_leader(s, TRANSACTION_STATE, -1)
-        move_leader(s, TRANSACTION_STATE, 1)
+        next_one = producer.batch("payments", b"b")
+        # For a while it waits here, then the client is told to come again.
+        assert (await producer.send("payments", bytearray(next_one))).error_code == 51
         s.gate.open()
-        await s.until_read("payments", b"a")
-        await s.until_state("mine", "CompleteCommit")
-        assert s.cluster[1].markers.open_count == 0
-        # The one before it is not heard any more.
-        assert await s.write_marker("payments", producer, commit=False, coordinator_epoch=0) == 52
-
-    told(tmp_path, story)
-
-
-def test_a_topic_that_is_deleted_does_not_hold_its_transaction_up(tmp_path: Path) -> None:
-    async def story(s: TransactionStory) -> None:
-        producer = await begun(s, FIRST, "orders", "payments")
-        for topic in ("orders", "payments"):
-            assert (await producer.produce(topic, b"a")).error_code == 0
-        s.cluster.commit(r.RemoveTopic(topic_id("payments")))
-        assert await producer.end(commit=True) == 0
-        await s.until_state("mine", "CompleteCommit")
-        await s.until_read("orders", b"a")
-
-    told(tmp_path, story)
-
-
-def test_markers_that_may_not_be_are_refused(tmp_path: Path) -> None:
-    async def story(s: TransactionStory) -> None:
-        producer = await begun(s, FIRST, "orders")
-        assert (await producer.produce("orders", b"a")).error_code == 0
-        older = producer.twin()
-        older.epoch -= 1
-        assert await s.write_marker("orders", older, commit=True) == 47
-        assert await s.write_marker("nowhere", producer, commit=True) == 3
-        move_leader(s, "orders", -1)
-        assert await s.write_marker("orders", producer, commit=True) == 6
-
-    told(tmp_path, story)
-
-
-def test_an_administrator_ends_a_transaction_that_hangs(tmp_path: Path) -> None:
-    async def story(s: TransactionStory) -> None:
-        producer = await begun(s, FIRST, "orders")
-        assert (await producer.produce("orders", b"a")).error_code == 0
-        waiting = asyncio.ensure_future(s.read("orders", max_wait_ms=60_000))
-        await until(lambda: s.cluster[1].reads.parked_count)
-        found = await s.producers("orders")
-        assert [(each.producer_id, each.current_txn_start_offset) for each in found] == [
-            (producer.producer_id, 0)
-        ]
-        assert await s.write_marker("orders", producer, commit=False) == 0
-        assert [each.current_txn_start_offset for each in await s.producers("orders")] == [-1]
-        # A reader that waited is told at once.
-        assert await waiting == ([], 2, 2, [(producer.producer_id, 0)])
+        while (result := await producer.send("payments", bytearray(next_one))).error_code == 51:
+            pass
+        assert result.error_code == 0
 
     told(tmp_path, story)
 

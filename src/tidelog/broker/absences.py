@@ -81,6 +81,12 @@ class Absences:
         patience_ms = max(session_ms // 3, PATIENCE_MIN_MS) if session_ms > 0 else 0
         self._note(call, MemberName(group_id, member_id), patience_ms)
 
+    def heard_again(self, call: Call, group_id: str, member_id: str) -> None:
+        """It asks something that may be answered late. Strangers have to be known first."""
+        member = MemberName(group_id, member_id)
+        if member in self._heard_on or member in self._absent:
+            self._note(call, member, 0)
+
     def heard_consumer(self, call: Call, group_id: str, member_id: str) -> None:
         """The same in the consumer protocol, where the coordinator sets the pace."""
         interval_ms = self._broker.config.settings.whole("group.consumer.heartbeat.interval.ms")
@@ -110,6 +116,10 @@ class Absences:
             del self._heard_on[member]
             if reason in HUNG_UP:
                 self._miss(member, speaker.client, patience_ms)
+
+    def connections(self) -> list[PeerConnection]:
+        """Through which members speak."""
+        return list(self._speakers)
 
     def _note(self, call: Call, member: MemberName, patience_ms: int) -> None:
         self._absent.pop(member, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 class Coordination:
     """Owner of all shards. `groups` and `transactions` are asked by the index of a partition."""
 
-    __slots__ = ("_broker", "_codecs", "_shards", "groups", "on_order", "transactions")
+    __slots__ = ("_broker", "_codecs", "_moved", "_shards", "groups", "on_order", "transactions")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -44,6 +45,7 @@ class Coordination:
         )
         self._shards = {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions}
         self._codecs = {CONSUMER_OFFSETS: GROUP_RECORDS, TRANSACTION_STATE: TRANSACTION_RECORDS}
+        self._moved: dict[Hosted, None] = {}
 
     # -- where a group or a transaction belongs
 
@@ -89,6 +91,20 @@ class Coordination:
             shards.elected(index, log)
         else:
             shards.moved(index)
+
+    def moved(self, hosted: Hosted) -> None:
+        """The high watermark or the in-sync set of an internal partition changed. Its shard hears
+        of it in the next turn of the loop: it may append to other logs then, and whoever moved
+        this one may be in the middle of looking at them."""
+        if not self._moved:
+            asyncio.get_running_loop().call_soon(self._tell_moved)
+        self._moved[hosted] = None
+
+    def _tell_moved(self) -> None:
+        moved, self._moved = self._moved, {}
+        for hosted in moved:
+            assert hosted.shards is not None, hosted
+            hosted.shards.moved(hosted.index)
 
     def topics_changed(self) -> None:
         self.groups.each(_on_topics_changed)

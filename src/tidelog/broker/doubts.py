@@ -71,7 +71,10 @@ class Doubts:
         signs = [sign for leader in leaders if (sign := self._ask(leader)) is not None]
         if signs:
             await asyncio.wait(signs)
-        await caught_up(self._broker, lambda: not self.remain(), DOUBT_MS)
+        if self.remain():
+            # Not DOUBT_MS from now: nothing is applied when a doubt has lasted long enough.
+            left_ms = max(self._until_ms.values()) - self._broker.now_ms()
+            await caught_up(self._broker, lambda: not self.remain(), left_ms)
 
     def close(self) -> None:
         peers, self._peers = self._peers, {}

@@ -14,14 +14,48 @@ if TYPE_CHECKING:
     from tidelog.rpc import Call
 
 
+TOPIC_WAIT_MS = 1_000
+"""Another broker knows the internal topic, or nobody would ask here; so shall we, soon."""
+
+
 def ask_group(broker: Broker, group_id: str, request: object, token: Token) -> None:
     """Ask the coordinator of a group, if it is here."""
-    groups = broker.coordination
-    index = groups.group_partition(group_id)
+    coordination = broker.coordination
+    index = coordination.group_partition(group_id)
     if index is None:
-        token.refuse(Error.NOT_COORDINATOR)  # whoever looks for it makes the topic
+        Early(broker, group_id, request, token).wait()
     else:
-        groups.groups.request(index, request, token)
+        coordination.groups.request(index, request, token)
+
+
+class Early:
+    """A request that came before our metadata show the topic that coordinators live on."""
+
+    __slots__ = ("_broker", "_group_id", "_request", "_timer", "_token")
+
+    def __init__(self, broker: Broker, group_id: str, request: object, token: Token) -> None:
+        self._broker = broker
+        self._group_id = group_id
+        self._request = request
+        self._token = token
+        self._timer = broker.host.timers.after(TOPIC_WAIT_MS, self._give_up)
+
+    def wait(self) -> None:
+        self._broker.on_metadata(self._broker.metadata_offset + 1, self._look)
+
+    def _look(self) -> None:
+        coordination = self._broker.coordination
+        index = coordination.group_partition(self._group_id)
+        if not self._timer.pending:
+            return  # it was sent away
+        if index is None:
+            self.wait()
+        else:
+            self._timer.cancel()
+            coordination.groups.request(index, self._request, self._token)
+
+    def _give_up(self) -> None:
+        self._token.refuse(Error.NOT_COORDINATOR)  # whoever looks for it makes the topic
 
 
 def ask_members(broker: Broker, group_id: str, request: object, token: Token) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,6 +41,9 @@ ANSWER_TIMEOUT_MS = 30_000
 """Longer than a leader waits for its followers, and than a broker keeps its office while it is
 silent: what lies unread in its socket then cannot be committed any more."""
 
+DELETED = -2
+"""The leader of a partition that does not exist any more."""
+
 FIRST_BACKOFF_MS = 20
 LONGEST_BACKOFF_MS = 500
 
@@ -48,15 +51,16 @@ _LOGGER = logging.getLogger("tidelog.coordinators")
 
 
 class Delivery:
-    """The markers of one transaction. `missing` are the partitions whose marker is not reported,
-    `waiting` those among them that are to be tried again."""
+    """The markers of one transaction. `missing` are the partitions whose marker is not reported;
+    of those, `sent` are under way to these leaders, and `waiting` are to be tried again."""
 
-    __slots__ = ("backoff_ms", "index", "missing", "order", "timer", "waiting")
+    __slots__ = ("backoff_ms", "index", "missing", "order", "sent", "timer", "waiting")
 
     def __init__(self, index: int, order: SendMarkers) -> None:
         self.index = index
         self.order = order
         self.missing: dict[TopicPartition, None] = {}
+        self.sent: dict[TopicPartition, int] = {}
         self.waiting: dict[TopicPartition, None] = {}
         self.backoff_ms = FIRST_BACKOFF_MS
         self.timer: Timer | None = None
@@ -74,6 +78,7 @@ class Load(NamedTuple):
     """Some partitions of a transaction: those with the same leader."""
 
     delivery: Delivery
+    leader: int
     partitions: tuple[TopicPartition, ...]
 
 
@@ -86,7 +91,7 @@ class MarkerSender:
         self._broker = broker
         self._lines = BrokerLines(broker, "markers")
         self._deliveries: dict[tuple[int, str], Delivery] = {}
-        self._due: list[Load] = []
+        self._due: list[tuple[Delivery, tuple[TopicPartition, ...]]] = []
 
     @property
     def open_count(self) -> int:
@@ -108,8 +113,13 @@ class MarkerSender:
         self._enqueue(delivery, new)
 
     def look_again(self) -> None:
-        """Metadata changed: what waits for another leader may have one."""
+        """Metadata changed: what waits for another leader may have one. What is under way to a
+        leader of before, which may hang, goes to the new one; the other's answer is not heard."""
         for delivery in list(self._deliveries.values()):
+            for partition, leader in list(delivery.sent.items()):
+                if self._leader_of(partition) != leader:
+                    del delivery.sent[partition]
+                    delivery.waiting[partition] = None
             if delivery.waiting:
                 self._try_again(delivery)
 
@@ -123,7 +133,7 @@ class MarkerSender:
     # -- sending
 
     def _enqueue(self, delivery: Delivery, partitions: tuple[TopicPartition, ...]) -> None:
-        self._due.append(Load(delivery, partitions))
+        self._due.append((delivery, partitions))
         if len(self._due) == 1:
             asyncio.get_running_loop().call_soon(self._send_due)
 
@@ -134,32 +144,33 @@ class MarkerSender:
         for delivery, partitions in due:
             if not self._is_wanted(delivery):
                 continue
-            for leader, some in self._by_leader(partitions).items():
-                if leader is None:
-                    self._settle(delivery, [(each, NO_ERROR) for each in some])
-                else:
-                    by_leader.setdefault(leader, []).append(Load(delivery, tuple(some)))
+            groups: dict[int, list[TopicPartition]] = {}
+            for partition in partitions:
+                leader = self._leader_of(partition)
+                delivery.sent[partition] = leader
+                groups.setdefault(leader, []).append(partition)
+            for leader, some in groups.items():
+                by_leader.setdefault(leader, []).append(Load(delivery, leader, tuple(some)))
         for leader, loads in by_leader.items():
             self._send(leader, loads)
 
-    def _by_leader(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[int | None, list[TopicPartition]]:
-        """None for partitions that are deleted: there is nothing left to end."""
+    def _leader_of(self, partition: TopicPartition) -> int:
+        """DELETED if there is nothing left to end."""
         image = self._broker.image
-        found: dict[int | None, list[TopicPartition]] = {}
-        for each in partitions:
-            topic_id = image.topic_ids.get(each.topic)
-            state = (
-                None if topic_id is None else image.partition(PartitionId(topic_id, each.partition))
-            )
-            found.setdefault(None if state is None else state.leader, []).append(each)
-        return found
+        topic_id = image.topic_ids.get(partition.topic)
+        if topic_id is None:
+            return DELETED
+        state = image.partition(PartitionId(topic_id, partition.partition))
+        return DELETED if state is None else state.leader
 
     def _send(self, leader: int, loads: list[Load]) -> None:
         if leader == self._broker.id:
             for load in loads:
                 self._write_here(load)
+            return
+        if leader == DELETED:
+            for load in loads:
+                self._settle(load, dict.fromkeys(load.partitions, NO_ERROR))
             return
         peer = None if leader == NO_LEADER else self._lines.to(leader)
         if peer is None:
@@ -180,35 +191,38 @@ class MarkerSender:
             order.producer_id, order.producer_epoch, order.commit, order.coordinator_epoch
         )
         for partition in load.partitions:
-            done = partial(self._written_here, load.delivery, partition)
+            done = partial(self._written_here, load, partition)
             write_marker(self._broker, partition, MarkerOrder(marker, order.version), done)
 
-    def _written_here(self, delivery: Delivery, partition: TopicPartition, error: Error) -> None:
-        self._settle(delivery, [(partition, error)])
+    def _written_here(self, load: Load, partition: TopicPartition, error: Error) -> None:
+        self._settle(load, {partition: error})
 
     # -- outcomes
 
     def _on_answer(self, loads: list[Load], answer: Answer) -> None:
         if isinstance(answer, NetworkError):
             for load in loads:
-                failure = Error.BROKER_NOT_AVAILABLE
-                self._settle(load.delivery, [(each, failure) for each in load.partitions])
+                self._settle(load, dict.fromkeys(load.partitions, Error.BROKER_NOT_AVAILABLE))
             return
         assert isinstance(answer, WriteTxnMarkersResponse), answer
         for load, result in zip(loads, answer.markers, strict=True):
-            errors = {
+            results = {
                 TopicPartition(topic.name, each.partition_index): Error(each.error_code)
                 for topic in result.topics
                 for each in topic.partitions
             }
-            self._settle(load.delivery, [(each, errors[each]) for each in load.partitions])
+            self._settle(load, results)
 
-    def _settle(self, delivery: Delivery, results: Sequence[tuple[TopicPartition, Error]]) -> None:
+    def _settle(self, load: Load, results: Mapping[TopicPartition, Error]) -> None:
         """Some partitions were tried; called at any time, also while a log is being worked on."""
+        delivery = load.delivery
         if not self._is_wanted(delivery):
             return
         done: list[TopicPartition] = []
-        for partition, error in results:
+        for partition, error in results.items():
+            if delivery.sent.get(partition) != load.leader:
+                continue
+            del delivery.sent[partition]
             if error is NO_ERROR:
                 done.append(partition)
             elif error is Error.INVALID_PRODUCER_EPOCH:

@@ -337,7 +337,7 @@ class Replicas:
         self._broker.host.emit(event)
         self._broker.reads.wake_consumers(hosted.partition)
         if hosted.shards is not None:
-            hosted.shards.moved(hosted.index)
+            self._broker.coordination.moved(hosted)
 
     def _ask_leader_offsets(self, hosted: Hosted, effect: e.AskLeaderOffsets) -> None:
         self._broker.fetchers.ask_leader_offsets(hosted, effect)
@@ -348,7 +348,7 @@ class Replicas:
         self._broker.host.emit(event)
         self._broker.reads.wake_consumers(hosted.partition)
         if hosted.shards is not None:
-            hosted.shards.moved(hosted.index)
+            self._broker.coordination.moved(hosted)
 
 
 def _bytes_of(effect: e.AppendBatches) -> list[memoryview]:

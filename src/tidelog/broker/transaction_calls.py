@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.producer_ids import NoProducerIds
 from tidelog.core.errors import Error
 from tidelog.core.transactions.machine import TransactionMachine
+from tidelog.core.transactions.requests import AddPartitionsResponse, ProducerIdentity
 from tidelog.core.types import NO_PRODUCER
 
 if TYPE_CHECKING:
@@ -20,6 +22,9 @@ FIRST_VERSION = 1
 SECOND_VERSION = 2
 """The epoch is raised with every end, and partitions are added by the first batch in them."""
 
+PATIENCE_MS = 100
+PAUSE_MS = 5
+
 
 def ask(broker: Broker, transactional_id: str, request: object, token: Token) -> None:
     """Ask the coordinator of this transactional id, if it is here."""
@@ -28,6 +33,40 @@ def ask(broker: Broker, transactional_id: str, request: object, token: Token) ->
         token.refuse(Error.COORDINATOR_NOT_AVAILABLE)
     else:
         broker.coordination.transactions.request(index, request, token)
+
+
+def ask_patiently(broker: Broker, transactional_id: str, request: object, token: Token) -> None:
+    """For requests that begin something: while the end of the last transaction is being written,
+    which takes milliseconds, they wait here. Clients that are told to come again pause for much
+    longer."""
+    patient = PatientToken(broker, token, partial(ask, broker, transactional_id, request))
+    patient.ask()
+
+
+class PatientToken:
+    """Asks again as long as it makes sense, then passes the answer on."""
+
+    __slots__ = ("_ask", "_broker", "_token", "_until_ms")
+
+    def __init__(self, broker: Broker, token: Token, ask_with: Callable[[Token], None]) -> None:
+        self._broker = broker
+        self._token = token
+        self._ask = ask_with
+        self._until_ms = broker.now_ms() + PATIENCE_MS
+
+    def ask(self) -> None:
+        self._ask(self)
+
+    def answer(self, response: object) -> None:
+        assert isinstance(response, ProducerIdentity | AddPartitionsResponse), response
+        is_early = response.error is Error.CONCURRENT_TRANSACTIONS
+        if is_early and self._broker.now_ms() + PAUSE_MS < self._until_ms:
+            self._broker.host.timers.after(PAUSE_MS, self.ask)
+        else:
+            self._token.answer(response)
+
+    def refuse(self, error: Error) -> None:
+        self._token.refuse(error)
 
 
 class Producer:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.broker import transaction_calls
 from tidelog.broker.broker_lines import BrokerLines
 from tidelog.broker.internal_topics import TRANSACTION_STATE
+from tidelog.broker.transaction_calls import PATIENCE_MS, PAUSE_MS
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.verification import NO_SEQUENCE
 from tidelog.core.transactions.requests import AddPartitions, AddPartitionsResponse
@@ -52,6 +53,8 @@ _NOT_NOW = (
 )
 """The coordinator did not say anything about the transaction."""
 
+_NOT_INSIDE = (Error.TRANSACTION_ABORTABLE, Error.INVALID_TXN_STATE)
+
 
 class Candidate(NamedTuple):
     """A batch of a client that waits for the word of its coordinator. The bytes are a copy: the
@@ -78,22 +81,30 @@ Resume = Callable[[Candidate, Verdict | None], None]
 class Queue:
     """The batches of one producer in one partition while one question is open."""
 
-    __slots__ = ("question", "role", "token", "waiting")
+    __slots__ = ("asker", "role", "token", "waiting")
 
-    def __init__(self, question: AddPartitions, role: LeaderReplica, token: int) -> None:
-        self.question = question
+    def __init__(self, asker: Candidate, role: LeaderReplica, token: int) -> None:
+        self.asker = asker
         self.role = role
         self.token = token
-        self.waiting: list[Candidate] = []
+        self.waiting = [asker]
+
+    def is_answered_for(self, candidate: Candidate, error: Error) -> bool:
+        """Does the answer to the first one speak for this one too? Between them the transaction
+        may have ended and the next one begun. If the first was let in, it needs no answer."""
+        if candidate is self.asker:
+            return True
+        is_about_first_alone = error is NO_ERROR or error in _NOT_INSIDE
+        return candidate.question == self.asker.question and not is_about_first_alone
 
 
 class Verifications:
     """Owner of the questions to coordinators and of what waits for them. One per broker."""
 
-    __slots__ = ("_broker", "_lines", "_queues")
+    __slots__ = ("_lines", "_queues", "broker")
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+        self.broker = broker
         self._lines = BrokerLines(broker, "transactions")
         self._queues: dict[tuple[PartitionId, int], Queue] = {}
 
@@ -118,8 +129,7 @@ class Verifications:
             queue.waiting.append(candidate)
             return
         token = begin(hosted, candidate.question, header.base_sequence)
-        queue = self._queues[key] = Queue(candidate.question, role, token)
-        queue.waiting.append(candidate)
+        queue = self._queues[key] = Queue(candidate, role, token)
         timeout_ms = min(candidate.partition.produce.timeout_ms, LONGEST_QUESTION_MS)
         self.ask(candidate.question, timeout_ms, partial(self._answered, key, queue, resume))
 
@@ -130,15 +140,18 @@ class Verifications:
         verdict = Verdict(error, queue.role, queue.token)
         for candidate in queue.waiting:
             if candidate.partition.is_open:
-                resume(candidate, verdict if candidate.question == queue.question else None)
+                resume(candidate, verdict if queue.is_answered_for(candidate, error) else None)
 
     # -- questions
 
     def ask(self, question: AddPartitions, timeout_ms: int, on_answer: OnAnswer) -> None:
         """About one partition. `on_answer` is called once, perhaps before this returns."""
-        broker, transactional_id = self._broker, question.transactional_id
+        OpenQuestion(self, question, timeout_ms, on_answer).send()
+
+    def send(self, question: AddPartitions, asked: OpenQuestion) -> None:
+        """To wherever the coordinator is now."""
+        broker, transactional_id = self.broker, question.transactional_id
         coordinator = broker.coordination.coordinator_of(TRANSACTION_STATE, transactional_id)
-        asked = OpenQuestion(broker, timeout_ms, on_answer)
         if coordinator == broker.id:
             transaction_calls.ask(broker, transactional_id, question, asked)
             return
@@ -155,15 +168,28 @@ class Verifications:
 
 
 class OpenQuestion:
-    """The token of one question; what comes after its time is over is not heard."""
+    """One question; the token of a coordinator. What comes after its time is not heard.
 
-    __slots__ = ("_on_answer", "_timer")
+    If the end of the producer's last transaction is still being written, a partition that is to
+    be added waits for it here: that takes milliseconds, a client would pause for much longer.
+    """
 
-    def __init__(self, broker: Broker, timeout_ms: int, on_answer: OnAnswer) -> None:
+    __slots__ = ("_on_answer", "_patient_until_ms", "_question", "_timer", "_to")
+
+    def __init__(
+        self, to: Verifications, question: AddPartitions, timeout_ms: int, on_answer: OnAnswer
+    ) -> None:
+        self._to = to
+        self._question = question
         self._on_answer: OnAnswer | None = on_answer
-        self._timer = broker.host.timers.after(
-            max(timeout_ms, 0), partial(self.refuse, Error.REQUEST_TIMED_OUT)
+        self._patient_until_ms = 0 if question.verify_only else to.broker.now_ms() + PATIENCE_MS
+        self._timer = to.broker.host.timers.after(
+            max(timeout_ms, 0), partial(self._settle, Error.REQUEST_TIMED_OUT)
         )
+
+    def send(self) -> None:
+        if self._on_answer is not None:
+            self._to.send(self._question, self)
 
     def answer(self, response: object) -> None:
         assert isinstance(response, AddPartitionsResponse), response
@@ -186,6 +212,14 @@ class OpenQuestion:
         self.refuse(error)
 
     def refuse(self, error: Error) -> None:
+        broker = self._to.broker
+        is_early = error is Error.CONCURRENT_TRANSACTIONS
+        if is_early and broker.now_ms() + PAUSE_MS < self._patient_until_ms:
+            broker.host.timers.after(PAUSE_MS, self.send)
+        else:
+            self._settle(error)
+
+    def _settle(self, error: Error) -> None:
         on_answer, self._on_answer = self._on_answer, None
         if on_answer is not None:
             self._timer.cancel()
@@ -233,7 +267,7 @@ class Understanding(NamedTuple):
     def translate(self, error: Error) -> Error:
         if error is Error.PRODUCER_FENCED:
             return Error.INVALID_PRODUCER_EPOCH
-        if error in (Error.TRANSACTION_ABORTABLE, Error.INVALID_TXN_STATE):
+        if error in _NOT_INSIDE:
             return Error.TRANSACTION_ABORTABLE if self.abortable else Error.INVALID_TXN_STATE
         if error in _NOT_NOW or (error is Error.CONCURRENT_TRANSACTIONS and not self.concurrent):
             return self.not_now

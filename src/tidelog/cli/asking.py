@@ -31,6 +31,11 @@ ADVICE: dict[int, str] = {
     Error.OFFSET_OUT_OF_RANGE: "--from start",
     Error.MESSAGE_TOO_LARGE: "smaller records, or a larger max.message.bytes of the topic",
     Error.UNSUPPORTED_VERSION: "tidelog cluster apis",
+    Error.GROUP_ID_NOT_FOUND: "tidelog group list",
+    Error.NON_EMPTY_GROUP: "tidelog group describe GROUP",
+    Error.INCONSISTENT_GROUP_PROTOCOL: "another group: its members use another protocol",
+    Error.COORDINATOR_NOT_AVAILABLE: "tidelog cluster health",
+    Error.TRANSACTIONAL_ID_NOT_FOUND: "tidelog txn list",
     Error.REQUEST_TIMED_OUT: "tidelog cluster health, or a longer --timeout",
 }
 

@@ -11,13 +11,14 @@ from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import NOT_REACHED, USAGE, CommandError
 from tidelog.cli.lazy import shared_options
-from tidelog.cli.offsets import Position, parse_position, resolve
+from tidelog.cli.offsets import START, Base, Position, parse_position, resolve
 from tidelog.cli.output import plural
 from tidelog.cli.record_format import BadFormat, Writer, compile_format
 from tidelog.cli.record_input import as_json
 from tidelog.cli.topic.describe import named_topic
-from tidelog.client import Client, Consumer, Read
-from tidelog.client.consumer import TopicPartition
+from tidelog.client import Client, Consumer
+from tidelog.client.consumer import Fetched, TopicPartition
+from tidelog.client.group_consumer import GroupConsumer
 from tidelog.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
 
 POLL_MS = 250
@@ -25,13 +26,14 @@ POLL_MS = 250
 
 @click.command(name="consume")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@click.option("-g", "--group", metavar="GROUP", help="As a member of it: shared, and committed.")
 @click.option(
     "--from",
     "start",
     metavar="POSITION",
     default="end",
     show_default=True,
-    help="start, end, 1041, +5, -5, @-1h, @2026-01-31T10:00.",
+    help="start, end, 1041, +5, -5, @-1h, @2026-01-31T10:00. With -g: where nothing is committed.",
 )
 @click.option("--to", "stop", metavar="POSITION", help="Stop before it; never if not given.")
 @click.option("-n", "--count", type=click.IntRange(min=1), help="Stop after so many records.")
@@ -58,16 +60,32 @@ def command(asking: Asking, **given: Any) -> None:
       tidelog consume orders --from start --to end
       tidelog consume orders --from @-1h -f '%p %o %k %v\\n'
       tidelog consume orders --from -5 -n 5 --json
+      tidelog consume orders -g billing --from start
+
+    With -g, offsets are committed after what they cover was printed: after a crash, records may
+    be printed again, and none is left out. Ctrl-C leaves the group.
 
     Ends with exit code 4 if --idle passes before -n or --to is reached.
     """
     begin = parse_position(given["start"], option="--from")
     end = None if given["stop"] is None else parse_position(given["stop"], option="--to")
     write = writer_of(given)
+    group = given["group"]
+    if group is not None and given["chosen"]:
+        raise CommandError(
+            "--group and --partition exclude each other",
+            why="in a group it is the group that gives partitions to its members",
+            advice="one of them",
+            code=USAGE,
+        )
 
     async def consume(client: Client) -> None:
-        positions, ends = await plan(client, given, begin, end)
-        await Reading(given, write, ends).run(client, positions)
+        if group is None:
+            positions, ends = await plan(client, given, begin, end)
+            await Reading(given, write, ends).run(client, positions)
+            return
+        ends = await group_ends(client, given, end)
+        await GroupReading(given, write, ends).join(client, group, begin)
 
     asking.run(consume)
 
@@ -84,6 +102,17 @@ def writer_of(given: dict[str, Any]) -> Writer:
             advice="--format '%p %o %k %v\\n'",
             code=USAGE,
         ) from None
+
+
+async def group_ends(
+    client: Client, given: dict[str, Any], end: Position | None
+) -> dict[TopicPartition, int]:
+    """Where to stop; the topics must be there also if nothing stops it."""
+    if end is not None:
+        return (await plan(client, given, START, end))[1]
+    for name in given["topics"]:
+        await named_topic(client, name)
+    return {}
 
 
 async def plan(
@@ -113,7 +142,7 @@ async def plan(
 class Reading:
     """One run of the command: what was printed, and when it is enough."""
 
-    __slots__ = ("_ends", "_given", "_left", "_out", "_printed", "_write")
+    __slots__ = ("_ends", "_given", "_last", "_left", "_out", "_printed", "_write")
 
     def __init__(
         self, given: dict[str, Any], write: Writer, ends: dict[TopicPartition, int]
@@ -123,31 +152,37 @@ class Reading:
         self._ends = ends
         self._left: int | None = given["count"]
         self._printed = 0
+        self._last = time.monotonic()
         self._out: Callable[[bytes], Any] = sys.stdout.buffer.write
 
     async def run(self, client: Client, positions: dict[TopicPartition, int]) -> None:
         consumer = Consumer(client, positions, committed=self._given["read_committed"])
-        last = time.monotonic()
         while self._drop_finished(consumer):
-            before = self._printed
-            for fetched in (await consumer.read(max_wait_ms=POLL_MS)).values():
-                for read in fetched.reads:
-                    self._take(read)
-            if self._printed > before:
-                last = time.monotonic()
-            sys.stdout.buffer.flush()
-            idle_ms = self._given["idle_ms"]
-            if idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms:
-                self._give_up(idle_ms)
+            self._print(await consumer.read(max_wait_ms=POLL_MS))
 
-    def _take(self, read: Read) -> None:
-        end = self._ends.get((read.topic, read.partition))
-        if self._left == 0 or (end is not None and read.record.offset >= end):
-            return
-        self._out(self._write(read))
-        self._printed += 1
-        if self._left is not None:
-            self._left -= 1
+    def _print(self, fetched: dict[TopicPartition, Fetched]) -> dict[TopicPartition, int]:
+        """How far each partition is done with. Given up if that is too long ago."""
+        before = self._printed
+        done = {where: self._take_all(where, each) for where, each in fetched.items()}
+        sys.stdout.buffer.flush()
+        if self._printed > before:
+            self._last = time.monotonic()
+        idle_ms = self._given["idle_ms"]
+        if idle_ms is not None and (time.monotonic() - self._last) * 1000 >= idle_ms:
+            self._give_up(idle_ms)
+        return done
+
+    def _take_all(self, where: TopicPartition, fetched: Fetched) -> int:
+        """The offset of the first record that was left, or what comes after all of them."""
+        end = self._ends.get(where)
+        for read in fetched.reads:
+            if self._left == 0 or (end is not None and read.record.offset >= end):
+                return read.record.offset
+            self._out(self._write(read))
+            self._printed += 1
+            if self._left is not None:
+                self._left -= 1
+        return fetched.next_offset
 
     def _drop_finished(self, consumer: Consumer) -> bool:
         """False when there is nothing left to wait for."""
@@ -165,3 +200,54 @@ class Reading:
             advice="a longer --idle, or --to end",
             code=NOT_REACHED,
         )
+
+
+class GroupReading(Reading):
+    """The same as a member of a group: what was printed is committed."""
+
+    __slots__ = ()
+
+    async def join(self, client: Client, group: str, begin: Position) -> None:
+        committed_only = self._given["read_committed"]
+        isolation = READ_COMMITTED if committed_only else READ_UNCOMMITTED
+
+        begun: dict[TopicPartition, int] = {}
+
+        async def first_offset(topic: str, index: int, committed: int | None) -> int:
+            position = begin if committed is None else Position(Base.OFFSET, committed)
+            offset = await resolve(client, topic, index, position, isolation=isolation)
+            if committed is None:
+                begun[topic, index] = offset  # or the next member would begin somewhere else
+            return offset
+
+        topics = self._given["topics"]
+        async with GroupConsumer(
+            client, group, topics, first_offset, committed=committed_only
+        ) as consumer:
+            generation = consumer.generation
+            while not self._is_enough(consumer):
+                fetched = await consumer.read(max_wait_ms=POLL_MS)
+                if consumer.generation != generation:
+                    generation = consumer.generation
+                    tell_assignment(group, consumer)
+                done = self._print(fetched)
+                moved = {w: done[w] for w in done if done[w] > fetched[w].from_offset}
+                await consumer.commit({**begun, **moved})
+                begun.clear()
+
+    def _is_enough(self, consumer: GroupConsumer) -> bool:
+        """Partitions that were added meanwhile are beyond the end that was asked for."""
+        if self._left == 0:
+            return True
+        if not self._ends or not consumer.positions:
+            return False
+        return all(at >= self._ends.get(where, 0) for where, at in consumer.positions.items())
+
+
+def tell_assignment(group: str, consumer: GroupConsumer) -> None:
+    """On stderr: who looks on sees why records come or do not."""
+    owned = ", ".join(f"{topic}-{index}" for topic, index in sorted(consumer.positions))
+    told = (
+        f"{group} · generation {consumer.generation} · {owned or 'no partition is left for this'}"
+    )
+    click.echo(told, err=True)

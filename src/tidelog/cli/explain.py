@@ -1,22 +1,28 @@
-"""`tidelog explain`: why a partition is as it is, in one paragraph."""
+"""`tidelog explain`: why a partition or a group is as it is, in one paragraph."""
 
 import asyncio
 import time
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from tidelog.cli.asking import Asking, asks_cluster, parse_partition
+from tidelog.cli.explain_group import explain_group
+from tidelog.cli.explain_stable import (
+    Held,
+    held_command,
+    held_document,
+    held_sentences,
+    what_holds,
+)
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
+from tidelog.cli.local.home import local_http_port
 from tidelog.cli.output import duration, print_json
 from tidelog.cli.partition_state import HEALTHY, OFFLINE, UNDER_MIN_ISR, Judgement, judge
 from tidelog.cli.topic.describe import named_topic, offsets_of, topic_settings
-from tidelog.client import Client, PartitionView
-from tidelog.cluster import state as states
+from tidelog.client import BrokerView, Client, PartitionView
 from tidelog.cluster.node_state import partition_in, read_state
-from tidelog.cluster.state import HOME
 
 
 class Facts(NamedTuple):
@@ -30,6 +36,8 @@ class Facts(NamedTuple):
     high_watermark: int | None
     told: dict[str, Any]
     """What the leader says of it over HTTP; empty if it says nothing."""
+    held: Held | None = None
+    """What keeps the last stable offset below the high watermark."""
 
     @property
     def name(self) -> str:
@@ -37,29 +45,51 @@ class Facts(NamedTuple):
 
 
 @click.command(name="explain")
-@click.argument("name", metavar="TOPIC-PARTITION")
+@click.argument("words", nargs=-1, required=True, metavar="TOPIC-PARTITION | group GROUP")
 @asks_cluster
 @output_option
 @shared_options
-def command(asking: Asking, name: str, output: str) -> None:
-    """Say who leads a partition, why its ISR is what it is, and what to do next.
+def command(asking: Asking, words: tuple[str, ...], output: str) -> None:
+    """Say why a partition or a group is as it is, and what to do next.
 
     \b
     Examples:
       tidelog explain orders-0
+      tidelog explain group billing
       tidelog explain orders-0 -o json
+
+    Of a partition: who leads it, who is in sync, and which transaction makes readers of committed
+    records wait. Of a group: why it rebalances, and where it lags.
     """
+    if words[0] == "group" and len(words) == 2:
+        document = explain_group(asking, words[1])
+    elif len(words) == 1:
+        document = explain_partition(asking, words[0])
+    else:
+        raise CommandError(
+            f"{' '.join(words)} cannot be explained",
+            why="one partition can, or the word group and one name",
+            advice="tidelog explain orders-0    or    tidelog explain group billing",
+            code=USAGE,
+        )
+    if output == "json":
+        print_json(document)
+    else:
+        click.echo(document["explanation"])
+        click.echo(f"next: {document['next']}")
+
+
+def explain_partition(asking: Asking, name: str) -> dict[str, Any]:
     topic, index = parse_partition(name)
 
     async def look(client: Client) -> Facts:
-        return await gather_facts(client, topic, index)
+        facts = await gather_facts(client, topic, index)
+        if facts.high_watermark is None:
+            return facts
+        held = await what_holds(client, topic, index, facts.high_watermark)
+        return facts._replace(held=held)
 
-    facts = asking.run(look)
-    if output == "json":
-        print_json(as_document(facts))
-    else:
-        click.echo(" ".join(sentences(facts)))
-        click.echo(f"next: {next_command(facts)}")
+    return as_document(asking.run(look))
 
 
 async def gather_facts(client: Client, topic: str, index: int) -> Facts:
@@ -79,23 +109,25 @@ async def gather_facts(client: Client, topic: str, index: int) -> Facts:
     start, end = None, None
     if judgement.state != OFFLINE:
         start, end = await offsets_of(client, partition)
-    told = await asyncio.to_thread(ask_leader, partition)
+    leader = view.brokers.get(partition.leader) if partition.leader is not None else None
+    told = await asyncio.to_thread(ask_leader, partition, leader)
     alive = tuple(sorted(view.brokers))
     return Facts(partition, judgement, alive, min_isr, start, end, told)
 
 
-def ask_leader(partition: PartitionView) -> dict[str, Any]:
+def ask_leader(partition: PartitionView, leader: BrokerView | None) -> dict[str, Any]:
     """Only a cluster of this directory can be asked: its state file knows the ports."""
-    for directory in states.clusters_under(Path(HOME)).values():
-        state = states.load(directory)
-        node = state.nodes.get(partition.leader or -1) if state is not None else None
-        if node is not None and node.state == "running":
-            return partition_in(read_state(node.http_port), partition.topic, partition.partition)
-    return {}
+    port = local_http_port(leader)
+    if port is None:
+        return {}
+    return partition_in(read_state(port), partition.topic, partition.partition)
 
 
 def sentences(facts: Facts) -> list[str]:
-    return [_leader(facts), _isr(facts), *_watermark(facts)]
+    told = [_leader(facts), _isr(facts), *_watermark(facts)]
+    if facts.held is not None:
+        told += held_sentences(facts.held, int(time.time() * 1000))
+    return told
 
 
 def _leader(facts: Facts) -> str:
@@ -159,6 +191,8 @@ def next_command(facts: Facts) -> str:
         return f"tidelog leaders elect {facts.name} --unclean    (may lose records)"
     if facts.judgement.state != HEALTHY:
         return f"tidelog topic watch {facts.name}"
+    if facts.held is not None:
+        return held_command(facts.held, facts.name)
     if partition.preferred != partition.leader:
         return f"tidelog leaders elect {facts.name}"
     return f"tidelog consume {partition.topic} --from -5 -n 5"
@@ -175,6 +209,10 @@ def as_document(facts: Facts) -> dict[str, Any]:
         "state": facts.judgement.state,
         "high_watermark": facts.high_watermark,
         "log_start_offset": facts.log_start_offset,
+        "last_stable_offset": facts.high_watermark
+        if facts.held is None
+        else facts.held.last_stable_offset,
+        "held_by": None if facts.held is None else held_document(facts.held),
         "min_insync_replicas": facts.min_isr,
         "explanation": " ".join(sentences(facts)),
         "next": next_command(facts),

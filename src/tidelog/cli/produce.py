@@ -1,12 +1,13 @@
 """`tidelog produce`"""
 
 import asyncio
+import contextlib
 import os
 import re
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import click
@@ -24,7 +25,9 @@ from tidelog.cli.record_input import (
     line_reader,
 )
 from tidelog.client import Client, KafkaError, NewRecord, Producer, Written
+from tidelog.client.errors import ClientError
 from tidelog.client.producer import ALL, LEADER, NOBODY_WAITS
+from tidelog.client.transactional_producer import TransactionalProducer
 from tidelog.wire.records import CODEC_NAMES
 
 ACKS = {"all": ALL, "-1": ALL, "1": LEADER, "0": NOBODY_WAITS}
@@ -46,6 +49,9 @@ RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 @click.option("--compression", type=click.Choice(list(CODECS)), default="none", show_default=True)
 @click.option("--rate", metavar="N/s", help="Records per second at most.")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option(
+    "--transactional-id", metavar="ID", help="All records in one transaction, or none of them."
+)
 @asks_cluster
 @output_option
 @shared_options
@@ -57,24 +63,57 @@ def command(asking: Asking, **given: Any) -> None:
       seq 1 600 | tidelog produce orders --rate 5/s
       tidelog produce orders -k customer-7 --value hello
       tidelog consume orders --to end --json | tidelog produce copy --json
+      tidelog produce orders --transactional-id import-7 < orders.txt
     """
     reader = reader_of(given)
     rate = parse_rate(given["rate"])
     totals: dict[int, Span] = {}
 
+    async def write_all(producer: Producer) -> None:
+        async for batch in paced(batches(given, reader), rate):
+            for written in await producer.write(given["topic"], batch):
+                note(totals, written)
+
     async def produce(client: Client) -> None:
-        producer = Producer(client, acks=ACKS[given["acks"]], codec=CODECS[given["compression"]])
+        codec, name = CODECS[given["compression"]], given["transactional_id"]
         try:
-            async for batch in paced(batches(given, reader), rate):
-                for written in await producer.write(given["topic"], batch):
-                    note(totals, written)
+            if name is not None:
+                await in_transaction(TransactionalProducer(client, name, codec=codec), write_all)
+            else:
+                await write_all(Producer(client, acks=ACKS[given["acks"]], codec=codec))
         except KafkaError as error:
             done = sum(span.records for span in totals.values())
-            why = f"{error.message}; {plural(done, 'record')} had been written"
+            outcome = "had been written" if name is None else "were in the transaction"
+            why = f"{error.message}; {plural(done, 'record')} {outcome}"
             raise refused(KafkaError(error.error, why)) from None
 
+    check_transaction(given)
     asking.run(produce)
     report(given["topic"], totals, output=given["output"])
+
+
+def check_transaction(given: dict[str, Any]) -> None:
+    if given["transactional_id"] is not None and ACKS[given["acks"]] != ALL:
+        raise CommandError(
+            "--transactional-id needs --acks all",
+            why="what a leader alone has cannot be committed",
+            advice="--acks all, or no --transactional-id",
+            code=USAGE,
+        )
+
+
+async def in_transaction(
+    producer: TransactionalProducer, write_all: Callable[[Producer], Awaitable[None]]
+) -> None:
+    """Committed when the input ends; aborted whatever else ends it, Ctrl-C too."""
+    await producer.begin()
+    try:
+        await write_all(producer)
+    except BaseException:
+        with contextlib.suppress(ClientError):  # then its coordinator aborts it by itself
+            await producer.abort()
+        raise
+    await producer.commit()
 
 
 class Span:

@@ -44,6 +44,7 @@ class Fetched(NamedTuple):
     """One answer about one partition."""
 
     reads: list[Read]
+    from_offset: int
     next_offset: int
     high_watermark: int
 
@@ -171,6 +172,7 @@ class Consumer:
 def read_records(topic: str, data: PartitionData, position: int) -> Fetched:
     """The records at and after a position that a reader may see, in order."""
     reads: list[Read] = []
+    from_offset = position
     aborted = sorted(
         ((each.first_offset, each.producer_id) for each in data.aborted_transactions or ()),
         reverse=True,
@@ -199,4 +201,4 @@ def read_records(topic: str, data: PartitionData, position: int) -> Fetched:
                 if record.offset >= position
             )
         position = max(position, header.next_offset)
-    return Fetched(reads, position, data.high_watermark)
+    return Fetched(reads, from_offset, position, data.high_watermark)

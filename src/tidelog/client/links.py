@@ -18,11 +18,12 @@ Address = tuple[str, int]
 Answered = TypeVar("Answered", bound=Message)
 
 # From the next version on, topics have ids in place of names; tools are told names.
-LAST_BY_NAME = {0: 12, 1: 12}
+LAST_BY_NAME = {0: 12, 1: 12, 8: 9, 9: 9}
 
 ADMIN = "admin"
 PRODUCE = "produce"
 FETCH = "fetch"
+GROUP = "group"
 
 
 class ApiSpan(NamedTuple):

@@ -1,9 +1,12 @@
 """Where a partition begins and ends, what lies at a time, and cutting its beginning off."""
 
+import asyncio
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidelog.client.client import Client
 from tidelog.client.errors import KafkaError, check
+from tidelog.client.view import PartitionView
 from tidelog.core.errors import Error
 from tidelog.wire.protocol.schemas.delete_records_request import (
     DeleteRecordsPartition,
@@ -17,6 +20,8 @@ from tidelog.wire.protocol.schemas.list_offsets_request import (
     ListOffsetsTopic,
 )
 from tidelog.wire.protocol.schemas.list_offsets_response import ListOffsetsResponse
+
+TopicPartition = tuple[str, int]
 
 EARLIEST = -2
 LATEST = -1
@@ -61,6 +66,54 @@ async def find_offset(
         return FoundOffset(found.offset, found.timestamp, found.leader_epoch)
 
     return await client.retrying(ask)
+
+
+async def end_offsets(
+    client: Client, partitions: Iterable[TopicPartition], *, isolation: int = READ_UNCOMMITTED
+) -> dict[TopicPartition, int]:
+    """Where these partitions end, one question per leader. Those that are gone, or that nobody
+    leads, are left out."""
+    wanted = set(partitions)
+
+    async def ask() -> dict[TopicPartition, int]:
+        topics = await client.topics(sorted({topic for topic, _ in wanted})) if wanted else {}
+        by_leader: dict[int, list[PartitionView]] = {}
+        for topic in topics.values():
+            for each in topic.partitions:
+                if each.leader is not None and (each.topic, each.partition) in wanted:
+                    by_leader.setdefault(each.leader, []).append(each)
+        answers = await asyncio.gather(
+            *(_ends_at(client, leader, led, isolation) for leader, led in by_leader.items())
+        )
+        return {where: end for answer in answers for where, end in answer.items()}
+
+    return await client.retrying(ask)
+
+
+async def _ends_at(
+    client: Client, leader: int, led: list[PartitionView], isolation: int
+) -> dict[TopicPartition, int]:
+    topics: dict[str, list[ListOffsetsPartition]] = {}
+    for each in led:
+        part = ListOffsetsPartition(
+            partition_index=each.partition,
+            current_leader_epoch=each.leader_epoch,
+            timestamp=LATEST,
+        )
+        topics.setdefault(each.topic, []).append(part)
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=isolation,
+        topics=[ListOffsetsTopic(name=name, partitions=parts) for name, parts in topics.items()],
+        timeout_ms=client.timeout_ms,
+    )
+    answer = await client.ask_broker(leader, request, ListOffsetsResponse)
+    ends: dict[TopicPartition, int] = {}
+    for topic in answer.topics:
+        for found in topic.partitions:
+            check(found.error_code, f"{topic.name}-{found.partition_index}")
+            ends[topic.name, found.partition_index] = found.offset
+    return ends
 
 
 async def trim(client: Client, topic: str, index: int, before_offset: int) -> int:

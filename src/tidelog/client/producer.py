@@ -47,7 +47,16 @@ class Written(NamedTuple):
 class Producer:
     """Writes to topics through one client. One batch per partition is on its way at a time."""
 
-    __slots__ = ("_acks", "_client", "_codec", "_numbered", "_producer", "_sequences", "_turn")
+    __slots__ = (
+        "_acks",
+        "_client",
+        "_codec",
+        "_numbered",
+        "_producer",
+        "_sequences",
+        "_transactional_id",
+        "_turn",
+    )
 
     def __init__(
         self, client: Client, *, acks: int = ALL, codec: int = NONE, numbered: bool = True
@@ -57,6 +66,7 @@ class Producer:
         self._codec = codec
         self._numbered = numbered and acks == ALL
         self._producer: tuple[int, int] | None = None
+        self._transactional_id: str | None = None
         self._sequences: dict[tuple[str, int], int] = {}
         self._turn = 0
 
@@ -107,12 +117,16 @@ class Producer:
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=sequence if producer_id >= 0 else -1,
+            transactional=self._transactional_id is not None,
         )
         data = TopicProduceData(
             name=topic, partition_data=[PartitionProduceData(index=index, records=batch)]
         )
         request = ProduceRequest(
-            acks=self._acks, timeout_ms=self._client.timeout_ms, topic_data=[data]
+            transactional_id=self._transactional_id,
+            acks=self._acks,
+            timeout_ms=self._client.timeout_ms,
+            topic_data=[data],
         )
         base_offset = await self._send(topic, index, request)
         if producer_id >= 0:

@@ -30,3 +30,31 @@ def partition_in(document: dict[str, Any] | None, topic: str, partition: int) ->
         ):
             return each
     return {}
+
+
+def read_events(port: int) -> list[dict[str, Any]]:
+    """What a node still remembers of what happened, oldest first; empty if nobody answers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_WITHIN_SECONDS)
+    found: list[dict[str, Any]] = []
+    try:
+        connection.request("GET", "/events?since=0")
+        answer = connection.getresponse()
+        last_number = None
+        while answer.status == 200 and (last_number is None or last_number > 0):
+            line = answer.readline()
+            if not line:
+                break
+            if not line.startswith(b"data: "):
+                continue
+            told = json.loads(line.removeprefix(b"data: "))
+            if last_number is None:
+                last_number = told["number"]  # the first frame says how far there is to go
+            elif "event" in told:
+                found.append(told)
+                if told["number"] >= last_number:
+                    break
+    except (OSError, ValueError, KeyError, http.client.HTTPException):
+        return found
+    finally:
+        connection.close()
+    return found

@@ -1,8 +1,9 @@
 """All shards of one internal topic that this broker leads: elected, loaded, asked, timed.
 
 Loading reads the log from its start in slices, so that a broker which takes over a large
-partition goes on serving the others. Until a shard is loaded it answers that it is loading: a
-coordinator that answered earlier would deny offsets that are committed (wire.md gotcha 20).
+partition goes on serving the others. Whoever asks meanwhile waits a little, and is then told that
+the coordinator is loading: one that answered earlier would deny offsets that are committed
+(wire.md gotcha 20).
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ from tidelog.wire.records import InvalidBatch, end_txn_marker, iter_batches, ite
 
 SLICE_BYTES = 256 * 1024
 LOAD_AGAIN_MS = 1_000
+EARLY_WAIT_MS = 1_000
+"""How long a request waits for the end of loading. Most logs are read in less, and a client that
+is sent away comes back after a pause, or, as some tools do, not at all."""
 
 _LOGGER = logging.getLogger("tidelog.coordinators")
 
@@ -116,8 +120,7 @@ class Shards:
         if seat is None:
             token.refuse(Error.NOT_COORDINATOR)
         else:
-            seat.shard.request(request, token)
-            seat.schedule()
+            seat.request(request, token)
 
     def tell(self, index: int, request: object) -> None:
         """For requests that nobody waits for."""
@@ -167,6 +170,8 @@ class Seat:
     __slots__ = (
         "_around",
         "_deadline_ms",
+        "_early",
+        "_early_timer",
         "_index",
         "_loading",
         "_on_failed",
@@ -188,6 +193,9 @@ class Seat:
         self._on_failed = on_failed
         self._loading: asyncio.Task[None] | None = None
         self._deadline_ms = NEVER_MS
+        self._early: list[tuple[object, Token]] = []
+        """Who asked while the log was read."""
+        self._early_timer: Timer | None = None
         self.timer: Timer | None = None
         self.log = log
         self.shard = Shard(machine, log, self)
@@ -214,8 +222,18 @@ class Seat:
         self.timer = None
         self._loading = asyncio.get_running_loop().create_task(self._load())
 
+    def request(self, request: object, token: Token) -> None:
+        if self._loading is not None and not self.shard.loaded and not self.shard.resigned:
+            self._early.append((request, token))
+            if self._early_timer is None:
+                self._early_timer = self._around.timers.after(EARLY_WAIT_MS, self._serve_early)
+            return
+        self.shard.request(request, token)
+        self.schedule()
+
     def leave(self) -> None:
         self.shard.resign()
+        self._serve_early()
         if self._loading is not None:
             self._loading.cancel()
         if self.timer is not None:
@@ -230,12 +248,23 @@ class Seat:
                 await asyncio.sleep(0)
         except (StorageError, InvalidBatch) as error:
             _LOGGER.error("partition %d cannot be loaded: %s", self._index, error)
+            self._serve_early()
             self.shard.resign(Error.COORDINATOR_NOT_AVAILABLE)
             self._on_failed(self)
             return
         # No await since the log was read to its end: nothing can have been appended meanwhile.
         self.shard.finish_loading()
+        self._serve_early()
         self.schedule()
+
+    def _serve_early(self) -> None:
+        """Those who waited for the end of loading: the shard answers them now, or refuses."""
+        if self._early_timer is not None:
+            self._early_timer.cancel()
+            self._early_timer = None
+        early, self._early = self._early, []
+        for request, token in early:
+            self.shard.request(request, token)
 
     def _replay(self, run: memoryview) -> int:
         next_offset = 0

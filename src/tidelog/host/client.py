@@ -74,6 +74,10 @@ class FrameConnection:
         return len(self._pending)
 
     @property
+    def is_closed(self) -> bool:
+        return self.closed is not None
+
+    @property
     def congested(self) -> bool:
         return self.stream.congested
 

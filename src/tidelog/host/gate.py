@@ -172,6 +172,11 @@ class GatedConnection:
         self._wake: Timer | None = None
         self._closed = False
 
+    @property
+    def is_closed(self) -> bool:
+        """That the other end has closed is not heard through a cut wire."""
+        return self._closed or (self._inner.is_closed and not self._gate.blocks(self._address))
+
     def request(
         self, buffers: Sequence[Buffer], *, timeout_ms: int, correlation_id: int | None = None
     ) -> asyncio.Future[memoryview]:

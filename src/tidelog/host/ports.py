@@ -243,6 +243,11 @@ class Listener(Protocol):
 class RequestConnection(Protocol):
     """A connection to a peer. Requests may be sent without waiting for earlier answers."""
 
+    @property
+    def is_closed(self) -> bool:
+        """It has ended, by whomever: nothing can be sent any more."""
+        ...
+
     def request(
         self, buffers: Sequence[Buffer], *, timeout_ms: int, correlation_id: int | None = None
     ) -> Awaitable[memoryview]:

@@ -28,6 +28,8 @@ from tidelog.wire.protocol.apis import API_BY_KEY
 
 _NO_TRAFFIC = Traffic()
 
+LATE_TRANSACTION_MS = 300_000
+
 
 class LiveNode:
     """Implements `NodeView`. Keeps nothing but since when partitions are under-replicated."""
@@ -97,7 +99,16 @@ class LiveNode:
             parked_produces=0 if leader is None else len(leader.parked),
             under_replicated_since_ms=self._since.get(hosted.partition),
             problem=broker.replicas.problems.get(hosted.partition),
+            last_stable_offset_lag=state.high_watermark - state.last_stable_offset,
+            has_late_transaction=hosted.log.producers.has_late_transaction(
+                self._late_before_ms(broker)
+            ),
         )
+
+    def _late_before_ms(self, broker: Broker) -> int:
+        """Coordinators end what was last written to before that, and markers take a while."""
+        longest_ms = broker.config.transaction_settings().max_timeout_ms
+        return broker.host.clock.wall_ms() - longest_ms - LATE_TRANSACTION_MS
 
     def _followers(self, leader: LeaderReplica) -> tuple[FollowerView, ...]:
         now_ms = self._node.host.now_ms()

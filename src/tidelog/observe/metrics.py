@@ -178,6 +178,11 @@ def replica_metrics(partitions: list[PartitionView]) -> Iterator[Metric]:
             "Replicas that this broker should host and cannot.",
             sum(each.problem is not None for each in partitions),
         ),
+        (
+            "partitionswithlatetransactionscount",
+            "Partitions hosted here with a transaction that hangs.",
+            sum(each.has_late_transaction for each in partitions),
+        ),
     ):
         yield gauge(f"{REPLICAS}{name}", help_text, value)
     lags = [each.lag for each in partitions if each.role == FOLLOWER]
@@ -241,13 +246,21 @@ def troubled_partitions(partitions: list[PartitionView]) -> Iterator[Metric]:
         "Records a follower does not have, while not healthy; -1 if it never fetched.",
         labels=[*labels, "broker"],
     )
+    unstable = GaugeMetricFamily(
+        "kafka_cluster_partition_laststableoffsetlag",
+        "Committed records that wait for the end of a transaction, while there are any.",
+        labels=labels,
+    )
+    for each in partitions:
+        if each.leads and each.last_stable_offset_lag:
+            unstable.add_metric([each.topic, str(each.partition)], each.last_stable_offset_lag)
     for each in troubled:
         where = [each.topic, str(each.partition)]
         isr.add_metric(where, len(each.isr))
         uncommitted.add_metric(where, each.log_end_offset - each.high_watermark)
         for follower in each.followers:
             follower_lag.add_metric([*where, str(follower.broker)], follower.lag)
-    yield from (isr, uncommitted, follower_lag)
+    yield from (isr, uncommitted, follower_lag, unstable)
 
 
 def loop_delay_metric(delay: LoopDelay) -> Metric:

@@ -51,6 +51,10 @@ class PartitionView(NamedTuple):
     """Wall time at which its leader noticed."""
     problem: str | None = None
     """Why this broker cannot host it."""
+    last_stable_offset_lag: int = 0
+    """Committed records that wait for the end of a transaction."""
+    has_late_transaction: bool = False
+    """One is open for longer than its coordinator would have let it be: it hangs."""
 
     @property
     def name(self) -> str:

@@ -65,8 +65,9 @@ class Peer:
     def send(self, request: Message, version: int, on_answer: OnAnswer, *, timeout_ms: int) -> None:
         """Ask. `on_answer` is called once, later, with the response or a NetworkError."""
         question = Question(request, version, on_answer, timeout_ms)
-        if self._connection is not None:
-            self._ask(self._connection, question)
+        connection = self._usable()
+        if connection is not None:
+            self._ask(connection, question)
             return
         self._waiting.append(question)
         if self._connecting is None:
@@ -92,13 +93,12 @@ class Peer:
 
         Not behind questions that wait for the connection: it goes out on one that is there.
         """
-        while self._connection is None:
+        while (connection := self._usable()) is None:
             if self._connecting is None:
                 self._connecting = asyncio.get_running_loop().create_task(self._connect())
             await asyncio.shield(self._connecting)
             if self._connection is None:
                 raise NetworkError(f"{self.address} cannot be connected to")
-        connection = self._connection
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         header = RequestHeader(request.__api_key__, version, self._correlation_id, self._client_id)
         try:
@@ -116,6 +116,14 @@ class Peer:
         if connection is not None:
             connection.close()
         self._fail_waiting(NetworkError(f"{self.address} is not asked any more"))
+
+    def _usable(self) -> RequestConnection | None:
+        """Not one that ended while nobody waited on it. That was the end of an idle connection
+        or of a process, long ago maybe, and is no answer to a question of now."""
+        connection = self._connection
+        if connection is not None and connection.is_closed:
+            self._drop(connection)
+        return self._connection
 
     async def _connect(self) -> None:
         host, port = self.address

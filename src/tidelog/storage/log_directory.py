@@ -223,7 +223,11 @@ class LogDirectory:
             repair=repair,
             gaps=name in self._clean_points,
         )
-        log.recall_ended_transactions(self._high_watermarks.get(name, 0))
+        try:
+            log.recall_ended_transactions(self._high_watermarks.get(name, 0))
+        except CorruptSegment:
+            log.release()
+            raise
         log.on_gaps_allowed = self._on_gaps_allowed
         log.before_truncation = self._before_truncation
         log.on_log_start_raised = self._on_log_start_raised

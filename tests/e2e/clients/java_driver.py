@@ -1,8 +1,10 @@
 """The official Java client: one JVM per version, told what to do line by line."""
 
 import base64
+import hashlib
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,22 +36,31 @@ class JavaMissing(Exception):  # noqa: N818 - it says what is wrong
     """Why the Java client cannot be run here."""
 
 
-def built(version: str) -> str:
-    """The class path of the program for this version of the client; made once."""
-    jars, classes = CACHE / version / "jars", CACHE / version / "classes"
+def built(version: str, source: Path = HERE / "Smoke.java") -> str:
+    """The class path of a program for this version of the client; made once."""
+    jars = CACHE / version / "jars"
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
             raise JavaMissing(f"there is no {tool}: install a JDK, 17 or later")
     if not list(jars.glob("kafka-clients-*.jar")):
         fetch(version, jars)
-    classes.mkdir(parents=True, exist_ok=True)
-    source, compiled = HERE / "Smoke.java", classes / "Smoke.class"
-    path = f"{classes}:{jars}/*"
-    if not compiled.exists() or compiled.stat().st_mtime < source.stat().st_mtime:
-        subprocess.run(
-            ["javac", "-cp", path, "-d", classes, source], check=True, timeout=FETCH_TIMEOUT_S
-        )
-    return path
+    stamp = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    classes = CACHE / version / "classes" / f"{source.stem}-{stamp}"
+    if not classes.exists():
+        compile_into(classes, source, f"{jars}/*")
+    return f"{classes}:{jars}/*"
+
+
+def compile_into(classes: Path, source: Path, path: str) -> None:
+    """All at once: another process may be looking for the same."""
+    classes.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=classes.parent))
+    command = ["javac", "-cp", path, "-d", partial, source]
+    subprocess.run(command, check=True, timeout=FETCH_TIMEOUT_S)
+    try:
+        partial.rename(classes)
+    except OSError:  # the other one was first
+        shutil.rmtree(partial)
 
 
 def fetch(version: str, jars: Path) -> None:
@@ -125,7 +136,8 @@ class JavaDriver(Driver):
             self._jvm.wait()
             stdout.close()
 
-    def _ask(self, verb: str, *arguments: object) -> list[str]:
+    def ask(self, verb: str, *arguments: object) -> list[str]:
+        """What the program answers to a verb; raises Refused."""
         stdin, stdout = self._jvm.stdin, self._jvm.stdout
         assert stdin is not None
         assert stdout is not None
@@ -148,31 +160,31 @@ class JavaDriver(Driver):
 
     def produce(self, topic: str, records: Sequence[Record], how: How) -> None:
         idempotent = str(how.idempotent).lower()
-        self._ask("produce", topic, how.acks, how.codec, idempotent, *map(to_send, records))
+        self.ask("produce", topic, how.acks, how.codec, idempotent, *map(to_send, records))
 
     def read(self, topic: str, partition: int, start: Start) -> list[Fetched]:
-        return [*map(fetched, self._ask("read", topic, partition, start.kind, start.number))]
+        return [*map(fetched, self.ask("read", topic, partition, start.kind, start.number))]
 
     def read_new(self, topic: str, partition: int, when_ready: Callable[[], None]) -> Fetched:
-        self._ask("seek_end", topic, partition)
+        self.ask("seek_end", topic, partition)
         when_ready()
-        return fetched(self._ask("next")[0])
+        return fetched(self.ask("next")[0])
 
     # -- administration
 
     def create_topic(self, topic: NewTopic) -> None:
         settings = [word for pair in topic.configs.items() for word in pair]
-        self._ask("create_topic", topic.name, topic.partitions, topic.replicas, *settings)
+        self.ask("create_topic", topic.name, topic.partitions, topic.replicas, *settings)
 
     def delete_topic(self, topic: str) -> None:
-        self._ask("delete_topic", topic)
+        self.ask("delete_topic", topic)
 
     def broker_ids(self) -> set[int]:
-        return {*map(int, self._ask("broker_ids"))}
+        return {*map(int, self.ask("broker_ids"))}
 
     def partitions(self, topic: str) -> dict[int, PartitionSeen]:
         seen = {}
-        for text in self._ask("partitions", topic):
+        for text in self.ask("partitions", topic):
             partition, leader, replicas, isr = text.split(";")
             seen[int(partition)] = PartitionSeen(
                 int(leader),
@@ -182,30 +194,30 @@ class JavaDriver(Driver):
         return seen
 
     def configs(self, topic: str) -> dict[str, str]:
-        return dict(entry.split("=", 1) for entry in self._ask("configs", topic))
+        return dict(entry.split("=", 1) for entry in self.ask("configs", topic))
 
     def set_config(self, topic: str, key: str, value: str) -> None:
-        self._ask("set_config", topic, key, value)
+        self.ask("set_config", topic, key, value)
 
     def log_sizes(self, topic: str) -> dict[int, int]:
-        pairs = (text.split("=") for text in self._ask("log_sizes", topic))
+        pairs = (text.split("=") for text in self.ask("log_sizes", topic))
         return {int(broker): int(size) for broker, size in pairs}
 
     def add_partitions(self, topic: str, total: int) -> None:
-        self._ask("add_partitions", topic, total)
+        self.ask("add_partitions", topic, total)
 
     def delete_records(self, topic: str, partition: int, before: int) -> int:
-        return int(self._ask("delete_records", topic, partition, before)[0])
+        return int(self.ask("delete_records", topic, partition, before)[0])
 
     def offset_at(self, topic: str, partition: int, start: Start) -> int:
-        return int(self._ask("offset_at", topic, partition, start.kind, start.number)[0])
+        return int(self.ask("offset_at", topic, partition, start.kind, start.number)[0])
 
     def elect_preferred(self, topic: str, partition: int) -> None:
-        self._ask("elect_preferred", topic, partition)
+        self.ask("elect_preferred", topic, partition)
 
     def reassign(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        self._ask("reassign", topic, partition, *replicas)
+        self.ask("reassign", topic, partition, *replicas)
 
     def quorum(self) -> QuorumSeen:
-        leader, *voters = map(int, self._ask("quorum"))
+        leader, *voters = map(int, self.ask("quorum"))
         return QuorumSeen(leader, frozenset(voters))

@@ -114,7 +114,9 @@ def test_the_same_story_passes_with_every_client(
     assert lacking == driver.lacks
 
 
-def test_a_consumer_without_a_coordinator_does_not_ask_in_a_loop(cluster: Cluster) -> None:
+def test_a_consumer_that_joins_no_group_does_not_ask_for_its_coordinator_in_a_loop(
+    cluster: Cluster,
+) -> None:
     """librdkafka looks for the coordinator of its `group.id` even when nobody joins a group."""
     requests = "kafka_network_requestmetrics_requests_total"
     asked = [f'{requests}{{request="{name}"}}' for name in ("FindCoordinator", "Metadata")]

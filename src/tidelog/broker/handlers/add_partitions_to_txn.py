@@ -75,7 +75,9 @@ def handle(broker: Broker, call: Call) -> None:
             asked.verify_only,
             transaction_calls.SECOND_VERSION if by_broker else transaction_calls.FIRST_VERSION,
         )
-        transaction_calls.ask(broker, asked.transactional_id, question, token)
+        # Questions of other producers wait behind those of a broker: it is patient itself.
+        ask = transaction_calls.ask if by_broker else transaction_calls.ask_patiently
+        ask(broker, asked.transactional_id, question, token)
 
 
 def _asked(request: AddPartitionsToTxnRequest, version: int) -> list[Asked]:

@@ -35,8 +35,6 @@ def handle(broker: Broker, call: Call) -> None:
         message = "member_id is empty: since v1 members make their own ids"
         call.answer(refused(Error.INVALID_REQUEST, message))
         return
-    if request.member_epoch < JOINING:
-        broker.absences.forget(request.group_id, request.member_id)
     token = PendingCall(call, partial(heard, broker, call, request), refused)
     ask_members(broker, request.group_id, asked(broker, call, request), token)
 
@@ -68,8 +66,11 @@ def heard(
     response: ConsumerHeartbeatResponse,
 ) -> ConsumerGroupHeartbeatResponse:
     member_id = response.member_id or request.member_id
-    if response.error is NO_ERROR and request.member_epoch >= JOINING:
-        broker.absences.heard_consumer(call, request.group_id, member_id)
+    if response.error is NO_ERROR:
+        if request.member_epoch >= JOINING:
+            broker.absences.heard_consumer(call, request.group_id, member_id)
+        else:
+            broker.absences.forget(request.group_id, member_id)
     assignment = None
     if response.assignment is not None:
         assignment = Assignment(

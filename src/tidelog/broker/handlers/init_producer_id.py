@@ -72,7 +72,7 @@ def _ask(broker: Broker, call: Call, request: InitProducerIdRequest, fresh_id: i
         fresh_id,
     )
     token = PendingCall(call, partial(_response, call.version), _refusal)
-    transaction_calls.ask(broker, transactional_id, asked, token)
+    transaction_calls.ask_patiently(broker, transactional_id, asked, token)
 
 
 def _response(version: int, identity: ProducerIdentity) -> InitProducerIdResponse:

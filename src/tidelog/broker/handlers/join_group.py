@@ -31,7 +31,7 @@ def handle(broker: Broker, call: Call) -> None:
     assert isinstance(request, JoinGroupRequest), request
     broker.absences.expect(call)
     if request.member_id:
-        broker.absences.heard(call, request.group_id, request.member_id, session_of(request))
+        broker.absences.heard_again(call, request.group_id, request.member_id)
     token = PendingCall(
         call, partial(joined, broker, call, request), partial(refused, call, request)
     )
@@ -47,7 +47,7 @@ def asked(broker: Broker, call: Call, request: JoinGroupRequest) -> JoinGroup:
         client_name(call),
         request.session_timeout_ms,
         # v0 knows one timeout for both
-        session_of(request) if rebalance_timeout_ms == NOT_GIVEN else rebalance_timeout_ms,
+        request.session_timeout_ms if rebalance_timeout_ms == NOT_GIVEN else rebalance_timeout_ms,
         request.protocol_type,
         tuple(JoinProtocol(each.name, each.metadata) for each in request.protocols),
         fresh_member_id(broker, request.group_instance_id or call.client_id),
@@ -56,15 +56,13 @@ def asked(broker: Broker, call: Call, request: JoinGroupRequest) -> JoinGroup:
     )
 
 
-def session_of(request: JoinGroupRequest) -> int:
-    return request.session_timeout_ms
-
-
 def joined(
     broker: Broker, call: Call, request: JoinGroupRequest, response: JoinResponse
 ) -> JoinGroupResponse:
     if response.error in (NO_ERROR, Error.MEMBER_ID_REQUIRED):
-        broker.absences.heard(call, request.group_id, response.member_id, session_of(request))
+        broker.absences.heard(
+            call, request.group_id, response.member_id, request.session_timeout_ms
+        )
     protocol = response.protocol
     if protocol is None and call.version < FIRST_WITH_NO_PROTOCOL:
         protocol = ""

@@ -27,38 +27,49 @@ FIRST_WITH_MANY = 3
 def handle(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, LeaveGroupRequest), request
+    asked = LeaveGroup(request.group_id, leavers_of(request, call.version))
     if call.version < FIRST_WITH_MANY:
-        leavers: tuple[Leaver, ...] = (Leaver(request.member_id, None),)
-        token = PendingCall(call, one_left, one_refused)
+        token = PendingCall(call, partial(one_left, broker, asked), one_refused)
     else:
-        leavers = tuple(
-            Leaver(each.member_id, each.group_instance_id, each.reason) for each in request.members
-        )
-        token = PendingCall(call, partial(left, leavers), partial(refused, leavers))
-    for leaver in leavers:
-        broker.absences.forget(request.group_id, leaver.member_id)
-    ask_members(broker, request.group_id, LeaveGroup(request.group_id, leavers), token)
+        token = PendingCall(call, partial(left, broker, asked), partial(refused, asked.members))
+    ask_members(broker, request.group_id, asked, token)
 
 
-def one_left(response: LeaveResponse) -> LeaveGroupResponse:
-    error = response.error
-    if error is NO_ERROR and response.errors:
-        error = response.errors[0]
-    return LeaveGroupResponse(error_code=error)
+def leavers_of(request: LeaveGroupRequest, version: int) -> tuple[Leaver, ...]:
+    if version < FIRST_WITH_MANY:
+        return (Leaver(request.member_id, None),)
+    return tuple(
+        Leaver(each.member_id, each.group_instance_id, each.reason) for each in request.members
+    )
+
+
+def one_left(broker: Broker, asked: LeaveGroup, response: LeaveResponse) -> LeaveGroupResponse:
+    if response.error is not NO_ERROR:
+        return one_refused(response.error)
+    forget(broker, asked, response)
+    return LeaveGroupResponse(error_code=response.errors[0])
 
 
 def one_refused(error: Error) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=error)
 
 
-def left(leavers: Sequence[Leaver], response: LeaveResponse) -> LeaveGroupResponse:
+def left(broker: Broker, asked: LeaveGroup, response: LeaveResponse) -> LeaveGroupResponse:
     if response.error is not NO_ERROR:
-        return refused(leavers, response.error)
+        return refused(asked.members, response.error)
+    forget(broker, asked, response)
     members = [
         member_response(leaver, error)
-        for leaver, error in zip(leavers, response.errors, strict=True)
+        for leaver, error in zip(asked.members, response.errors, strict=True)
     ]
     return LeaveGroupResponse(members=members)
+
+
+def forget(broker: Broker, asked: LeaveGroup, response: LeaveResponse) -> None:
+    """Who has left may hang up. One that could not leave is missed as if it had been killed."""
+    for leaver, error in zip(asked.members, response.errors, strict=True):
+        if error is NO_ERROR:
+            broker.absences.forget(asked.group_id, leaver.member_id)
 
 
 def refused(leavers: Sequence[Leaver], error: Error) -> LeaveGroupResponse:

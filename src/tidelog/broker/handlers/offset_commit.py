@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tidelog.core.metadata.image import TopicState
     from tidelog.rpc import Call
 
+FIRST_WITH_EPOCHS = 9
 FIRST_BY_ID = 10
 
 
@@ -47,6 +48,7 @@ def handle(broker: Broker, call: Call) -> None:
         request.generation_id_or_member_epoch,
         request.group_instance_id,
         tuple(commit.offsets),
+        knows_epochs=call.version >= FIRST_WITH_EPOCHS,
     )
     token = PendingCall(call, commit.committed, commit.refused)
     ask_group(broker, request.group_id, asked, token)

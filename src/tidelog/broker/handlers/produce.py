@@ -102,6 +102,10 @@ def _begin(
     if role is None:
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
         return
+    if hosted.shards is not None:
+        # What it has not written itself, a coordinator would learn only after the next election.
+        partition.refuse(Error.INVALID_TOPIC_EXCEPTION, f"only coordinators write {hosted.topic}")
+        return
     batch = data.records if data.records is not None else b""
     settings, broker = hosted.topic_settings, produce.broker
     allow_zstd = produce.call.version >= FIRST_VERSION_WITH_ZSTD

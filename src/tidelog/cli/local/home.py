@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from tidelog.cli.failure import ERROR, UNREACHABLE, CommandError, unknown_name
+from tidelog.client import BrokerView
 from tidelog.cluster import state as states
 from tidelog.cluster.nodes import LocalNodes
 from tidelog.cluster.state import DEFAULT_NAME, HOME, BadStateFile, ClusterState
@@ -64,6 +65,19 @@ def running_bootstrap(data_dir: Path = Path(HOME)) -> str | None:
             advice=f"-b {running[0].bootstrap_servers}",
         )
     return running[0].bootstrap_servers if running else None
+
+
+def local_http_port(broker: BrokerView | None, data_dir: Path = Path(HOME)) -> int | None:
+    """Where this broker speaks HTTP, if it runs in a cluster of the working directory: no other
+    cluster says so."""
+    if broker is None:
+        return None
+    for directory in states.clusters_under(data_dir).values():
+        state = states.load(directory)
+        node = state.nodes.get(broker.id) if state is not None else None
+        if node is not None and node.port == broker.port and node.state == "running":
+            return node.http_port
+    return None
 
 
 def known_node(nodes: LocalNodes, node_id: int) -> int:

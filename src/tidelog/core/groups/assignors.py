@@ -265,8 +265,10 @@ class _Balance:
             chain = self._chain_from(member_id)
             for giver, topic, taker in chain:
                 self._move(giver, topic, taker)
-            if chain:
-                heapq.heappush(fullest, (-self._load[member_id], member_id))
+            # Of a chain only the two ends have more or less than before. An entry that is too
+            # low would let somebody emptier finish those who can still give.
+            for changed in (chain[-1][0], chain[0][2]) if chain else ():
+                heapq.heappush(fullest, (-self._load[changed], changed))
 
     def _chain_from(self, start: str) -> list[tuple[str, bytes, str]]:
         """The shortest chain from here to somebody with two less; finishes all it can reach if

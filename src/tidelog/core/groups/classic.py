@@ -206,10 +206,8 @@ class ClassicGroups:
     def _join_error(self, group: Group, request: JoinGroup) -> Error:
         if not request.group_id:
             return Error.INVALID_GROUP_ID
-        low_ms, high_ms = (
-            self._settings.min_session_timeout_ms,
-            self._settings.max_session_timeout_ms,
-        )
+        low_ms = max(self._settings.min_session_timeout_ms, 1)  # no time at all is no session
+        high_ms = self._settings.max_session_timeout_ms
         if not low_ms <= request.session_timeout_ms <= high_ms:
             return Error.INVALID_SESSION_TIMEOUT
         known = _known_id(group, request) in group.members

@@ -162,7 +162,7 @@ class Group:
 
     def rebalance_timeout_ms(self) -> int:
         """As long as the slowest member may take."""
-        return max((each.rebalance_timeout_ms for each in self.members.values()), default=0)
+        return max((0, *(each.rebalance_timeout_ms for each in self.members.values())))
 
     def all_joined(self) -> bool:
         return not self.pending and self._joined == len(self.members)

@@ -30,6 +30,9 @@ PENDING: Final = "pending"
 REBALANCE: Final = "rebalance"
 SYNC: Final = "sync"
 
+SHORTEST_WAIT_MS: Final = 1_000
+"""Between two looks at a group whose members give themselves no time to come back."""
+
 LEFT: Final = "left"
 SESSION_EXPIRED: Final = "session expired"
 CONNECTION_LOST: Final = "connection lost"
@@ -227,7 +230,8 @@ class Rebalances:
         for member in late:
             self.remove(group, member, draft, reason=DID_NOT_REJOIN)
         if group.members and not group.elect():
-            self._wait(group, REBALANCE, group.rebalance_timeout_ms(), draft.now)
+            wait_ms = max(group.rebalance_timeout_ms(), SHORTEST_WAIT_MS)
+            self._wait(group, REBALANCE, wait_ms, draft.now)
             return
         group.generation += 1
         if not group.members:

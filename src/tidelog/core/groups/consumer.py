@@ -168,7 +168,12 @@ class ConsumerGroups:
     # -- offsets
 
     def check_commit(self, request: CommitOffsets | CommitTransactionalOffsets) -> Error:
-        return self._check_member(request.group_id, request.member_id, request.generation)
+        error = self._check_member(request.group_id, request.member_id, request.generation)
+        if isinstance(request, CommitTransactionalOffsets) or request.knows_epochs:
+            return error
+        if self.is_empty(request.group_id) or error is Error.UNKNOWN_MEMBER_ID:
+            return error
+        return Error.UNSUPPORTED_VERSION
 
     def check_fetch(self, request: FetchOffsets) -> Error:
         if request.member_id is None:

@@ -202,8 +202,11 @@ class GroupMachine:
             return kind.check_commit(request)
         if request.generation < 0:
             return NO_ERROR
-        known = self._offsets.holds(request.group_id)
-        return Error.UNKNOWN_MEMBER_ID if known else Error.ILLEGAL_GENERATION
+        if self._offsets.holds(request.group_id):
+            return Error.UNKNOWN_MEMBER_ID
+        if isinstance(request, CommitOffsets) and request.knows_epochs:
+            return Error.GROUP_ID_NOT_FOUND
+        return Error.ILLEGAL_GENERATION
 
     def _on_fetch(self, request: FetchOffsets, token: object, now: Instant) -> Outcome:
         kind = self._kind_of(request.group_id)

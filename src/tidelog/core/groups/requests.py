@@ -165,6 +165,8 @@ class CommitOffsets(NamedTuple):
     consumer that assigns its partitions itself."""
     instance_id: str | None
     offsets: tuple[NewOffset, ...]
+    knows_epochs: bool = True
+    """Whether its sender was written with KIP-848 in mind, and knows the errors of that."""
 
 
 class CommitTransactionalOffsets(NamedTuple):

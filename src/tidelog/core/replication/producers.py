@@ -246,6 +246,10 @@ class ProducerStates:
         assert not self._unreplicated, f"{len(self._unreplicated)} transactions have ended since"
         self._unreplicated.extend(ended)
 
+    def has_late_transaction(self, before_ms: int) -> bool:
+        """Is one open whose producer was last heard of before this time?"""
+        return any(self._entries[each].last_timestamp < before_ms for each in self._open)
+
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been idle; never one with an open transaction."""
         assert expiration_ms > 0, f"expiration after {expiration_ms} ms"

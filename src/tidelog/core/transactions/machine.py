@@ -41,6 +41,9 @@ from tidelog.core.transactions.requests import (
 from tidelog.core.transactions.settings import TransactionSettings
 from tidelog.core.types import NEVER_MS, NO_PRODUCER
 
+TOMBSTONES_PER_WRITE = 100
+"""Names may be long, and a batch has to fit into the log."""
+
 ENDED = "ended by its producer"
 FENCED = "fenced by a new instance"
 TIMED_OUT = "timed out"
@@ -352,11 +355,15 @@ class TransactionMachine:
         if now.monotonic_ms < self._expiration_ms:
             return NOTHING
         self._expiration_ms = now.monotonic_ms + self._settings.expiration_check_interval_ms
+        tombstones = [
+            Transaction(transactional_id, None)
+            for transactional_id, value in self.transactions.items()
+            if rules.is_expired(value, self._settings, now.wall_ms)
+        ]
         return Outcome(
             tuple(
-                _write(transactional_id, None)
-                for transactional_id, value in self.transactions.items()
-                if rules.is_expired(value, self._settings, now.wall_ms)
+                Write(tuple(tombstones[first : first + TOMBSTONES_PER_WRITE]))
+                for first in range(0, len(tombstones), TOMBSTONES_PER_WRITE)
             )
         )
 

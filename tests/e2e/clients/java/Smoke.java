@@ -20,6 +20,7 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
 import org.apache.kafka.clients.admin.LogDirDescription;
 import org.apache.kafka.clients.admin.NewPartitionReassignment;
 import org.apache.kafka.clients.admin.NewPartitions;
@@ -29,6 +30,7 @@ import org.apache.kafka.clients.admin.QuorumInfo;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -125,6 +127,17 @@ public final class Smoke {
             case "elect_preferred": return elect(place(args));
             case "reassign": return reassign(args);
             case "quorum": return quorum();
+            case "groups": return groups();
+            case "group": return group(args.get(0));
+            case "group_offsets": return groupOffsets(args.get(0));
+            case "alter_group_offset":
+                return done(admin.alterConsumerGroupOffsets(args.get(2), Map.of(
+                    place(args), new OffsetAndMetadata(Long.parseLong(args.get(3))))).all());
+            case "delete_group_offset":
+                return done(admin.deleteConsumerGroupOffsets(
+                    args.get(2), Set.of(place(args))).partitionResult(place(args)));
+            case "delete_group":
+                return done(admin.deleteConsumerGroups(List.of(args.get(0))).all());
             default: throw new IllegalArgumentException(verb);
         }
     }
@@ -321,6 +334,31 @@ public final class Smoke {
             .map(voter -> String.valueOf(voter.replicaId())).collect(Collectors.toList());
         ids.add(0, String.valueOf(info.leaderId()));
         return ids;
+    }
+
+    // -- groups
+
+    private List<String> groups() throws Exception {
+        return admin.listConsumerGroups().all().get().stream()
+            .map(each -> each.groupId() + "=" + each.state().get())
+            .collect(Collectors.toList());
+    }
+
+    /** Its state, then a client id and a partition for each that is assigned. */
+    private List<String> group(String id) throws Exception {
+        ConsumerGroupDescription seen =
+            admin.describeConsumerGroups(List.of(id)).all().get().get(id);
+        List<String> words = new ArrayList<>(List.of(seen.state().toString()));
+        seen.members().forEach(member -> member.assignment().topicPartitions().forEach(
+            place -> words.add(member.clientId() + "=" + place.partition())));
+        return words;
+    }
+
+    private List<String> groupOffsets(String id) throws Exception {
+        return admin.listConsumerGroupOffsets(id).partitionsToOffsetAndMetadata().get()
+            .entrySet().stream()
+            .map(each -> each.getKey().partition() + "=" + each.getValue().offset())
+            .collect(Collectors.toList());
     }
 
     // -- words

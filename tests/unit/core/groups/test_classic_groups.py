@@ -576,6 +576,12 @@ BAD_REQUESTS = {
     "a commit of nobody in a group with members": (commit(new_offset(9)), Error.UNKNOWN_MEMBER_ID),
     "a commit with a generation to nowhere": (
         commit(new_offset(9), member_id="ann", generation=1, group_id=BAD_GROUP),
+        Error.GROUP_ID_NOT_FOUND,
+    ),
+    "the same, from before KIP-848": (
+        commit(new_offset(9), member_id="ann", generation=1, group_id=BAD_GROUP)._replace(
+            knows_epochs=False
+        ),
         Error.ILLEGAL_GENERATION,
     ),
 }
@@ -609,6 +615,12 @@ def test_a_full_group_takes_nobody_in():
     bench.ask(sync("bob", 1))
     ann, bob = bench.ask(join("ann")), bench.ask(join("bob"))
     assert ann.error == bob.error == Error.NONE  # nobody waits for the one that was refused
+
+
+def test_a_session_of_no_time_is_refused_whatever_the_settings_say():
+    bench = GroupBench(GroupSettings(min_session_timeout_ms=0))
+    token = bench.ask(join(fresh="ann", session_timeout_ms=0))
+    assert token.error == Error.INVALID_SESSION_TIMEOUT
 
 
 # -- looking at it

@@ -12,6 +12,7 @@ from support.groups import (
     commit,
     heartbeat,
     join,
+    leave,
     new_offset,
     protocols,
     subscription,
@@ -197,6 +198,22 @@ def joined(bench: GroupBench, *requests: object) -> list[Ask]:
     tokens = [bench.ask(each) for each in requests]
     bench.pass_time(0)
     return tokens
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_members_that_give_themselves_no_time_keep_nobody_busy(timeout_ms):
+    bench = GroupBench()
+    hasty = {"rebalance_timeout_ms": timeout_ms}
+    assign(bench, joined(bench, static(1)))
+    assert restart(bench, 1, **hasty).response.generation == 1
+    bench.ask(join(fresh="dyn", **hasty))
+    bench.ask(leave("dyn"))
+    bench.pass_time(0)
+    assert bench.machine.next_deadline_ms() >= bench.now_ms + 1_000
+    bench.pass_time(SESSION_MS - 1)
+    assert members(bench) == ["b1"]
+    bench.pass_time(1)
+    assert members(bench) == []
 
 
 def test_an_operator_removes_a_static_member_by_its_instance(bench):

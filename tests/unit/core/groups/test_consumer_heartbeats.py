@@ -396,8 +396,8 @@ def test_a_broken_connection_never_prolongs_a_session_nor_ends_that_of_a_static_
 # ---- offsets
 
 
-def commit(member_id, epoch):
-    return CommitOffsets(GROUP, member_id, epoch, None, ())
+def commit(member_id, epoch, **changes):
+    return CommitOffsets(GROUP, member_id, epoch, None, (), **changes)
 
 
 def test_members_commit_in_their_epoch_only(group):
@@ -409,6 +409,18 @@ def test_members_commit_in_their_epoch_only(group):
     assert check(commit("m2", 1)) == Error.UNKNOWN_MEMBER_ID
     transactional = CommitTransactionalOffsets(GROUP, "m1", 7, None, 1, 0, ())
     assert check(transactional) == Error.STALE_MEMBER_EPOCH
+
+
+def test_a_commit_that_knows_no_epochs_is_refused_whatever_it_says(group):
+    """OffsetCommit v8: its sender would not understand that an epoch is stale."""
+    group.join("m1")
+    check = group.machine.check_commit
+    assert check(commit("m1", 1, knows_epochs=False)) == Error.UNSUPPORTED_VERSION
+    assert check(commit("m1", 0, knows_epochs=False)) == Error.UNSUPPORTED_VERSION
+    assert check(commit("m2", 1, knows_epochs=False)) == Error.UNKNOWN_MEMBER_ID
+    group.beat("m1", -1)
+    nobody = commit(UNKNOWN_MEMBER, NO_GENERATION, knows_epochs=False)
+    assert check(nobody) == Error.NONE
 
 
 def test_an_administrator_may_commit_when_nobody_is_there(group):

@@ -404,6 +404,16 @@ def test_the_end_with_the_last_epoch_makes_it_another_producer() -> None:
     assert bench.end(last, commit=True).error is Error.INVALID_PRODUCER_ID_MAPPING
 
 
+def test_a_producer_that_did_not_hear_of_its_end_may_go_on_by_a_new_start() -> None:
+    bench = TransactionBench()
+    producer_id, epoch = ongoing(bench)
+    bench.end((producer_id, epoch), commit=True)
+    assert bench.init(identity=(producer_id, epoch)).error is Error.CONCURRENT_TRANSACTIONS
+    bench.report(*bench.orders)
+    assert bench.init(identity=(producer_id, epoch)) == (Error.NONE, producer_id, epoch + 2)
+    assert bench.end((producer_id, epoch), commit=True).error is Error.PRODUCER_FENCED
+
+
 def test_an_epoch_that_was_never_given_out_is_nobodys() -> None:
     bench = at_epoch(LARGEST_CLIENT_EPOCH + 1, COMPLETE_ABORT)
     nobody = (7, LARGEST_CLIENT_EPOCH + 1)
@@ -584,6 +594,15 @@ def test_a_transactional_id_that_nobody_uses_is_forgotten() -> None:
     again = bench.init("idle")
     assert (again.error, again.producer_epoch) == (Error.NONE, 0)
     assert again.producer_id > first.producer_id
+
+
+def test_many_transactional_ids_are_forgotten_in_few_batches() -> None:
+    value = TransactionValue(7, 0, TIMEOUT_MS, EMPTY, (), 5, -1)
+    bench = TransactionBench(transactions={f"id {n}": value for n in range(250)})
+    written = len(bench.log.writes)
+    bench.pass_time(bench.settings.expiration_check_interval_ms)
+    assert bench.machine.transactions == {}
+    assert len(bench.log.writes) == written + 3
 
 
 def test_before_it_is_active_a_coordinator_waits_for_nothing() -> None:
