@@ -133,7 +133,8 @@ def draw_coordination(
         processors=processors,
     )
     if transactions:
-        writer = replace(_draw_writer(entropy, draw_timeout), version=1, interval_ms=1)
+        writer = _draw_writer(entropy, draw_timeout)
+        writer = replace(writer, version=1, interval_ms=1, patience=40, mischief=2)
         plan = replace(plan, writers=(writer, writer), groups=(), processors=())
     return without_idle_topics(plan)
 
@@ -244,30 +245,35 @@ def draw_coordinator_faults(
 def _draw_stale_coordinator(
     entropy: random.Random, plan: CoordinationPlan, terrain: Terrain, at_ms: int
 ) -> list[Fault]:
-    """A plot: a leader stands still, so that a marker waits for it; then whoever sent the marker
-    stands still for so long that another one takes over."""
+    """A plot: whoever sends a marker does not hear that it was written, and sends it again; then
+    it stands still for so long that another one takes over, and when it goes on it does not know
+    that yet."""
     written = [n for n, topic in enumerate(plan.topics) if topic.name in (TRANSFERS, OUTPUTS)]
-    leader, coordinator = entropy.choice(written), plan.position_of(TRANSACTIONS)
+    position, coordinator = entropy.choice(written), plan.position_of(TRANSACTIONS)
     assert coordinator is not None, "a plot without transactions"
+    partition = entropy.randrange(plan.topics[coordinator].partitions)
     session_ms = terrain.session_timeout_ms
-    lasts_ms = entropy.randint(session_ms * 6 // 5, 3 * session_ms)
-    pauses = (
-        # Longer than a marker waits for its answer, too short to lose the leadership.
-        (at_ms, leader, entropy.randint(session_ms * 2 // 5, session_ms * 9 // 10)),
-        (at_ms + entropy.randint(1, 100), coordinator, lasts_ms),
+    first = len(terrain.partitions)
+    deaf = Fault(
+        at_ms,
+        "lost_answers",
+        nodes=(entropy.randint(1, terrain.brokers),),
+        duration_ms=2 * session_ms,
+        args=(partition,),
+        aim="leader",
+        topic=first + position,
+        partition=entropy.randrange(plan.topics[position].partitions),
     )
-    return [
-        Fault(
-            begin_ms,
-            "pause",
-            nodes=(entropy.randint(1, terrain.brokers),),
-            duration_ms=duration_ms,
-            aim="leader",
-            topic=len(terrain.partitions) + position,
-            partition=entropy.randrange(plan.topics[position].partitions),
-        )
-        for begin_ms, position, duration_ms in pauses
-    ]
+    still = Fault(
+        at_ms + entropy.randint(20, 500),
+        "pause",
+        nodes=(entropy.randint(1, terrain.brokers),),
+        duration_ms=entropy.randint(session_ms * 6 // 5, 3 * session_ms),
+        aim="leader",
+        topic=first + coordinator,
+        partition=partition,
+    )
+    return [deaf, still]
 
 
 def _draw_fault(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from tidelog.core import requests as rq
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import trace as t
+from tidelog.sim.coordination_plan import TRANSACTIONS
 from tidelog.sim.disk_faults import DiskFaults
 from tidelog.sim.faults import KINDS, Fault
 from tidelog.sim.happenings import FaultEnded, NodeStopped, Note
@@ -214,6 +215,14 @@ class Disturbances:
 
     def _one_way(self, fault: Fault) -> bool:
         return self._cut(fault, [fault.nodes[0]], [fault.nodes[1]], both_ways=False)
+
+    def _lost_answers(self, fault: Fault) -> bool:
+        image = self._world.image
+        topic_id = image.topic_ids.get(TRANSACTIONS)
+        state = None if topic_id is None else image.partition(PartitionId(topic_id, fault.args[0]))
+        if state is None or state.leader == NO_LEADER:
+            return False
+        return self._cut(fault, [self._target(fault).id], [state.leader], both_ways=False)
 
     def _controller_cut(self, fault: Fault) -> bool:
         node = self._target(fault).id
