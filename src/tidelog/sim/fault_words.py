@@ -95,7 +95,7 @@ _WORDS: Final[dict[str, Words]] = {
         f"copies of the fetches of {whom} arrive again {_time(_arg(f))} later,"
     ),
     "lost_answers": lambda f, whom: (
-        f"lose every message from {whom} to the leader of __transaction_state-{_arg(f)}"
+        f"lose every message from {whom} to transaction coordinator {_arg(f)}"
     ),
     "connection_reset": lambda _, whom: f"reset all connections of {whom}",
     "disk_full": lambda _, whom: f"fill the disk of {whom}",

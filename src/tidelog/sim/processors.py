@@ -111,7 +111,7 @@ class Processor(GroupReader):
         transaction = self._producer.begin()
         complete = yield from self._write(transaction, records)
         if action in ("crash", "usurp"):
-            self._succeed()
+            self._succeed(action)
             if action == "crash":
                 self.crash()
                 return False
@@ -165,8 +165,10 @@ class Processor(GroupReader):
         standing = self.membership.standing
         return CommitTransactionalOffsets(self.group_id, *standing, None, NO_PRODUCER, -1, offsets)
 
-    def _succeed(self) -> None:
+    def _succeed(self, action: str) -> None:
+        """Late after a crash: others of its group may take over what it was about to commit."""
         if not self.succeeded:
             self.succeeded = True
-            delay_ms = self.entropy.randrange(self._plan.session_timeout_ms)
+            sessions = 3 if action == "crash" else 1
+            delay_ms = self.entropy.randrange(sessions * self._plan.session_timeout_ms)
             self.world.workload.start_processor(self._plan, self.group_id, self._number, delay_ms)
