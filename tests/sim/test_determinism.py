@@ -18,7 +18,8 @@ from tidelog.sim.plan import draw_plan, from_json, to_json
 from tidelog.sim.run import run_plan, run_seed
 
 SOURCE = Path(tidelog.__file__).parents[1]
-SEEDS = (0, 3, 10, 13, 18)
+SEEDS = (0, 3, 10, 13, 18, 5, 24)
+"""The last two have coordinators."""
 
 PRINT_DIGESTS = """
 import sys
@@ -52,6 +53,11 @@ def test_the_same_seed_is_the_same_run_again(digests):
 @pytest.mark.parametrize("hash_seed", ["0", "1", "random"])
 def test_another_process_with_another_hash_seed_does_the_same(digests, hash_seed):
     assert digests_of_another_process(hash_seed) == digests
+
+
+def test_runs_with_and_without_coordinators_are_looked_at():
+    coordinated = [draw_plan(seed).coordination is not None for seed in SEEDS]
+    assert coordinated == [False] * 5 + [True] * 2
 
 
 def test_different_seeds_are_different_runs(digests):

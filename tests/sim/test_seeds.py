@@ -29,6 +29,10 @@ KILLED_BY = {
     "M21": ("isr_rules",),
     "M24": ("controller_rules",),
     "M26": ("acknowledgement_rules",),
+    "M30": ("transaction_rules",),
+    "M31": ("group_rules",),
+    "M32": ("group_rules",),
+    "M34": ("group_rules",),
 }
 
 

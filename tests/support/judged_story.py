@@ -15,6 +15,7 @@ from tidelog.core.events import (
     HighWatermarkLowered,
     IsrChanged,
 )
+from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.replication.effects import (
     AnswerProduce,
     AppendBatches,
@@ -30,6 +31,7 @@ from tidelog.core.requests import (
     IsrResult,
 )
 from tidelog.core.types import PartitionId
+from tidelog.sim.books import Books
 from tidelog.sim.judge import Judge
 from tidelog.sim.rules.log_rules import LogMatching
 from tidelog.sim.rules.plain_image import Committed, Registration
@@ -57,6 +59,7 @@ class JudgedStory(Story):
 
     def __init__(self, *brokers: int, min_isr: int = 1, fsync: bool = False) -> None:
         self.check_quorum_ms = 3_000
+        self.books = Books(MetadataImage(), lambda count: (0,) * count)
         self.judge_of_rules = Judge()
         self.judge_of_rules.attend(self)
         self.chronicle = self.judge_of_rules.chronicle

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.quorum.messages import VoterKey
 from tidelog.core.quorum.state import QuorumState
 from tidelog.core.replication.inputs import FetchDecision, FollowerFetch
 from tidelog.core.types import LogEntry, PartitionId
+from tidelog.sim.books import Books
 from tidelog.sim.judge import Judge
 from tidelog.sim.sim_log import SimBatch, SimLog, client_batch
 
@@ -82,6 +84,7 @@ class Bench:
         self.nodes: dict[int, StandInQuorumNode] = {}
         self.controller_list: list[tuple[int, object]] = []
         self.incarnations: dict[int, bytes] = {}
+        self.books = Books(MetadataImage(), self.new_values)
         self.judge = Judge()
         self.judge.attend(self)
         self.offset = 0
@@ -95,6 +98,10 @@ class Bench:
     def broken(self) -> list[str]:
         """Numbers of the rules broken so far, each once, in order."""
         return sorted(rule.split()[0] for rule in self.judge.broken)
+
+    def new_values(self, count: int) -> tuple[int, ...]:
+        self.values += count
+        return tuple(range(self.values - count, self.values))
 
     # -- WorldView
 

@@ -90,7 +90,7 @@ def test_a_plot_leaves_ordinary_faults_in_the_schedule(name):
             assert fault.aim in ("", *AIMS)
             assert all(1 <= node <= plan.brokers for node in fault.nodes)
             assert fault.topic < len(plan.topics)
-            assert fault.partition < plan.topics[fault.topic].partitions
+            assert fault.partition < plan.every_topic[fault.topic].partitions
 
 
 def test_knobs_reach_their_extremes(plans):
@@ -142,7 +142,7 @@ def test_every_fault_falls_on_what_there_is_and_in_the_phase_of_chaos(plans):
             assert plan.phases.calm_ms < fault.at_ms < plan.duration_ms
             assert all(1 <= node <= plan.brokers for node in fault.nodes)
             assert len(set(fault.nodes)) == len(fault.nodes)
-            assert fault.partition < plan.topics[fault.topic].partitions
+            assert fault.partition < plan.every_topic[fault.topic].partitions
             if fault.kind == "split":
                 assert 0 < len(fault.nodes) < plan.brokers
 

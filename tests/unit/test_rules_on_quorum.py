@@ -7,6 +7,7 @@ import pytest
 from support import quorum_oracle
 from support.quorum_cluster import Host
 from tidelog.core.events import QuorumLeaderElected
+from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.quorum.effects import (
     AppendEntries,
     CommitAdvanced,
@@ -18,6 +19,7 @@ from tidelog.core.quorum.effects import (
 )
 from tidelog.core.quorum.messages import FetchRequest, VoteResponse
 from tidelog.core.quorum.node import QuorumNode
+from tidelog.sim.books import Books
 from tidelog.sim.judge import Judge
 from tidelog.sim.rules import quorum_rules
 from tidelog.sim.rules.rule import Rule
@@ -35,6 +37,7 @@ class JudgedRun(Run):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
+        self.books = Books(MetadataImage(), lambda count: (0,) * count)
         self.judge = Judge()
         self.judge.attend(self, QUORUM_RULES)
         self.check_quorum_ms = 3_000

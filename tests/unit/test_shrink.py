@@ -150,4 +150,4 @@ def test_a_partition_goes_and_who_used_it_uses_another():
     for producer in smaller.producers:
         assert producer.partitions
         assert max(producer.partitions) < smaller.topics[producer.topic].partitions
-    assert all(f.partition < smaller.topics[f.topic].partitions for f in smaller.faults)
+    assert all(f.partition < smaller.every_topic[f.topic].partitions for f in smaller.faults)

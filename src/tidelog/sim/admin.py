@@ -9,7 +9,7 @@ from tidelog.core.errors import Error
 from tidelog.core.metadata.records import RESOURCE_TOPIC
 from tidelog.core.types import PartitionId
 from tidelog.sim import messages as m
-from tidelog.sim.plan import TopicPlan
+from tidelog.sim.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
     from tidelog.sim.world import World

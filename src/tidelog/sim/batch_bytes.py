@@ -9,8 +9,20 @@ by everyone who reads it.
 from collections.abc import Iterable
 from functools import lru_cache
 
-from tidelog.sim.sim_log import SimBatch
-from tidelog.wire.records import Record, decode, encode, iter_batches, read_header, stamp
+from tidelog.core.coordination import Marker
+from tidelog.sim.sim_log import SimBatch, marker_batch, marker_of
+from tidelog.wire.records import (
+    BatchHeader,
+    EndTxnMarker,
+    Record,
+    decode,
+    encode,
+    encode_end_txn_marker,
+    end_txn_marker,
+    iter_batches,
+    read_header,
+    stamp,
+)
 
 NUMBER_BYTES = 8
 LARGEST_PADDING = 160
@@ -22,17 +34,26 @@ _REMEMBERED = 1 << 13
 
 def encoded(batch: SimBatch) -> bytearray:
     """The bytes of this batch, stamped with its base offset and leader epoch."""
-    assert not batch.is_control, f"{batch}: the simulator has no control batches"
-    data = bytearray(
-        _encoded(
-            batch.values,
-            batch.max_timestamp,
-            (batch.producer_id, batch.producer_epoch, batch.base_sequence),
-            batch.is_transactional,
+    if batch.is_control:
+        data = encode_end_txn_marker(_marker(batch), timestamp_ms=batch.max_timestamp)
+    else:
+        data = bytearray(
+            _encoded(
+                batch.values,
+                batch.max_timestamp,
+                (batch.producer_id, batch.producer_epoch, batch.base_sequence),
+                batch.is_transactional,
+            )
         )
-    )
     stamp(data, 0, base_offset=batch.base_offset, leader_epoch=batch.leader_epoch)
     return data
+
+
+def _marker(batch: SimBatch) -> EndTxnMarker:
+    marker = marker_of(batch)
+    return EndTxnMarker(
+        marker.commit, marker.producer_id, marker.producer_epoch, marker.coordinator_epoch
+    )
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -71,6 +92,8 @@ def decoded(runs: Iterable[memoryview], limit: int) -> list[SimBatch]:
 @lru_cache(maxsize=_REMEMBERED)
 def _decoded(data: bytes) -> SimBatch:
     header = read_header(data)
+    if header.is_control:
+        return _decoded_marker(data, header)
     records = decode(data)
     return SimBatch(
         base_offset=header.base_offset,
@@ -84,4 +107,15 @@ def _decoded(data: bytes) -> SimBatch:
         values=tuple(int.from_bytes((r.value or b"")[:NUMBER_BYTES], "big") for r in records),
         is_transactional=header.is_transactional,
         is_control=header.is_control,
+    )
+
+
+def _decoded_marker(data: bytes, header: BatchHeader) -> SimBatch:
+    found = end_txn_marker(data)
+    assert found is not None, f"a control batch without a marker at {header.base_offset}"
+    marker = Marker(found.producer_id, found.producer_epoch, found.commit, found.coordinator_epoch)
+    return marker_batch(marker, header.max_timestamp)._replace(
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        leader_epoch=header.leader_epoch,
     )

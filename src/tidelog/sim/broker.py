@@ -28,10 +28,12 @@ from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_OFFSET, LogEntry, PartitionId
 from tidelog.sim import messages as m
+from tidelog.sim.coordination import Coordination
 from tidelog.sim.fetchers import Fetchers
+from tidelog.sim.markers import MarkerToken
 from tidelog.sim.node_log import NodeLog
 from tidelog.sim.reads import Reads
-from tidelog.sim.sim_log import SimBatch
+from tidelog.sim.sim_log import SimBatch, marker_of
 from tidelog.storage.errors import NoSpace
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class SimBroker:
 
     __slots__ = (
         "_perform",
+        "coordination",
         "dirty",
         "fetchers",
         "image",
@@ -88,6 +91,8 @@ class SimBroker:
         self.dirty: dict[PartitionId, NodeLog] = {}
         self.fetchers = Fetchers(self)
         self.reads = Reads(self)
+        plan = node.plan.coordination
+        self.coordination = None if plan is None else Coordination(self, plan)
         self._perform: dict[type, Callable[[Replica, Any], None]] = {
             e.AnswerProduce: self._answer_produce,
             e.ProposeIsr: self._propose_isr,
@@ -100,6 +105,8 @@ class SimBroker:
             events.HighWatermarkAdvanced: self._high_watermark_moved,
             events.HighWatermarkLowered: self._high_watermark_moved,
         }
+        if self.coordination is not None:
+            self._perform[events.IsrChanged] = self._isr_changed
 
     # -- metadata
 
@@ -201,6 +208,8 @@ class SimBroker:
             self.fetchers.follow(state.id, replica)
             self.node.judge.became_follower(replica)
         self.perform(replica, effects)
+        if self.coordination is not None:
+            self.coordination.follow(replica)
         if was_leading and replica.leader_epoch != epoch_before:
             self.reads.wake(state.id)
 
@@ -231,6 +240,8 @@ class SimBroker:
     def _stop_hosting(self, partition: PartitionId) -> None:
         replica = self.replicas.pop(partition, None)
         if replica is not None:
+            if self.coordination is not None:
+                self.coordination.resigned(partition)
             self.perform(replica, replica.stop(self.node.now_ms()))
             self.fetchers.drop(partition)
             self.reads.wake(partition)
@@ -244,35 +255,52 @@ class SimBroker:
         replica = self.replicas.get(request.partition)
         role = replica.role if replica is not None else None
         if replica is None or not isinstance(role, LeaderReplica):
-            self._refuse_produce(client, request, Error.NOT_LEADER_OR_FOLLOWER)
-            return
+            self.refuse_produce(client, request, Error.NOT_LEADER_OR_FOLLOWER)
+        elif self.coordination is not None and request.transactional_id:
+            self.coordination.checks.on_produce(client, request, replica)
+        else:
+            self.produce(client, request, replica)
+
+    def produce(
+        self, client: int, request: m.Produce, replica: Replica, *, verified: bool = False
+    ) -> None:
+        """Append it, or say why not."""
+        role = replica.role
+        assert isinstance(role, LeaderReplica), f"{replica.partition} is not led here"
         end_before = replica.log.log_end_offset
-        check = role.check_produce(request.batch, request.acks)
+        check = role.check_produce(request.batch, request.acks, verified=verified)
         if check.error != Error.NONE:
             self.node.judge.produce_refused(replica, check.error, end_before)
-            self._refuse_produce(client, request, check.error)
+            self.refuse_produce(client, request, check.error)
             return
-        now = self.node.now_ms()
         if check.duplicate is not None:
             token = ProduceToken(client, request, appended=request.batch, original=check.duplicate)
             if check.duplicate.first_offset < role.leader_epoch_start_offset:
                 self.node.marks.add("duplicate_found_by_next_leader")
             self._acknowledge_duplicate(replica, role, token, check.duplicate)
             return
-        log = self.node.disk.logs[request.partition]
         try:
-            batch = log.append_as_leader(request.batch, replica.leader_epoch)
+            batch = self.append(replica, role, request.batch)
         except NoSpace as error:
             self.node.marks.add("produce_refused_by_full_disk")
             self.node.judge.produce_refused(replica, error.kafka_error, end_before)
-            self._refuse_produce(client, request, error.kafka_error)
+            self.refuse_produce(client, request, error.kafka_error)
             return
-        self.node.judge.leader_appended(replica, batch)
-        self.mark_dirty(request.partition, log)
-        self.perform(replica, role.on_appended(now))
         token = ProduceToken(client, request, appended=batch)
         self._acknowledge(replica, role, token, batch.last_offset + 1)
         self.reads.wake(request.partition)
+
+    def append(self, replica: Replica, role: LeaderReplica, batch: SimBatch) -> SimBatch:
+        """As the leader; raises NoSpace. Whoever waits for records has to be woken after it."""
+        log = self.node.disk.logs[replica.partition]
+        appended = log.append_as_leader(batch, replica.leader_epoch)
+        self.node.judge.leader_appended(replica, appended)
+        if batch.is_control and self.coordination is not None:
+            # Before anything else: offsets of the transaction count from here on, or never.
+            self.coordination.marker_appended(replica.partition, marker_of(appended))
+        self.mark_dirty(replica.partition, log)
+        self.perform(replica, role.on_appended(self.node.now_ms()))
+        return appended
 
     def _acknowledge(
         self, replica: Replica, role: LeaderReplica, token: ProduceToken, required_offset: int
@@ -292,18 +320,19 @@ class SimBroker:
         """acks=0 is silent, acks=1 is answered now, acks=all waits for the high watermark."""
         if token.acks == ACKS_ALL:
             timeout_ms = self.node.plan.timings.produce_timeout_ms
-            self.node.after_ms(timeout_ms, self._produce_timed_out, (replica, token))
+            self.node.after_ms(timeout_ms, self.wait_over, (replica, token))
             return True
         if token.acks != ACKS_NONE:
             self._reply_produce(replica, token, Error.NONE)
         return False
 
-    def _produce_timed_out(self, parked: tuple[Replica, ProduceToken]) -> None:
+    def wait_over(self, parked: tuple[Replica, ProduceToken | MarkerToken]) -> None:
+        """It was not committed in time."""
         replica, token = parked
         if isinstance(replica.role, LeaderReplica):
             self.perform(replica, replica.role.on_produce_timeout(token, self.node.now_ms()))
 
-    def _refuse_produce(self, client: int, request: m.Produce, error: Error) -> None:
+    def refuse_produce(self, client: int, request: m.Produce, error: Error) -> None:
         if request.acks != ACKS_NONE:
             self.node.send(client, m.ProduceReply(request.request_id, error, NO_OFFSET))
 
@@ -375,6 +404,9 @@ class SimBroker:
                 self.node.emit(effect)
 
     def _answer_produce(self, replica: Replica, effect: e.AnswerProduce) -> None:
+        if isinstance(effect.token, MarkerToken):
+            effect.token.done(effect.error)
+            return
         assert isinstance(effect.token, ProduceToken)
         self._reply_produce(replica, effect.token, effect.error)
 
@@ -453,6 +485,14 @@ class SimBroker:
         self.node.judge.high_watermark_moved(replica, event.previous)
         self.node.emit(event)
         self.reads.wake_consumers(replica.partition)
+        if self.coordination is not None:
+            self.coordination.moved(replica.partition)
+
+    def _isr_changed(self, replica: Replica, event: events.IsrChanged) -> None:
+        """A high watermark that moved with it is told first: the judge hears in that order."""
+        self.node.emit(event)
+        assert self.coordination is not None, "only coordinators want to hear of it"
+        self.node.after_us(0, self.coordination.moved, replica.partition)
 
 
 def _metadata(state: PartitionState) -> PartitionMetadata:

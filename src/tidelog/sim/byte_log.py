@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.producers import ProducerStates
 from tidelog.sim.batch_bytes import LARGEST_BATCH_BYTES, decoded, encoded
-from tidelog.sim.sim_log import SimBatch, SimLog
+from tidelog.sim.sim_log import Aborted, SimBatch, SimLog
 from tidelog.storage.errors import CorruptSegment
 from tidelog.storage.log import Log
 
@@ -81,6 +81,12 @@ class ByteLog:
             return ()
         max_bytes = 1 if max_batches == 1 else max_batches * LARGEST_BATCH_BYTES
         return tuple(decoded(self._log.read(from_offset, to_offset, max_bytes), max_batches))
+
+    def aborted(self, from_offset: int, to_offset: int) -> tuple[Aborted, ...]:
+        return tuple(
+            Aborted(each.producer_id, each.first_offset, each.last_offset)
+            for each in self._log.aborted_transactions(from_offset, to_offset)
+        )
 
     # -- what the rules look at
 

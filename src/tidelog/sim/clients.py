@@ -281,22 +281,24 @@ class ConsumerClient:
         if self._reads % ASK_LATEST_EVERY_READS == 0:
             self._ask_latest()
         self._request_id = world.new_request_id()
-        rack = self._plan.rack if self._plan.from_follower else None
         request = m.ConsumerRead(
             self._request_id,
             self.partition,
-            ConsumerFetch(
-                self.position,
-                leader_epoch=self._leadership.epoch,
-                last_fetched_epoch=self._last_epoch,
-                rack=rack,
-            ),
+            self._fetch(),
             max(self._plan.max_batches, world.disturbances.least_read_batches),
             self._plan.fetch_wait_ms,
         )
         world.network.send(self.address, self._target, request)
         wait_us = (self._plan.fetch_wait_ms + world.plan.timings.request_timeout_ms) * 1000
         world.kernel.call_in(wait_us, self.address, self._timed_out, self._request_id)
+
+    def _fetch(self) -> ConsumerFetch:
+        return ConsumerFetch(
+            self.position,
+            leader_epoch=self._leadership.epoch,
+            last_fetched_epoch=self._last_epoch,
+            rack=self._plan.rack if self._plan.from_follower else None,
+        )
 
     def _timed_out(self, request_id: int) -> None:
         if request_id == self._request_id:
@@ -354,7 +356,7 @@ class ConsumerClient:
             self._target = reply.preferred_replica
             self._reads_since_leader = 0
         elif reply.batches:
-            self._take(reply.batches)
+            self._take_reply(reply)
         if self._target != self._leadership.leader:
             # A preferred replica is for a while only; the leader may know a better one by then.
             self._reads_since_leader += 1
@@ -371,16 +373,19 @@ class ConsumerClient:
         self._last_epoch = NO_EPOCH
         return True
 
-    def _take(self, batches: tuple[SimBatch, ...]) -> None:
+    def _take_reply(self, reply: m.ConsumerReadReply) -> None:
         reads = [
             Read(self.partition, offset, value)
-            for batch in batches
+            for batch in reply.batches
             for offset, value in enumerate(batch.values, batch.base_offset)
             if offset >= self.position
         ]
         self._world.recorder.polled(self.address, self.partition, reads)
-        self._last_epoch = batches[-1].leader_epoch
-        self.position = max(self.position, batches[-1].last_offset + 1)
+        self._moved_past(reply.batches[-1])
+
+    def _moved_past(self, batch: SimBatch) -> None:
+        self._last_epoch = batch.leader_epoch
+        self.position = max(self.position, batch.last_offset + 1)
 
     def _reset(self, position: int, reason: str) -> None:
         """Only an unclean election or declared damage may send a consumer back."""
@@ -388,6 +393,3 @@ class ConsumerClient:
         self._world.recorder.assigned(self.address, self.partition)
         self.position = min(self.position, position)
         self._last_epoch = NO_EPOCH
-
-
-Client = ProducerClient | ConsumerClient

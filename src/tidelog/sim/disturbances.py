@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from tidelog.core import requests as rq
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import trace as t
+from tidelog.sim.coordination_plan import TRANSACTIONS
 from tidelog.sim.disk_faults import DiskFaults
 from tidelog.sim.faults import KINDS, Fault
 from tidelog.sim.happenings import FaultEnded, NodeStopped, Note
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.ledger import holders
-from tidelog.sim.plan import TopicPlan
+from tidelog.sim.topic_plan import TopicPlan
 from tidelog.storage.errors import DirectoryOffline, StorageError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Disturbances:
     # -- who is hit
 
     def _partition(self, fault: Fault) -> PartitionId | None:
-        topic = self._world.plan.topics[fault.topic].name
+        topic = self._world.plan.every_topic[fault.topic].name
         topic_id = self._world.image.topic_ids.get(topic)
         if topic_id is None:
             return None
@@ -214,6 +215,14 @@ class Disturbances:
 
     def _one_way(self, fault: Fault) -> bool:
         return self._cut(fault, [fault.nodes[0]], [fault.nodes[1]], both_ways=False)
+
+    def _lost_answers(self, fault: Fault) -> bool:
+        image = self._world.image
+        topic_id = image.topic_ids.get(TRANSACTIONS)
+        state = None if topic_id is None else image.partition(PartitionId(topic_id, fault.args[0]))
+        if state is None or state.leader == NO_LEADER:
+            return False
+        return self._cut(fault, [self._target(fault).id], [state.leader], both_ways=False)
 
     def _controller_cut(self, fault: Fault) -> bool:
         node = self._target(fault).id
@@ -418,7 +427,7 @@ class Disturbances:
     def _core(self) -> tuple[int, ...]:
         """A majority of voters, every holder of committed data, and enough for min ISR."""
         world = self._world
-        if any(topic.name not in world.image.topic_ids for topic in world.plan.topics):
+        if any(topic.name not in world.image.topic_ids for topic in world.plan.every_topic):
             return tuple(world.nodes)  # creating a topic may need every broker
         majority = world.plan.voters // 2 + 1
         core = dict.fromkeys(voter.node_id for voter in world.voters[-majority:])

@@ -94,6 +94,9 @@ _WORDS: Final[dict[str, Words]] = {
     "late_fetches": lambda f, whom: (
         f"copies of the fetches of {whom} arrive again {_time(_arg(f))} later,"
     ),
+    "lost_answers": lambda f, whom: (
+        f"lose every message from {whom} to transaction coordinator {_arg(f)}"
+    ),
     "connection_reset": lambda _, whom: f"reset all connections of {whom}",
     "disk_full": lambda _, whom: f"fill the disk of {whom}",
     "sync_error": lambda f, whom: f"let a sync of {whom} fail after {_arg(f)} good ones",

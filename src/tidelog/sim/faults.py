@@ -63,6 +63,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         " and of heartbeats come late",
     ),
     "late_fetches": Kind(3, "copies of the fetches of the node arrive args[0] ms late, too"),
+    "lost_answers": Kind(
+        1, "messages of the node to whoever leads partition args[0] of __transaction_state vanish"
+    ),
     "connection_reset": Kind(4, "every connection of the node closes, and nothing else happens"),
     "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
     "disk_full": Kind(3, "byte depth; args=(bytes of the first write that still fit,)"),
@@ -72,7 +75,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 KINDS_OF_BYTES: Final = ("bit_flip", "disk_full", "sync_error")
 """They happen to disks with bytes on them, and only there."""
 
-DRAWN_APART: Final = ("disk_full", "sync_error", "connection_reset")
+DRAWN_APART: Final = ("disk_full", "sync_error", "connection_reset", "lost_answers")
 """From streams of their own, so that the schedule is otherwise the same in runs without them."""
 
 KINDS_FOR_ONE_BROKER: Final = (

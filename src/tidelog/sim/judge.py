@@ -38,6 +38,9 @@ HOOKS: dict[str, int] = {
     "follower_fetched": 3,
     "consumer_read": 4,
     "latest_answered": 2,
+    # coordinators
+    "coordinator_answered": 4,
+    "committed_read": 3,
     # control plane
     "metadata_appended": 2,
     "metadata_committed": 2,
@@ -67,6 +70,8 @@ DERIVED_HOOKS: dict[str, int] = {
     "record_committed": 2,
     "partition_changed": 3,
     "entry_committed": 1,
+    "transaction_ended": 3,
+    "group_changed": 3,
 }
 """Facts the chronicle finds out by itself and offers to the rules."""
 
@@ -97,6 +102,8 @@ class Judge:
     follower_fetched: Hook
     consumer_read: Hook
     latest_answered: Hook
+    coordinator_answered: Hook
+    committed_read: Hook
     metadata_appended: Hook
     metadata_committed: Hook
     metadata_truncated: Hook

@@ -114,6 +114,21 @@ MARKS: Final[Mapping[str, str]] = {
     "snapshot_replaced_log_at_start": "a node found a snapshot that reached beyond its log",
     "two_active_controllers": "a controller was active before the one before it knew",
     "renounced_with_pending_answers": "a controller lost its claim with answers still open",
+    # Coordinators of transactions and groups
+    "marker_from_stale_coordinator": "a leader refused an end marker of a former coordinator (52)",
+    "marker_refused_old_epoch": "a leader refused an end marker of an older producer epoch (47)",
+    "prepare_commit_at_coordinator_move": "a coordinator found a commit that was only decided",
+    "pending_offsets_at_coordinator_move": "a coordinator found offsets of an open transaction",
+    "offsets_told_unstable": "whoever asked for offsets had to wait for a transaction (88)",
+    "coordinator_moved_while_rebalancing": "a group lost its coordinator in a rebalance",
+    "member_expired": "a member of a group was not heard of for a whole session",
+    "commit_refused_old_generation": "a member committed offsets when others had its partitions",
+    "transactional_commit_refused_old_generation": "so did one in a transaction",
+    "transaction_timed_out": "a coordinator ended a transaction that took too long",
+    "end_txn_refused_old_epoch": "a producer of an older epoch wanted to end a transaction (90)",
+    "producer_fenced": "a producer of an older epoch wanted to add a partition (90)",
+    "ended_while_verified": "a transaction ended while a leader asked whether it goes on",
+    "late_batch_refused": "a leader refused a batch of a transaction that is over",
     # Consumers
     "consumer_served_by_follower": "a consumer read from a follower in its rack",
     "consumer_told_offset_not_available": "a read had to wait for a new leader's knowledge (78)",
@@ -129,6 +144,7 @@ MARKS: Final[Mapping[str, str]] = {
 
 MARKS_OF_BYTES: Final[Mapping[str, str]] = {
     "corrupt_batch_found": "a read found a batch whose bytes had changed on the disk",
+    "coordinator_started_over": "a coordinator's log refused a batch, and it was loaded again",
     "log_repaired": "a log was cut where its bytes were damaged, for others hold the records",
     "recovery_cut_mid_batch": "recovery found a batch that was written in part",
     "start_refused": "a node refused to start on what it found on its disk",

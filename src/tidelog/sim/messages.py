@@ -5,11 +5,13 @@ Requests carry a number that their reply repeats; a late or doubled reply finds 
 
 from typing import NamedTuple
 
+from tidelog.core.coordination import Marker
 from tidelog.core.errors import Error
+from tidelog.core.groups.requests import CommitTransactionalOffsets
 from tidelog.core.replication.inputs import ConsumerFetch, FetchAnswer, FollowerFetch
 from tidelog.core.requests import ControllerRequest, ControllerResponse
 from tidelog.core.types import EpochEnd, PartitionId
-from tidelog.sim.sim_log import SimBatch
+from tidelog.sim.sim_log import Aborted, SimBatch
 
 
 class ControllerCall(NamedTuple):
@@ -55,6 +57,9 @@ class Produce(NamedTuple):
     batch: SimBatch
     acks: int
     timeout_ms: int
+    transactional_id: str = ""
+    version: int = 0
+    """Of the producer's transactions; 2 if the leader has to add the partition (KIP-890)."""
 
 
 class ProduceReply(NamedTuple):
@@ -78,6 +83,8 @@ class ConsumerReadReply(NamedTuple):
     log_start_offset: int
     diverging: EpochEnd | None
     preferred_replica: int
+    aborted: tuple[Aborted, ...] = ()
+    """For a `read_committed` consumer: what it has to leave out."""
 
 
 class LatestAsk(NamedTuple):
@@ -103,3 +110,67 @@ class WhoLeadsReply(NamedTuple):
     request_id: int
     leader: int
     leader_epoch: int
+
+
+# -- coordinators
+
+
+class Connection:
+    """What TCP forbids, for protocols that rely on it: on one connection nothing arrives twice,
+    and what was sent is not read any more once whoever sent it has closed it."""
+
+    __slots__ = ("_open",)
+
+    def __init__(self) -> None:
+        self._open = True
+
+    def close(self) -> None:
+        self._open = False
+
+    def delivers(self) -> bool:
+        """Once, and only while nobody has closed it."""
+        was_open, self._open = self._open, False
+        return was_open
+
+
+class CoordinatorCall(NamedTuple):
+    """A request to the coordinator that lives on this partition of an internal topic."""
+
+    request_id: int
+    partition: PartitionId
+    request: object
+    connection: Connection | None = None
+    """None where late and doubled requests must do no harm."""
+
+
+class CoordinatorReply(NamedTuple):
+    request_id: int
+    error: Error
+    """NONE if the machine itself has answered."""
+    response: object = None
+
+
+class OffsetsOfTransaction(NamedTuple):
+    """TxnOffsetCommit: as `CoordinatorCall`, but the transaction is looked at first."""
+
+    request_id: int
+    partition: PartitionId
+    request: CommitTransactionalOffsets
+    transactional_id: str
+    version: int
+    connection: Connection | None = None
+
+
+class WriteMarkers(NamedTuple):
+    """WriteTxnMarkers: a transaction coordinator has the end of a transaction written."""
+
+    request_id: int
+    marker: Marker
+    version: int
+    partitions: tuple[PartitionId, ...]
+    connection: Connection | None = None
+
+
+class WriteMarkersReply(NamedTuple):
+    request_id: int
+    results: tuple[tuple[PartitionId, Error], ...]

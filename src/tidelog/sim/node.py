@@ -53,6 +53,7 @@ class SimNode:
         self.marks = world.marks
         self.data_marks = world.data_marks
         self.control_marks = world.control_marks
+        self.coordination_marks = world.coordination_marks
         self.cluster_id = world.cluster_id
         self.voters = world.voters
         self.key = world.key_of(node_id)
@@ -191,6 +192,19 @@ class SimNode:
             m.WhoLeads: broker.reads.on_who_leads,
             m.ControllerCall: self._on_controller_call,
             m.ControllerReply: lambda _, reply: self.link.on_reply(reply),
+            **self._coordinator_routes(),
+        }
+
+    def _coordinator_routes(self) -> dict[type, Callable[[int, Any], None]]:
+        coordination = self.broker.coordination
+        if coordination is None:
+            return {}
+        return {
+            m.CoordinatorCall: coordination.on_call,
+            m.CoordinatorReply: coordination.checks.on_reply,
+            m.OffsetsOfTransaction: coordination.checks.on_offsets,
+            m.WriteMarkers: coordination.markers.on_request,
+            m.WriteMarkersReply: coordination.markers.on_reply,
         }
 
     # -- time and chance

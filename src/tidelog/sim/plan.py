@@ -13,24 +13,24 @@ from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Final
 
+from tidelog.sim import coordination_plan
+from tidelog.sim.coordination_plan import (
+    STALE_COORDINATOR,
+    STALE_SHARE,
+    CoordinationPlan,
+    draw_coordination,
+    draw_coordinator_faults,
+)
 from tidelog.sim.entropy import stream
 from tidelog.sim.faults import Fault, Terrain
 from tidelog.sim.hints import HintPlan, draw_hint_plan
 from tidelog.sim.network import CHANCE_SIZE, NetworkPlan
 from tidelog.sim.schedule import draw_disk_faults, draw_resets, draw_schedule
+from tidelog.sim.topic_plan import TopicPlan
 
 DEPTHS: Final = ("object", "byte")
 FORMAT: Final = 1
 """Raised when a plan written earlier could no longer be run as it was."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicPlan:
-    name: str
-    partitions: int
-    replication_factor: int
-    min_insync_replicas: int
-    unclean: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,13 @@ class Plan:
     faults: tuple[Fault, ...]
     hints: HintPlan | None = None
     """None: nodes know of each other's death by timeouts only."""
+    coordination: CoordinationPlan | None = None
+    """None: no groups, no transactions, no internal topics."""
+
+    @property
+    def every_topic(self) -> tuple[TopicPlan, ...]:
+        """Those of groups and transactions come last."""
+        return self.topics + (self.coordination.topics if self.coordination else ())
 
     @property
     def duration_ms(self) -> int:
@@ -148,6 +155,8 @@ class Plan:
         ]
         if self.hints is not None:
             parts.insert(-1, "hints")
+        if self.coordination is not None:
+            parts.insert(-1, self.coordination.headline())
         if self.depth != "object":
             parts.insert(1, f"{self.depth} depth")
         return " · ".join(parts)
@@ -178,6 +187,7 @@ def draw_plan(seed: int, *, depth: str = "object", focus: Sequence[str] = ()) ->
     )
     until_ms = phases.calm_ms + phases.chaos_ms
     faults, hints = _draw_hints(seed, terrain, phases, focus)
+    coordination, more = _draw_coordination(seed, terrain, phases, network, focus)
     return Plan(
         seed=seed,
         depth=depth,
@@ -195,8 +205,9 @@ def draw_plan(seed: int, *, depth: str = "object", focus: Sequence[str] = ()) ->
         producers=_draw_producers(entropy, topics),
         consumers=_draw_consumers(entropy, topics, racks, until_ms),
         phases=phases,
-        faults=_in_order(_draw_faults(seed, terrain, phases, focus), faults),
+        faults=_in_order(_draw_faults(seed, terrain, phases, focus), (*faults, *more)),
         hints=hints,
+        coordination=coordination,
     )
 
 
@@ -204,6 +215,8 @@ def _draw_faults(
     seed: int, terrain: Terrain, phases: Phases, focus: Sequence[str]
 ) -> tuple[Fault, ...]:
     from_ms, until_ms = phases.calm_ms, phases.calm_ms + phases.chaos_ms
+    if STALE_COORDINATOR in focus:
+        return ()
     entropy = stream(seed, "faults")
     faults = draw_schedule(entropy, terrain, from_ms=from_ms, until_ms=until_ms, focus=focus)
     if focus or not terrain.byte_depth:
@@ -223,6 +236,21 @@ def _draw_hints(
         return (), None
     from_ms, until_ms = phases.calm_ms, phases.calm_ms + phases.chaos_ms
     return draw_resets(entropy, terrain, from_ms=from_ms, until_ms=until_ms), hints
+
+
+def _draw_coordination(
+    seed: int, terrain: Terrain, phases: Phases, network: NetworkPlan, focus: Sequence[str]
+) -> tuple[CoordinationPlan | None, tuple[Fault, ...]]:
+    """Groups and transactions, and the faults that hit their coordinators."""
+    from_ms, until_ms = phases.calm_ms, phases.calm_ms + phases.chaos_ms
+    plot = STALE_COORDINATOR in focus
+    plan = draw_coordination(seed, terrain, _round_trip_ms(network), transactions=plot)
+    if plan is None or (focus and not plot):
+        return plan, ()
+    faults = draw_coordinator_faults(
+        seed, plan, terrain, (from_ms, until_ms), stale_share=100 if plot else STALE_SHARE
+    )
+    return plan, faults
 
 
 def _in_order(faults: tuple[Fault, ...], more: tuple[Fault, ...]) -> tuple[Fault, ...]:
@@ -268,6 +296,7 @@ def from_json(document: dict[str, Any]) -> Plan:
         )
         hints = values.get("hints")
         values["hints"] = HintPlan(**hints) if hints is not None else None
+        values["coordination"] = coordination_plan.from_document(values.get("coordination"))
     except (TypeError, KeyError) as reason:
         raise ValueError(f"plan with a wrong shape: {reason}") from reason
     return Plan(**values)
@@ -294,7 +323,7 @@ def _draw_chance(entropy: random.Random, largest: float) -> int:
 
 def _draw_timings(entropy: random.Random, network: NetworkPlan) -> Timings:
     # Nothing can be shorter than a few round trips, or no lease would ever hold.
-    round_trip_ms = max(2, 2 * network.delay_us_mean // 1000)
+    round_trip_ms = _round_trip_ms(network)
     session_ms = max(10 * round_trip_ms, entropy.choice((300, 500, 1_000, 2_000)))
     election_ms = max(8 * round_trip_ms, entropy.choice((150, 300, 500, 1_000)))
     quorum_fetch_ms = max(10 * round_trip_ms, entropy.choice((300, 500, 1_000, 2_000)))
@@ -320,6 +349,10 @@ def _draw_timings(entropy: random.Random, network: NetworkPlan) -> Timings:
         sync_delay_us_min=sync_us // 4,
         sync_delay_us_max=sync_us,
     )
+
+
+def _round_trip_ms(network: NetworkPlan) -> int:
+    return max(2, 2 * network.delay_us_mean // 1000)
 
 
 def _draw_topics(entropy: random.Random, brokers: int) -> tuple[TopicPlan, ...]:

@@ -20,7 +20,7 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, NO_OFFSET, PartitionId
 from tidelog.sim import messages as m
-from tidelog.sim.sim_log import SimBatch
+from tidelog.sim.sim_log import Aborted, SimBatch
 
 if TYPE_CHECKING:
     from tidelog.sim.broker import SimBroker
@@ -143,6 +143,7 @@ class Reads:
             return True
         decision = replica.consumer_fetch(request.fetch, node.now_ms())
         batches: tuple[SimBatch, ...] = ()
+        aborted: tuple[Aborted, ...] = ()
         decided = (
             decision.error != Error.NONE
             or decision.diverging is not None
@@ -155,6 +156,8 @@ class Reads:
                 return False
             if batches:
                 node.judge.consumer_read(client, replica, batches, request.fetch.fetch_offset)
+            if batches and request.fetch.read_committed:
+                aborted = log.aborted(decision.read_from, batches[-1].last_offset + 1)
         elif decision.diverging is not None:
             node.marks.add("consumer_told_diverging")
         elif decision.error != Error.NONE:
@@ -168,6 +171,7 @@ class Reads:
                 decision.log_start_offset,
                 decision.diverging,
                 decision.preferred_replica,
+                aborted,
             ),
         )
         return True

@@ -4,6 +4,7 @@ from tidelog.core.replication.inputs import ACKS_ALL
 from tidelog.core.types import PartitionId
 from tidelog.sim import history as h
 from tidelog.sim.plan import ProducerPlan
+from tidelog.sim.transaction_book import ABORT, COMMIT, SimTransaction
 
 
 class Sending:
@@ -33,16 +34,58 @@ class Sending:
         )
 
 
+class TransactionalSending:
+    """What a transaction sent to one partition; its outcome is that of the transaction."""
+
+    __slots__ = ("base_offset", "partition", "process", "transaction", "values")
+
+    def __init__(
+        self,
+        transaction: SimTransaction,
+        process: int,
+        partition: PartitionId,
+        values: tuple[int, ...],
+    ) -> None:
+        self.transaction = transaction
+        self.process = process
+        self.partition = partition
+        self.values = values
+        self.base_offset: int | None = None
+
+    def operation(self) -> h.Operation:
+        base = self.base_offset
+        steps = tuple(
+            h.Send(self.partition, value, None if base is None else base + index)
+            for index, value in enumerate(self.values)
+        )
+        outcome = _OUTCOMES.get(self.transaction.told, h.INFO)
+        return h.Operation(self.process, outcome, steps, transactional=True)
+
+
+_OUTCOMES = {COMMIT: h.OK, ABORT: h.FAIL}
+
+
 class Recorder:
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        self._entries: dict[PartitionId, list[Sending | h.Operation]] = {}
+        self._entries: dict[PartitionId, list[Sending | TransactionalSending | h.Operation]] = {}
 
     def sent(
         self, process: int, plan: ProducerPlan, partition: PartitionId, values: tuple[int, ...]
     ) -> Sending:
         sending = Sending(process, plan, partition, values)
+        self._entries.setdefault(partition, []).append(sending)
+        return sending
+
+    def sent_in(
+        self,
+        transaction: SimTransaction,
+        process: int,
+        partition: PartitionId,
+        values: tuple[int, ...],
+    ) -> TransactionalSending:
+        sending = TransactionalSending(transaction, process, partition, values)
         self._entries.setdefault(partition, []).append(sending)
         return sending
 
@@ -56,6 +99,6 @@ class Recorder:
 
     def of(self, partition: PartitionId) -> list[h.Operation]:
         return [
-            entry.operation() if isinstance(entry, Sending) else entry
+            entry if isinstance(entry, h.Operation) else entry.operation()
             for entry in self._entries.get(partition, ())
         ]

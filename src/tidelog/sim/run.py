@@ -119,7 +119,7 @@ class Run:
             self.kernel,
             plan.brokers,
             ring_size=None if whole_story else RING_SIZE,
-            topics=tuple(topic.name for topic in plan.topics),
+            topics=tuple(topic.name for topic in plan.every_topic),
         )
         self.violations: list[Violation] = []
         self.world: WorldPort | None = None

@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from tidelog.sim.faults import Fault, concerns_topic
 from tidelog.sim.network import NetworkPlan
 from tidelog.sim.plan import ClockPlan, Plan, ProducerPlan
+from tidelog.sim.shrink_coordination import smaller, with_fewer_replicas
 
 Fails = Callable[[Plan], str | None]
 """The rule this plan breaks, or None."""
@@ -160,6 +161,11 @@ def _fewer_clients(search: _Search) -> None:
     )
 
 
+def _less_coordination(search: _Search) -> None:
+    while any(search.accept(candidate) for candidate in smaller(search.best)):
+        pass
+
+
 def _fewer_topics(search: _Search) -> None:
     for index in reversed(range(len(search.best.topics))):
         if len(search.best.topics) > 1:
@@ -244,6 +250,7 @@ def without_broker(plan: Plan, removed: int) -> Plan:
         topics=topics,
         racks=plan.racks[: removed - 1] + plan.racks[removed:],
         clocks=plan.clocks[: removed - 1] + plan.clocks[removed:],
+        coordination=with_fewer_replicas(plan.coordination, brokers),
         faults=tuple(fault for fault in moved if fault is not None),
     )
 
@@ -316,6 +323,7 @@ _PASSES: Final[tuple[Callable[[_Search], None], ...]] = (
     _sooner,
     _shorter_tail,
     _fewer_clients,
+    _less_coordination,
     _fewer_topics,
     _fewer_brokers,
     _plainer_knobs,

@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tidelog.core.coordination import Marker
 from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.producers import ProducerStates
 from tidelog.core.types import NO_EPOCH, NO_PRODUCER
@@ -16,7 +17,8 @@ _MASK = (1 << 61) - 1
 
 
 class SimBatch(NamedTuple):
-    """A record batch with its header's fields; each record is one number unique in the run."""
+    """A record batch with its header's fields; each record is one number unique in the run. The
+    record of a control batch is what `marker_batch` made of the end of a transaction."""
 
     base_offset: int
     last_offset: int
@@ -60,10 +62,43 @@ def client_batch(
     )
 
 
+def marker_batch(marker: Marker, timestamp: int) -> SimBatch:
+    """The end of a transaction. Its number says how it ended and who decided."""
+    return SimBatch(
+        base_offset=0,
+        last_offset=0,
+        leader_epoch=NO_EPOCH,
+        max_timestamp=timestamp,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        base_sequence=-1,
+        record_count=1,
+        values=(marker.coordinator_epoch << 1 | marker.commit,),
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+def marker_of(batch: SimBatch) -> Marker:
+    assert batch.is_control, f"{batch} is no marker"
+    (number,) = batch.values
+    return Marker(batch.producer_id, batch.producer_epoch, bool(number & 1), number >> 1)
+
+
+class Aborted(NamedTuple):
+    """What a `read_committed` consumer has to leave out."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Of the marker."""
+
+
 class SimLog:
     """Owner of one replica's records. Satisfies `core.replication.log_view.ReplicaLog`."""
 
     __slots__ = (
+        "_aborted",
         "_bases",
         "_chains",
         "_start_chain",
@@ -82,6 +117,7 @@ class SimLog:
         self.batches: list[SimBatch] = []
         self._bases: list[int] = []
         self._chains: list[int] = []
+        self._aborted: list[Aborted] = []
         self._start_chain = start_offset
         self.log_start_offset = start_offset
         self.log_end_offset = start_offset
@@ -109,13 +145,22 @@ class SimLog:
         assert batch.base_offset == self.log_end_offset, (batch.base_offset, self.log_end_offset)
         self.epochs.assign(batch.leader_epoch, batch.base_offset)
         if batch.producer_id != NO_PRODUCER:
-            self.producers.update(batch)
+            self._follow_producer(batch)
         self._chains.append(_chain(self._chains[-1] if self._chains else self._start_chain, batch))
         self.batches.append(batch)
         self._bases.append(batch.base_offset)
         self.log_end_offset = batch.last_offset + 1
         if not self.fsync:
             self.durable_offset = self.log_end_offset
+
+    def _follow_producer(self, batch: SimBatch) -> None:
+        if not batch.is_control:
+            self.producers.update(batch)
+            return
+        marker = marker_of(batch)
+        ended = self.producers.update(batch, marker.coordinator_epoch)
+        if ended is not None and not marker.commit:
+            self._aborted.append(Aborted(ended.producer_id, ended.first_offset, ended.last_offset))
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         self.epochs.assign(leader_epoch, start_offset)
@@ -132,6 +177,14 @@ class SimLog:
         if found and found[-1].last_offset >= to_offset:
             found.pop()
         return tuple(found)
+
+    def aborted(self, from_offset: int, to_offset: int) -> tuple[Aborted, ...]:
+        """Aborted transactions with a record in this range."""
+        return tuple(
+            each
+            for each in self._aborted
+            if each.last_offset >= from_offset and each.first_offset < to_offset
+        )
 
     def batch_at(self, offset: int) -> SimBatch | None:
         """The batch that holds this offset."""
@@ -181,6 +234,7 @@ class SimLog:
         self._chains.clear()
         self.epochs.clear()
         self.producers.clear()
+        self._aborted.clear()
         self._start_chain = offset
         self.log_start_offset = self.log_end_offset = offset
         self.synced_offset = self.durable_offset = offset
@@ -202,9 +256,10 @@ class SimLog:
     def rebuild_producers(self) -> None:
         """Sequence state is a function of the log: replay what is left."""
         self.producers.clear()
+        self._aborted.clear()
         for batch in self.batches:
             if batch.producer_id != NO_PRODUCER:
-                self.producers.update(batch)
+                self._follow_producer(batch)
 
     # -- durability
 

@@ -22,10 +22,12 @@ from tidelog.core.types import NO_LEADER, LogEntry, PartitionId
 from tidelog.sim import history
 from tidelog.sim.admin import AdminClient
 from tidelog.sim.batch_bytes import LARGEST_BATCH_BYTES
+from tidelog.sim.books import Books
 from tidelog.sim.byte_disk import ByteNodeDisk
 from tidelog.sim.byte_node import ByteNode
-from tidelog.sim.clients import Client, ConsumerClient, ProducerClient
+from tidelog.sim.clients import ConsumerClient, ProducerClient
 from tidelog.sim.control_marks import ControlMarks
+from tidelog.sim.coordination_marks import CoordinationMarks
 from tidelog.sim.data_marks import DataMarks
 from tidelog.sim.disturbances import Disturbances
 from tidelog.sim.entropy import stream
@@ -40,17 +42,23 @@ from tidelog.sim.network import Network
 from tidelog.sim.node import SimNode
 from tidelog.sim.node_disk import NodeDisk
 from tidelog.sim.node_log import NodeLog
-from tidelog.sim.plan import Plan, TopicPlan
+from tidelog.sim.plan import Plan
 from tidelog.sim.recorder import Recorder
 from tidelog.sim.recovery_facts import Recovery
 from tidelog.sim.rules.recovery_rules import RECOVERY
 from tidelog.sim.rules.view import WorldView
+from tidelog.sim.scripted_client import ScriptedClient
 from tidelog.sim.sim_log import SimBatch
+from tidelog.sim.topic_plan import TopicPlan
 from tidelog.sim.trace import DOWN, NOWHERE, UP, Trace
+from tidelog.sim.transaction_clients import CommittedReader
+from tidelog.sim.workload import Workload
 from tidelog.sim.world_port import Counters, JudgePort, Report
 from tidelog.storage.config import LogConfig
 
 FIRST_CLIENT = 1001
+
+Client = ProducerClient | ConsumerClient | ScriptedClient
 
 
 class World:
@@ -66,7 +74,8 @@ class World:
         self.marks = Marks(self.counters, self._mark_reached)
         self.data_marks = DataMarks(self)
         self.control_marks = ControlMarks(self)
-        witnesses = (self.data_marks, self.control_marks)
+        self.coordination_marks = CoordinationMarks(self)
+        witnesses = (self.data_marks, self.control_marks, self.coordination_marks)
         self._watched = {
             kind: fan_out(tuple(w.events[kind] for w in witnesses if kind in w.events), 1)
             for witness in witnesses
@@ -83,12 +92,14 @@ class World:
         self._entropy = stream(plan.seed, "clients")
         self._values = 0
         self._producer_ids = 0
+        self.books = Books(self.image, self.new_values)
         self._request_ids = 0
         self._addresses = FIRST_CLIENT
         self.voters = tuple(self.key_of(node) for node in range(1, plan.voters + 1))
         self.nodes = {node: self._make_node(node) for node in range(1, plan.brokers + 1)}
         self.clients: dict[int, Client] = {}
         self.producing = True
+        self.workload = Workload(self)
         self.admin = AdminClient(self, FIRST_CLIENT - 1)
         self.disturbances = Disturbances(self)
         # Replicas see their log through a narrower face than the rules do; it is one object.
@@ -119,7 +130,7 @@ class World:
         for node in self.nodes.values():
             delay_us = self._entropy.randrange(200_000)
             self.kernel.call_in(delay_us, WORLD, self._start_node, node)
-        for topic in self.plan.topics:
+        for topic in self.plan.every_topic:
             self.admin.create_topic(topic)
 
     def _start_node(self, node: SimNode) -> None:
@@ -132,6 +143,7 @@ class World:
         for index, topic in enumerate(self.plan.topics):
             if topic.name == record.name:
                 self._attach_clients(index, topic, record.topic_id)
+        self.workload.topic_created()
 
     def _topic_removed(self, record: r.RemoveTopic, name: str) -> None:
         """Its clients give up; a topic of the plan is created again under its old name."""
@@ -139,6 +151,8 @@ class World:
             if not node.running and any(p.topic_id == record.topic_id for p in node.disk.logs):
                 self.marks.add("topic_deleted_while_replica_down")
         for client in self.clients.values():
+            if isinstance(client, ScriptedClient):
+                continue
             if client.partition.topic_id == record.topic_id:
                 client.detach()
         for topic in self.plan.topics:
@@ -165,6 +179,12 @@ class World:
         self._addresses += 1
         return self._addresses
 
+    def new_address(self) -> int:
+        return self._address()
+
+    def add_client(self, client: Client, delay_ms: int = 0) -> None:
+        self._add(client, delay_ms)
+
     def _add(self, client: Client, delay_ms: int) -> None:
         self.clients[client.address] = client
         self.kernel.call_in(delay_ms * 1000, client.address, _start_client, client)
@@ -175,6 +195,7 @@ class World:
         for client in self.clients.values():
             if isinstance(client, ProducerClient):
                 client.stopped = True
+        self.workload.come_to_an_end()
 
     def apply(self, fault: Fault) -> bool:
         return self.disturbances.apply(fault)
@@ -363,7 +384,7 @@ class World:
     def unfinished(self) -> str | None:
         """What still has to happen before a healed cluster may be called whole."""
         healed = self.disturbances.healed_nodes
-        for topic in self.plan.topics:
+        for topic in self.plan.every_topic:
             if topic.name not in self.image.topic_ids:
                 return f"topic {topic.name} does not exist yet"
         for state in self.image.partitions():
@@ -419,19 +440,23 @@ class World:
 
     def _clients_unfinished(self) -> str | None:
         for client in self.clients.values():
+            if isinstance(client, ScriptedClient):
+                continue
             state = self.image.partition(client.partition)
             if state is None or not self._can_be_led(state):
                 continue
             if isinstance(client, ProducerClient):
                 if client.busy:
                     return f"producer {client.address} waits for an answer"
+            elif isinstance(client, CommittedReader) and not self.workload.transactions_end:
+                continue
             elif self.disturbances.all_healed and not client.stopped:
-                end = self._leader_high_watermark(client.partition)
+                end = self.leader_high_watermark(client.partition)
                 if client.position < end:
                     return f"consumer {client.address} is at {client.position} of {end}"
-        return None
+        return self.workload.unfinished() if self.disturbances.all_healed else None
 
-    def _leader_high_watermark(self, partition: PartitionId) -> int:
+    def leader_high_watermark(self, partition: PartitionId) -> int:
         state = self.image.partition(partition)
         if state is None or state.leader == NO_LEADER:
             return 0
@@ -443,7 +468,9 @@ class World:
         read = dict.fromkeys(
             client.partition
             for client in self.clients.values()
-            if isinstance(client, ConsumerClient) and not client.stopped
+            if isinstance(client, ConsumerClient)
+            and not client.stopped
+            and (self.workload.transactions_end or not isinstance(client, CommittedReader))
         )
         return [p for p in read if self.expected_durable(p) and p not in self.trimmed]
 

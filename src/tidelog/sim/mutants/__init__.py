@@ -9,12 +9,13 @@ any wheel.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tidelog.sim.mutants import control, replication, storage
+from tidelog.sim.mutants import control, coordination, replication, storage
 from tidelog.sim.mutants.patch import Mutant, Patch
 
 _ALL: tuple[Mutant, ...] = (
     *replication.MUTANTS,
     *control.MUTANTS,
+    *coordination.MUTANTS,
     *storage.MUTANTS,
 )
 

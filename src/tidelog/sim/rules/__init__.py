@@ -1,7 +1,7 @@
 """The safety rules, one small class each; `judge` runs them.
 
 R01 to R22 are the rules of replication.md §12, K01 to K20 those of kraft.md §12, K21
-that of ADR 0017. Where a rule
+that of ADR 0017; X and G rules are about transactions and groups. Where a rule
 cannot be judged from the happenings of a run, ELSEWHERE says who judges it.
 """
 
@@ -18,6 +18,13 @@ from tidelog.sim.rules.controller_rules import (
     ProducerIdsDisjoint,
     SnapshotIsReplay,
     TopicsAreWhole,
+)
+from tidelog.sim.rules.group_rules import (
+    AbortedOffsetsDoNotCount,
+    CommitsAreKept,
+    NothingSkipped,
+    OldGenerationsCommitNothing,
+    OneOwner,
 )
 from tidelog.sim.rules.isr_rules import (
     CommittedAgreement,
@@ -50,6 +57,12 @@ from tidelog.sim.rules.quorum_rules import (
 )
 from tidelog.sim.rules.recovery_rules import RecoveryKeepsWhatWasDurable
 from tidelog.sim.rules.rule import Rule
+from tidelog.sim.rules.transaction_rules import (
+    AllOrNothing,
+    CommittedReadsOnly,
+    DecidedOnce,
+    ExactlyOnce,
+)
 from tidelog.sim.rules.watermark_rules import (
     CommittedOnAllInSync,
     HighWatermarkNeverFalls,
@@ -104,11 +117,18 @@ ALL_RULES: tuple[type[Rule], ...] = (
     ProducerIdsDisjoint,
     OneVoterAtATime,
     HintsFenceOnlyTheDead,
+    CommittedReadsOnly,
+    AllOrNothing,
+    DecidedOnce,
+    ExactlyOnce,
+    AbortedOffsetsDoNotCount,
+    OneOwner,
+    CommitsAreKept,
+    OldGenerationsCommitNothing,
+    NothingSkipped,
 )
 
 ELSEWHERE: dict[str, str] = {
-    "R18 aborted records": "What `read_committed` shows of aborted and open transactions is judged"
-    " on client histories (`sim.history`); there are no transactions in the core yet.",
     "R20 topic ids": "A partition is named by its topic's id; at byte depth, where files are named"
     " by the topic, a namesake is set aside. R01 finds records that no leader of it wrote.",
     "K18 metadata transactions": "Metadata is written in atomic batches only; there are no"

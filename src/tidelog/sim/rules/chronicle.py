@@ -20,6 +20,7 @@ from tidelog.core.requests import (
 )
 from tidelog.core.types import NO_EPOCH, LogEntry, PartitionId
 from tidelog.sim.recovery_facts import Recovery
+from tidelog.sim.rules.group_facts import GroupFacts
 from tidelog.sim.rules.plain_image import (
     NOTHING_COMMITTED,
     Committed,
@@ -27,6 +28,7 @@ from tidelog.sim.rules.plain_image import (
     Replayer,
 )
 from tidelog.sim.rules.quorum_facts import QuorumFacts
+from tidelog.sim.rules.transaction_facts import Fates
 from tidelog.sim.rules.view import (
     Hook,
     LogFace,
@@ -132,16 +134,21 @@ class PartitionFacts:
 
 
 class Chronicle:
-    """Facts for all rules. `batch_committed`, `record_committed`, `partition_changed` and
-    `entry_committed` are hooks it offers to the rules; each fires once in a run per fact."""
+    """Facts for all rules. `batch_committed`, `transaction_ended`, `group_changed`,
+    `record_committed`, `partition_changed` and `entry_committed` are hooks it offers to the
+    rules; each fires once in a run per fact."""
 
     __slots__ = (
+        "_interned",
         "_last",
         "away",
         "batch_committed",
         "entries",
         "entry_at",
         "entry_committed",
+        "fates",
+        "group_changed",
+        "groups",
         "image",
         "next_offset",
         "partition_changed",
@@ -149,6 +156,7 @@ class Chronicle:
         "quorum",
         "record_committed",
         "replayer",
+        "transaction_ended",
     )
 
     def __init__(self, world: WorldView) -> None:
@@ -160,6 +168,9 @@ class Chronicle:
         self.next_offset = 0
         self.replayer = Replayer(self.entries)
         self.quorum = QuorumFacts(world)
+        self.fates = Fates(world)
+        self.groups = GroupFacts()
+        self._interned = world.books.interned
         # Brokers whose process ended, with the incarnation that did: until the next one is
         # registered, metadata still speaks of a broker that may have lost its memory.
         self.away: dict[int, bytes | None] = {}
@@ -167,6 +178,8 @@ class Chronicle:
         self.record_committed: Hook = ignore
         self.partition_changed: Hook = ignore
         self.entry_committed: Hook = ignore
+        self.transaction_ended: Hook = ignore
+        self.group_changed: Hook = ignore
 
     def facts(self, partition: PartitionId) -> PartitionFacts:
         """Several rules ask for the same partition in a row, so the last one is remembered."""
@@ -236,6 +249,16 @@ class Chronicle:
             facts.ends[end] = batch
             facts.digests[end] = log.chain_at(end)
             facts.committed_end = end
+            if batch.is_transactional:
+                ended = self.fates.follow(facts.id, batch)
+                if ended:
+                    self.transaction_ended(facts, batch, ended)
+                if batch.is_control:
+                    self.groups.end(facts.id, batch)
+            records = () if batch.is_control else self._interned(batch.values[0])
+            if records:
+                self.groups.follow(facts.id, batch, records)
+                self.group_changed(facts, batch, records)
             self.batch_committed(facts, batch)
         facts.extended_by = replica
 

@@ -20,18 +20,37 @@ class OnceAndInOrder(Rule):
         self._offsets: dict[PartitionId, dict[int, int]] = {}
 
     def batch_committed(self, facts: PartitionFacts, batch: RecordBatch) -> None:
-        if batch.producer_id < 0 or batch.is_control:
-            return
+        if batch.producer_id < 0 or (batch.base_sequence < 0 and not batch.is_control):
+            return  # offsets in a transaction have no sequence: their coordinator writes them
         sequences = self._next.get(facts.id)
         if sequences is None:
             sequences = self._next[facts.id] = {}
             self._offsets[facts.id] = {}
+        if batch.is_control:
+            self._end_transaction(facts, batch, sequences)
+            return
         self._check_sequence(facts, batch, sequences)
         after = batch.base_sequence + batch.record_count
         if after > LARGEST_SEQUENCE:
             after -= LARGEST_SEQUENCE + 1
         sequences[batch.producer_id] = (batch.producer_epoch, after)
         self._check_values(facts, batch)
+
+    def _end_transaction(
+        self, facts: PartitionFacts, marker: RecordBatch, sequences: dict[int, tuple[int, int]]
+    ) -> None:
+        """A marker with a new epoch begins it (KIP-890): nothing older may come after it."""
+        epoch, due = sequences.get(marker.producer_id, (marker.producer_epoch, 0))
+        sequences[marker.producer_id] = (
+            max(epoch, marker.producer_epoch),
+            due if marker.producer_epoch == epoch else 0,
+        )
+        if marker.producer_epoch < epoch:
+            self.broken_if_durable(
+                facts.id,
+                f"the marker at {marker.base_offset} is of producer {marker.producer_id} epoch"
+                f" {marker.producer_epoch}, after records of epoch {epoch}",
+            )
 
     def _check_sequence(
         self, facts: PartitionFacts, batch: RecordBatch, sequences: dict[int, tuple[int, int]]

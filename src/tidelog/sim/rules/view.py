@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from tidelog.core.types import BatchHeader, PartitionId
+from tidelog.sim.books import Books
 
 Report = Callable[[str, str], None]
 """(name of the rule, what is wrong in one sentence)."""
@@ -105,6 +106,11 @@ class WorldView(Protocol):
 
     def incarnation_of(self, node_id: int) -> bytes | None:
         """Under which incarnation id its process runs; None when it is down."""
+        ...
+
+    @property
+    def books(self) -> Books:
+        """What groups and transactions of the run did, and the records behind the numbers."""
         ...
 
     def controllers(self) -> Sequence[tuple[int, Any]]:

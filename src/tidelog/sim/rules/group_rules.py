@@ -1,0 +1,203 @@
+"""Rules about groups (reliability.md, rows 36 and 37 of its fault matrix)."""
+
+from collections.abc import Sequence
+
+from tidelog.core.coordination import TopicPartition
+from tidelog.core.errors import Error
+from tidelog.core.groups.records import ClassicGroup, CurrentAssignment
+from tidelog.core.groups.requests import (
+    CommitOffsets,
+    CommitResponse,
+    CommitTransactionalOffsets,
+    FetchedOffset,
+    FetchOffsets,
+    FetchOffsetsResponse,
+    NewOffset,
+)
+from tidelog.core.types import PartitionId
+from tidelog.sim.membership import read
+from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
+from tidelog.sim.rules.rule import Rule
+from tidelog.sim.rules.transaction_facts import coordinator_kept, transaction_named
+from tidelog.sim.rules.view import RecordBatch, Report, WorldView
+from tidelog.sim.transaction_book import COMMIT
+
+Commit = CommitOffsets | CommitTransactionalOffsets
+
+
+class OneOwner(Rule):
+    """At any time a partition belongs to at most one member of a group: within a generation of
+    the classic protocol, across epochs of the consumer protocol."""
+
+    name = "G1 one owner"
+
+    def group_changed(
+        self, facts: PartitionFacts, batch: RecordBatch, records: Sequence[object]
+    ) -> None:
+        consumers: dict[str, None] = {}
+        for record in records:
+            if isinstance(record, ClassicGroup) and record.value is not None:
+                shares = {each.member_id: read(each.assignment) for each in record.value.members}
+                where = f"generation {record.value.generation} of {record.group_id}"
+                self._check(facts, where, shares)
+            elif isinstance(record, CurrentAssignment):
+                consumers[record.group_id] = None
+        for group_id in consumers:
+            members = self.chronicle.groups.owners.get(group_id, {})
+            shares = {
+                member_id: tuple(
+                    index
+                    for part in (value.assigned, value.pending_revocation)
+                    for _, indexes in part
+                    for index in indexes
+                )
+                for member_id, value in members.items()
+            }
+            self._check(facts, f"{group_id} at offset {batch.base_offset}", shares)
+
+    def _check(self, facts: PartitionFacts, where: str, shares: dict[str, tuple[int, ...]]) -> None:
+        owners: dict[int, str] = {}
+        for member_id, share in shares.items():
+            for index in share:
+                other = owners.setdefault(index, member_id)
+                if other != member_id:
+                    self.broken_if_durable(
+                        facts.id, f"{where}: partition {index} has {other} and {member_id}"
+                    )
+
+
+class CommitsAreKept(Rule):
+    """An offset that was acknowledged is in the log for good, and whoever asks afterwards is
+    told it or a later one, by any coordinator."""
+
+    name = "G2 commits are kept"
+
+    def coordinator_answered(
+        self, partition: PartitionId, request: object, response: object, floor: int
+    ) -> None:
+        if isinstance(request, Commit):
+            assert isinstance(response, CommitResponse), response
+            for accepted in accepted_offsets(request, response):
+                self._check_written(partition, request, accepted)
+        elif isinstance(request, FetchOffsets):
+            assert isinstance(response, FetchOffsetsResponse), response
+            if response.error == Error.NONE:
+                for fetched in response.offsets:
+                    self._check_told(partition, request.group_id, fetched, floor)
+
+    def _check_written(self, partition: PartitionId, request: Commit, new: NewOffset) -> None:
+        groups = self.chronicle.groups
+        if not groups.is_written(request.group_id, new.partition, new.value):
+            self.broken_if_durable(
+                partition,
+                f"{request.group_id} was told that {new.value.offset} of"
+                f" {new.partition.topic}-{new.partition.partition} is committed; it is not",
+            )
+
+    def _check_told(
+        self, partition: PartitionId, group_id: str, fetched: FetchedOffset, floor: int
+    ) -> None:
+        if fetched.error != Error.NONE:
+            return
+        possible = self.chronicle.groups.possible(group_id, fetched.partition, floor)
+        told = (fetched.offset, fetched.metadata)
+        if told not in [(-1, "") if v is None else (v.offset, v.metadata) for v in possible]:
+            name = fetched.partition
+            self.broken_if_durable(
+                partition,
+                f"{group_id} was told offset {fetched.offset} ({fetched.metadata}) of"
+                f" {name.topic}-{name.partition}, committed is {possible}",
+            )
+
+
+class OldGenerationsCommitNothing(Rule):
+    """No offset is accepted from a generation or member epoch that is known to be over."""
+
+    name = "G3 old generations commit nothing"
+
+    def coordinator_answered(
+        self, partition: PartitionId, request: object, response: object, floor: int
+    ) -> None:
+        if not isinstance(request, Commit) or request.generation < 0:
+            return
+        assert isinstance(response, CommitResponse), response
+        if not accepted_offsets(request, response):
+            return
+        groups = self.chronicle.groups
+        generation = groups.generation(request.group_id, floor)
+        epoch = groups.member_epoch(request.group_id, request.member_id, floor)
+        if request.generation < max(generation, epoch):
+            self.broken_if_durable(
+                partition,
+                f"{request.group_id} accepted a commit of {request.member_id} in generation"
+                f" {request.generation}, when {max(generation, epoch)} had begun",
+            )
+
+
+class NothingSkipped(Rule):
+    """A group commits an offset only when its members have processed everything below it."""
+
+    name = "G4 nothing is skipped"
+
+    def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
+        super().__init__(world, chronicle, report)
+        # Everything below was processed: looked at once.
+        self._processed: dict[tuple[str, TopicPartition], int] = {}
+
+    def coordinator_answered(
+        self, partition: PartitionId, request: object, response: object, _floor: int
+    ) -> None:
+        if not isinstance(request, Commit):
+            return
+        assert isinstance(response, CommitResponse), response
+        for accepted in accepted_offsets(request, response):
+            self._check(partition, request.group_id, accepted)
+
+    def _check(self, partition: PartitionId, group_id: str, new: NewOffset) -> None:
+        books = self.world.books
+        key = (group_id, new.partition)
+        first = self._processed.get(key, 0)
+        inputs = books.partition_named(new.partition)
+        for offset in range(first, new.value.offset):
+            if not books.deliveries.has(group_id, new.partition, offset):
+                if self.world.expected_durable(inputs):
+                    self.broken_if_durable(
+                        partition,
+                        f"{group_id} committed {new.value.offset} of {new.partition.topic}-"
+                        f"{new.partition.partition}, nobody has processed {offset}",
+                    )
+                break
+        self._processed[key] = max(first, new.value.offset)
+
+
+class AbortedOffsetsDoNotCount(Rule):
+    """Offsets that a transaction wanted to commit count when it is committed, not before, and
+    never if it is aborted."""
+
+    name = "X6 aborted offsets do not count"
+
+    def coordinator_answered(
+        self, partition: PartitionId, request: object, response: object, _floor: int
+    ) -> None:
+        if not isinstance(request, FetchOffsets):
+            return
+        assert isinstance(response, FetchOffsetsResponse), response
+        for fetched in response.offsets:
+            transaction = transaction_named(self.world, fetched.metadata)
+            if transaction is None:
+                continue
+            decision = self.chronicle.fates.decisions.get(transaction.number, {}).get(partition)
+            if decision != COMMIT and coordinator_kept(self.world, transaction):
+                self.broken_if_durable(
+                    partition,
+                    f"{request.group_id} was told offset {fetched.offset} of {transaction},"
+                    f" which is {decision or 'not decided'}",
+                )
+
+
+def accepted_offsets(request: Commit, response: CommitResponse) -> list[NewOffset]:
+    if response.error != Error.NONE:
+        return []
+    errors = response.errors or (Error.NONE,) * len(request.offsets)
+    pairs = zip(request.offsets, errors, strict=True)
+    return [offset for offset, error in pairs if error == Error.NONE]
