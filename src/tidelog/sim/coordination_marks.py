@@ -42,7 +42,7 @@ class CoordinationMarks:
         self.events: dict[type, Callable[[Any], None]] = {
             events.GroupStateChanged: self._on_state,
             events.MemberLeft: self._on_left,
-            events.TransactionEnded: self._on_ended,
+            events.TransactionAborted: self._on_aborted,
         }
 
     def attend(self, chronicle: Chronicle) -> None:
@@ -57,7 +57,7 @@ class CoordinationMarks:
         if event.reason == SESSION_EXPIRED:
             self._marks.add("member_expired")
 
-    def _on_ended(self, event: events.TransactionEnded) -> None:
+    def _on_aborted(self, event: events.TransactionAborted) -> None:
         if event.reason == TIMED_OUT:
             self._marks.add("transaction_timed_out")
 
