@@ -14,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tidelog.cluster import layout
+from tidelog.testing import Cluster
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUARD_S = 90
@@ -163,3 +164,24 @@ def test_the_test_that_the_documents_show_passes(tmp_path):
         check=False,
     )
     assert ran.returncode == 0, ran.stdout
+
+
+def test_the_clients_of_the_readme_read_what_they_write():
+    readme = (DOCS.parent / "README.md").read_text("utf-8")
+    shown = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2, "confluent-kafka and kafka-python"
+    with Cluster(brokers=1) as cluster:
+        cluster.topic("orders", partitions=1)
+        for program in shown:
+            ran = subprocess.run(
+                [
+                    sys.executable,
+                    "-c",
+                    program.replace("localhost:9092", cluster.bootstrap_servers),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=GUARD_S,
+                check=False,
+            )
+            assert ran.stdout == "b'hello'\n", ran.stderr
