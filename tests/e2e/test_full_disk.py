@@ -80,6 +80,20 @@ def read_count(cluster, topic, count):
         consumer.close()
 
 
+def commits_offsets(cluster, topic):
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "full-disk", "log_level": 0}
+    )
+    try:
+        position = confluent_kafka.TopicPartition(topic, 0, 7)
+        consumer.commit(offsets=[position], asynchronous=False)
+        return consumer.committed([position], WITHIN_S)[0].offset == 7
+    except confluent_kafka.KafkaException:
+        return False
+    finally:
+        consumer.close()
+
+
 def test_a_full_disk_refuses_writes_serves_reads_and_recovers(small_disk):
     ballast = small_disk / "ballast"
     with Cluster(brokers=1, directory=small_disk) as cluster:
@@ -96,5 +110,7 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers(small_disk):
         ballast.unlink()
         cluster.wait(lambda: write_one(cluster, topic) is None, WITHIN_S)
         assert read_count(cluster, topic, 21) == 21
+        # A topic that was created while there was no space has its logs now.
+        cluster.wait(lambda: commits_offsets(cluster, topic), WITHIN_S)
         assert cluster.pid(1) == process, "it was restarted"
         assert "Traceback" not in cluster.log(1)

@@ -38,6 +38,7 @@ class Replicas:
         "_by_name",
         "_perform",
         "_topics",
+        "_without_space",
         "directories",
         "hosted",
         "problems",
@@ -54,6 +55,7 @@ class Replicas:
         self._by_name: dict[PartitionName, Hosted] = {}
         self._by_log: dict[Log, Hosted] = {}
         self._topics: dict[str, TopicSettings] = {}
+        self._without_space: dict[PartitionId, None] = {}
         self._perform: dict[type, Callable[[Hosted, Any], None]] = {
             e.AnswerProduce: self._answer_produce,
             e.ProposeIsr: self._propose_isr,
@@ -175,7 +177,10 @@ class Replicas:
             directory = None
         if directory is None:
             directory = self.directories.emptiest()
-            log = directory.create_log(name, state.id.topic_id)
+            created = self._create(directory, name, state)
+            if created is None:
+                return None
+            log = created
         elif name in directory.refused:
             repaired = self._repair(directory, name, state)
             if repaired is None:
@@ -184,6 +189,26 @@ class Replicas:
         else:
             log = directory.logs[name]
         return self._adopt(state, log, directory, topic)
+
+    def _create(
+        self, directory: LogDirectory, name: PartitionName, state: PartitionState
+    ) -> Log | None:
+        """On a full disk there is none until `host_again` finds space."""
+        try:
+            log = directory.create_log(name, state.id.topic_id)
+        except NoSpace as error:
+            self.problems[state.id] = str(error)
+            self._without_space[state.id] = None
+            self.directories.on_error(directory, error, self._broker.now_ms())
+            return None
+        self.problems.pop(state.id, None)
+        return log
+
+    def host_again(self) -> None:
+        """Partitions that could not be created for want of space are tried again."""
+        if self._without_space:
+            waiting, self._without_space = self._without_space, {}
+            self.publish(waiting)
 
     def _repair(
         self, directory: LogDirectory, name: PartitionName, state: PartitionState
@@ -220,6 +245,7 @@ class Replicas:
 
     def _stop_hosting(self, partition: PartitionId) -> None:
         self.problems.pop(partition, None)
+        self._without_space.pop(partition, None)
         hosted = self.hosted.pop(partition, None)
         if hosted is None:
             return

@@ -239,7 +239,8 @@ class LogDirectory:
         return log
 
     def create_log(self, name: PartitionName, topic_id: bytes) -> Log:
-        """A new, empty log. Its topic id is durable before it can take a record."""
+        """A new, empty log. Its topic id is durable before it can take a record. Without space
+        there is none, and it may be tried again."""
         assert name not in self.logs, f"{name} exists"
         path = directory_of(name)
         self._forget_promises(name)
@@ -249,7 +250,11 @@ class LogDirectory:
             self._disk, join(path, partition_metadata.FILE_NAME), topic_id
         )
         self.topic_ids[name] = topic_id
-        return self._open_log(name, clean=False, repair=False)
+        try:
+            return self._open_log(name, clean=False, repair=False)
+        except NoSpace:
+            del self.topic_ids[name]
+            raise
 
     def repair(self, name: PartitionName) -> Log:
         """Open a refused log, cut before its first bad record. Only when another replica has
