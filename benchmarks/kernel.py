@@ -1,0 +1,121 @@
+"""Record batches to Arrow and back, compiled and in Python: million records and MB per second.
+
+    python benchmarks/kernel.py [--quick]
+
+One thread, batches of 16 KiB with checksums, keys of 10 bytes, best of several rounds of CPU
+time. MB counts the bytes of values. The values are JSON-like, so that compression has work.
+"""
+
+import random
+import sys
+from collections.abc import Callable
+from time import process_time
+
+import pyarrow as pa
+
+from tidelog.wire import arrow
+from tidelog.wire.arrow import BatchSettings, Partitioner, Selection
+from tidelog.wire.kernel import choice
+from tidelog.wire.records import CODEC_NAMES, LZ4, NONE, SNAPPY, ZSTD
+
+DATA_BYTES = 32 * 1024 * 1024
+TWIN_BYTES = 1024 * 1024
+BATCH_BYTES = 16 * 1024
+NOW_MS = 1_800_000_000_000
+ROUNDS = 3 if "--quick" in sys.argv else 7
+
+
+def best_seconds(job: Callable[[], object]) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        began = process_time()
+        job()
+        times.append(process_time() - began)
+    return min(times)
+
+
+def rows(count: int, size: int, *, headers: bool = False) -> pa.RecordBatch:
+    draw = random.Random(4711)
+    words = [f'"{draw.getrandbits(40):x}":{draw.randrange(10**6)},' for _ in range(999)]
+
+    def value() -> bytes:
+        text = "".join(draw.choice(words) for _ in range(size // 14 + 1))
+        return text[:size].ljust(size).encode()
+
+    some = [value() for _ in range(min(count, 20_000))]
+    columns = {
+        "key": pa.array([b"key%07d" % (n % 50_000) for n in range(count)], pa.binary()),
+        "value": pa.array([some[n % len(some)] for n in range(count)], pa.binary()),
+    }
+    if headers:
+        pair = [{"key": "trace", "value": b"0123456789abcdef"}]
+        columns["headers"] = pa.array([pair] * count, arrow.record_schema(("headers",))[0].type)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def encoded(table: pa.RecordBatch, codec: int, partitions: int = 1) -> list[bytes]:
+    settings = BatchSettings(codec, BATCH_BYTES)
+    made = arrow.encode_batches(
+        table, Partitioner(partitions), timestamp_ms=NOW_MS, settings=settings
+    )
+    return [batch for batches in made.values() for batch in batches]  # type: ignore[misc]
+
+
+def decoded(region: bytes, columns: tuple[str, ...]) -> int:
+    table = arrow.scan_batches(region)
+    selection = Selection("orders", 0, columns)
+    return sum(piece.num_rows for piece in arrow.decode_columns(region, table, selection))
+
+
+def line(name: str, count: int, size: int, seconds: float) -> None:
+    rate = count / seconds / 1e6
+    print(f"  {name:34} {rate:8.2f} M rec/s {rate * size:9.0f} MB/s", flush=True)
+
+
+def cases(size: int) -> None:
+    budget = DATA_BYTES if arrow.implementation() == "compiled" else TWIN_BYTES
+    count = budget // size
+    table = rows(count, size)
+    plain = arrow.RECORD_COLUMNS
+    for codec in (NONE, LZ4, ZSTD, SNAPPY):
+        name = CODEC_NAMES[codec]
+        region = b"".join(encoded(table, codec))
+        line(f"decode {name}", count, size, best_seconds(lambda r=region: decoded(r, plain)))
+        line(f"encode {name}", count, size, best_seconds(lambda c=codec: encoded(table, c)))
+    region = b"".join(encoded(table, NONE))
+    line("decode none, value only", count, size, best_seconds(lambda: decoded(region, ("value",))))
+    line("encode none, 8 partitions", count, size, best_seconds(lambda: encoded(table, NONE, 8)))
+    with_headers = rows(count, size, headers=True)
+    region = b"".join(encoded(with_headers, NONE))
+    every = arrow.RECORD_COLUMNS_WITH_HEADERS
+    line("decode none, a header each", count, size, best_seconds(lambda: decoded(region, every)))
+    line("encode none, a header each", count, size, best_seconds(lambda: encoded(with_headers, 0)))
+
+
+def whole_batches(size: int) -> None:
+    """What never looks at a record: the audit and the stamping of staged batches."""
+    budget = DATA_BYTES if arrow.implementation() == "compiled" else TWIN_BYTES
+    region = bytearray(b"".join(encoded(rows(budget // size, size), NONE)))
+    for name, job in (
+        ("scan with checksums", lambda: arrow.scan_batches(region)),
+        ("scan without", lambda: arrow.scan_batches(region, check_crc=False)),
+        ("restamp", lambda: arrow.restamp(region, 7, 0, 0)),
+    ):
+        seconds = best_seconds(job)
+        print(f"  {name:34} {len(region) / seconds / 1e9:8.2f} GB/s of log")
+
+
+def main() -> None:
+    for kernel in (choice.compiled(), choice.python):
+        if kernel is None:
+            print("the compiled kernel is not there: pip install -e . with a C compiler")
+            continue
+        choice.kernel = kernel
+        for size in (100, 1024):
+            print(f"{kernel.name}, values of {size} bytes")
+            cases(size)
+        whole_batches(100)
+
+
+if __name__ == "__main__":
+    main()
