@@ -81,7 +81,8 @@ class Decoding(Protocol):
 
     def pick(self, table: Buffer, from_offset: int, to_offset: int, aborted: Buffer) -> bytearray:
         """A plan of the batches with records for a reader between two offsets, the second one
-        excluded. `aborted` has rows of producer, first and last offset, sorted, disjoint."""
+        excluded. `aborted` has rows of producer, first and last offset, sorted, disjoint. A
+        batch with a wrong checksum is in it whatever it says of itself."""
 
     def advance(self, plan: Buffer, index: int, budget: int) -> tuple[int, int]:
         """The first batch from `index` that is compressed or begins after `budget` plain bytes,

@@ -64,6 +64,8 @@ cdef enum:
 cdef enum:
     WHOLE, TORN, GARBAGE
 
+cdef uint8_t NOTHING = 0  # where the bytes of an empty buffer are, as NULL means trouble
+
 
 cdef inline int judge(const uint8_t* at, int64_t left) noexcept nogil:
     """Whether a whole batch stands here, the beginning of one, or none."""
@@ -162,16 +164,19 @@ def pick(const uint8_t[::1] table not None, int64_t from_offset, int64_t to_offs
     cdef int64_t* item = <int64_t*>PyByteArray_AS_STRING(plan)
     with nogil:
         for row in range(count):
-            attributes = cell[ATTRIBUTES * count + row]
-            if attributes & CONTROL_BIT or cell[RECORD_COUNT * count + row] == 0:
-                continue
             if cell[LAST_OFFSET * count + row] < from_offset:
                 continue
             if cell[BASE_OFFSET * count + row] >= to_offset:
                 continue
-            if attributes & TRANSACTIONAL_BIT and is_aborted(
-                ranges, aborted_count, cell[PRODUCER_ID * count + row],
-                cell[BASE_OFFSET * count + row],
+            attributes = cell[ATTRIBUTES * count + row]
+            # With a wrong checksum nothing that a batch says may hide it.
+            if cell[CRC_OK * count + row] != 0 and (
+                attributes & CONTROL_BIT
+                or attributes & TRANSACTIONAL_BIT
+                and is_aborted(
+                    ranges, aborted_count, cell[PRODUCER_ID * count + row],
+                    cell[BASE_OFFSET * count + row],
+                )
             ):
                 continue
             item[PLAN_ROW] = row
@@ -558,8 +563,8 @@ def decode(
         raise ValueError(f"batches {start} to {stop} are not in the plan")
     source.plan = <const int64_t*>&plan[0] if stop else NULL
     source.region_bytes, source.scratch_bytes = region.shape[0], scratch.shape[0]
-    source.region = &region[0] if region.shape[0] else NULL
-    source.scratch = &scratch[0] if scratch.shape[0] else NULL
+    source.region = &region[0] if region.shape[0] else &NOTHING
+    source.scratch = &scratch[0] if scratch.shape[0] else &NOTHING
     with nogil:
         stop = measure(&source, start, stop, max_bytes, max_items, &rows, &size_bytes)
     if 3 * size_bytes > 0x7FFFFFFF:

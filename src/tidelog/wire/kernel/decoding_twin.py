@@ -69,11 +69,9 @@ def pick(table: Buffer, from_offset: int, to_offset: int, aborted: Buffer) -> by
     for index, row in enumerate(_rows(table)):
         position, size_bytes, base_offset, last_offset = row[:4]
         header = _header_of(row)
-        if header.is_control or header.record_count == 0:
-            continue
         if last_offset < from_offset or base_offset >= to_offset:
             continue
-        if header.is_transactional and _is_aborted(ranges, header.producer_id, base_offset):
+        if row[-1] != 0 and _is_hidden(header, ranges):
             continue
         start, size_bytes = position + HEADER_SIZE, size_bytes - HEADER_SIZE
         plan += _PLAN.pack(index, -header.codec, start, size_bytes)
@@ -108,7 +106,11 @@ def _header_of(row: tuple[int, ...]) -> BatchHeader:
     )
 
 
-def _is_aborted(ranges: list[tuple[int, ...]], producer_id: int, offset: int) -> bool:
+def _is_hidden(header: BatchHeader, ranges: list[tuple[int, ...]]) -> bool:
+    """True for batches that no consumer sees. Only ask where the checksum is not wrong."""
+    if header.is_control or not header.is_transactional:
+        return header.is_control
+    producer_id, offset = header.producer_id, header.base_offset
     at = bisect_right(ranges, (producer_id, offset), key=lambda some: (some[0], some[1]))
     return at > 0 and ranges[at - 1][0] == producer_id and offset <= ranges[at - 1][2]
 
