@@ -209,6 +209,8 @@ cdef struct BytesColumn:
     int64_t rows
     int64_t used
     int64_t nulls
+    int64_t max_rows
+    int64_t max_bytes
 
 
 cdef struct Sink:
@@ -234,7 +236,15 @@ cdef struct Batch:
     int64_t from_offset
     int64_t to_offset
     int64_t headers_left
+    BytesColumn* full  # the column that had no room for a record of this batch
     int32_t timestamp_type
+
+
+cdef inline bint has_room(BytesColumn* column, int64_t size, Batch* batch) noexcept nogil:
+    if column.rows < column.max_rows and size <= column.max_bytes - column.used:
+        return True
+    batch.full = column
+    return False
 
 
 cdef inline void append_null(BytesColumn* column) noexcept nogil:
@@ -296,6 +306,11 @@ cdef const uint8_t* read_headers(
         if at == NULL:
             return NULL
         if keep:
+            # A broken byte of a key becomes three.
+            if not has_room(&sink.header_key, 3 * key_bytes, batch):
+                return NULL
+            if not has_room(&sink.header_value, value_bytes, batch):
+                return NULL
             append_text(&sink.header_key, key, key_bytes)
             if value_bytes < 0:
                 append_null(&sink.header_value)
@@ -337,6 +352,8 @@ cdef inline bint read_record(
         return True
     row = sink.rows
     if sink.key.offsets != NULL:
+        if not has_room(&sink.key, key_bytes, batch):
+            return False
         if key_bytes < 0:
             append_null(&sink.key)
         else:
@@ -439,6 +456,7 @@ cdef int64_t measure(
 cdef int64_t read_batches(
     Source* source, int64_t start, int64_t stop, Batch* common, Sink* sink
 ) noexcept nogil:
+    """The batch it stopped before, because it is broken or because a column is full."""
     cdef Batch batch
     cdef int64_t index, row = 0, size = 0, attributes
     cdef const uint8_t* at
@@ -456,12 +474,18 @@ cdef int64_t read_batches(
         batch.headers_left -= batch.record_count
         batch.timestamp_type = 1 if attributes & LOG_APPEND_TIME_BIT else 0
         if not read_batch(at, size, &batch, sink):
+            common.full = batch.full
             return index
     return stop
 
 
 cdef class Room:
-    """The buffers of one piece: as large as they may become, cut to what they became."""
+    """The buffers of one piece: as large as they may become, cut to what they became.
+
+    Values take what they may need at most. Keys and headers are mostly small and begin smaller:
+    pieces stay below what the C library gives back to the system when they are freed, and the
+    next piece finds its pages there.
+    """
 
     cdef dict buffers
 
@@ -482,6 +506,19 @@ cdef class Room:
         column.offsets = <int32_t*>self.take(name + ".offsets", 4 * (rows + 1))
         column.data = <uint8_t*>self.take(name + ".data", size)
         column.offsets[0] = 0
+        column.max_rows, column.max_bytes = rows, size
+        return 0
+
+    cdef int grow(self, str name, BytesColumn* column) except -1:
+        """Twice the room, for a column that is full; what it holds is kept."""
+        cdef int64_t rows = 2 * column.max_rows + 64, size = 2 * column.max_bytes + 4096
+        self.cut(name + ".valid", rows // 8 + 1)
+        self.cut(name + ".offsets", 4 * (rows + 1))
+        self.cut(name + ".data", size)
+        column.valid = <uint8_t*>PyByteArray_AS_STRING(self.buffers[name + ".valid"])
+        column.offsets = <int32_t*>PyByteArray_AS_STRING(self.buffers[name + ".offsets"])
+        column.data = <uint8_t*>PyByteArray_AS_STRING(self.buffers[name + ".data"])
+        column.max_rows, column.max_bytes = rows, size
         return 0
 
     cdef int cut_bytes(self, str name, BytesColumn* column) except -1:
@@ -496,7 +533,7 @@ cdef class Room:
 
 cdef int take_room(Room room, Sink* sink, int wanted, int64_t rows, int64_t size) except -1:
     if wanted & WANT_KEY:
-        room.take_bytes("key", &sink.key, rows, size)
+        room.take_bytes("key", &sink.key, rows, size // 8)
     if wanted & WANT_VALUE:
         room.take_bytes("value", &sink.value, rows, size)
     if wanted & WANT_OFFSET:
@@ -509,10 +546,17 @@ cdef int take_room(Room room, Sink* sink, int wanted, int64_t rows, int64_t size
         sink.header_offsets = <int32_t*>room.take("headers.offsets", 4 * (rows + 1))
         sink.header_offsets[0] = 0
         sink.header_valid = <uint8_t*>room.take("headers.valid", rows // 8 + 1)
-        # A broken byte of a key becomes three.
-        room.take_bytes("headers.key", &sink.header_key, size // 2, 3 * size)
-        room.take_bytes("headers.value", &sink.header_value, size // 2, size)
+        room.take_bytes("headers.key", &sink.header_key, rows, size // 8)
+        room.take_bytes("headers.value", &sink.header_value, rows, size // 8)
     return 0
+
+
+cdef int grow_full(Room room, Sink* sink, BytesColumn* full) except -1:
+    if full == &sink.key:
+        return room.grow("key", full)
+    if full == &sink.header_key:
+        return room.grow("headers.key", full)
+    return room.grow("headers.value", full)
 
 
 cdef int cut_room(Room room, Sink* sink) except -1:
@@ -571,7 +615,13 @@ def decode(
         raise OverflowError(f"{size_bytes} bytes of records do not fit into one piece")
     room = Room()
     take_room(room, &sink, wanted, rows, size_bytes)
-    with nogil:
-        stop = read_batches(&source, start, stop, &common, &sink)
+    while start < stop:
+        with nogil:
+            start = read_batches(&source, start, stop, &common, &sink)
+        if common.full == NULL:
+            break
+        grow_full(room, &sink, common.full)
+        common.full = NULL
+    stop = start
     cut_room(room, &sink)
     return sink.rows, stop, sink.header_key.rows, room.buffers
