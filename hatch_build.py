@@ -41,6 +41,7 @@ def compile_modules() -> list[Path]:
     command.inplace = True
     command.force = True
     command.build_temp = "build/native"
+    command.parallel = len(MODULES)
     command.ensure_finalized()
     command.run()
     suffix = sysconfig.get_config_var("EXT_SUFFIX")

@@ -21,6 +21,7 @@ from tidelog.wire.records import CODEC_NAMES, LZ4, NONE, SNAPPY, ZSTD, WritableB
 DATA_BYTES = 32 * 1024 * 1024
 TWIN_BYTES = 1024 * 1024
 BATCH_BYTES = 16 * 1024
+REGION_BYTES = 4 * 1024 * 1024
 SINK_ROWS = 10_000
 NOW_MS = 1_800_000_000_000
 ROUNDS = 3 if "--quick" in sys.argv else 7
@@ -65,18 +66,30 @@ def pieces(
         yield arrow.encode_batches(piece, partitioner, timestamp_ms=NOW_MS, settings=settings)
 
 
-def encoded(table: pa.RecordBatch, codec: int) -> bytes:
-    return b"".join(batch for made in pieces(table, codec) for batch in made[0])
+def encoded(table: pa.RecordBatch, codec: int) -> list[bytes]:
+    """Regions of some MiB, as a reader fetches them or maps them."""
+    regions = []
+    region = bytearray()
+    for made in pieces(table, codec):
+        for batch in made[0]:
+            region += batch
+        if len(region) > REGION_BYTES:
+            regions.append(bytes(region))
+            region.clear()
+    return [*regions, bytes(region)]
 
 
 def encode(table: pa.RecordBatch, codec: int, partitions: int = 1) -> int:
     return sum(len(made) for made in pieces(table, codec, partitions))
 
 
-def decoded(region: bytes, columns: tuple[str, ...]) -> int:
-    table = arrow.scan_batches(region)
+def decode(regions: list[bytes], columns: tuple[str, ...]) -> int:
     selection = Selection("orders", 0, columns)
-    return sum(piece.num_rows for piece in arrow.decode_columns(region, table, selection))
+    return sum(
+        piece.num_rows
+        for region in regions
+        for piece in arrow.decode_columns(region, arrow.scan_batches(region), selection)
+    )
 
 
 def line(name: str, count: int, size: int, seconds: float) -> None:
@@ -91,23 +104,23 @@ def cases(size: int) -> None:
     plain = arrow.RECORD_COLUMNS
     for codec in (NONE, LZ4, ZSTD, SNAPPY):
         name = CODEC_NAMES[codec]
-        region = encoded(table, codec)
-        line(f"decode {name}", count, size, best_seconds(lambda r=region: decoded(r, plain)))
+        regions = encoded(table, codec)
+        line(f"decode {name}", count, size, best_seconds(lambda r=regions: decode(r, plain)))
         line(f"encode {name}", count, size, best_seconds(lambda c=codec: encode(table, c)))
-    region = encoded(table, NONE)
-    line("decode none, value only", count, size, best_seconds(lambda: decoded(region, ("value",))))
+    regions = encoded(table, NONE)
+    line("decode none, value only", count, size, best_seconds(lambda: decode(regions, ("value",))))
     line("encode none, 8 partitions", count, size, best_seconds(lambda: encode(table, NONE, 8)))
     with_headers = rows(count, size, headers=True)
-    region = encoded(with_headers, NONE)
+    regions = encoded(with_headers, NONE)
     every = arrow.RECORD_COLUMNS_WITH_HEADERS
-    line("decode none, a header each", count, size, best_seconds(lambda: decoded(region, every)))
+    line("decode none, a header each", count, size, best_seconds(lambda: decode(regions, every)))
     line("encode none, a header each", count, size, best_seconds(lambda: encode(with_headers, 0)))
 
 
 def whole_batches(size: int) -> None:
     """What never looks at a record: the audit and the stamping of staged batches."""
     budget = DATA_BYTES if arrow.implementation() == "compiled" else TWIN_BYTES
-    region = bytearray(encoded(rows(budget // size, size), NONE))
+    region = bytearray(b"".join(encoded(rows(budget // size, size), NONE)))
     for name, job in (
         ("scan with checksums", lambda: arrow.scan_batches(region)),
         ("scan without", lambda: arrow.scan_batches(region, check_crc=False)),

@@ -89,6 +89,9 @@ static inline uint8_t *write_varint(uint8_t *at, int64_t value) {
     return at;
 }
 
+/* A hint; reads nothing, so that it may point anywhere. */
+static inline void prefetch(const uint8_t *at) { __builtin_prefetch(at); }
+
 static inline int add_overflows(int64_t a, int64_t b, int64_t *sum) {
     return __builtin_add_overflow(a, b, sum);
 }
