@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.batches import batch, marker
@@ -28,7 +28,7 @@ from tidelog.wire.records import (
     Record,
 )
 
-quick = settings(max_examples=80, deadline=None)
+quick = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 ORDERS = Selection("orders", 3)
 
 

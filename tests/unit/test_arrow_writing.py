@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.kernels import COMPILED, KERNELS, both_kernels, payloads, record_headers, using
@@ -19,7 +19,7 @@ from tidelog.wire.arrow import (
 from tidelog.wire.kernel import choice
 from tidelog.wire.records import NONE, Record
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 HEADERS = record_schema(("headers",))[0].type
 NOW_MS = 1_800_000_000_000
 

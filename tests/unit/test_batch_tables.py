@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.batches import batch
@@ -19,7 +19,7 @@ from tidelog.wire.arrow import implementation, restamp, scan_batches, table_colu
 from tidelog.wire.kernel import choice
 from tidelog.wire.records import CorruptBatch, InvalidBatch, TruncatedBatch
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def wanted_table(region: bytes) -> list[tuple[int, ...]]:

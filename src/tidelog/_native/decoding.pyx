@@ -93,7 +93,7 @@ def crc32c_of(const uint8_t[::1] data not None, bint portable=False):
 
 def scan(const uint8_t[::1] region not None, bint check_crc):
     cdef const uint8_t* data = &region[0] if region.shape[0] else NULL
-    cdef int64_t size = region.shape[0], position = 0, count = 0, row = 0, end
+    cdef int64_t size = region.shape[0], position = 0, count = 0, row = 0, end, length
     cdef int verdict = TORN
     cdef int64_t* columns
     with nogil:
@@ -107,10 +107,13 @@ def scan(const uint8_t[::1] region not None, bint check_crc):
     table = PyByteArray_FromStringAndSize(NULL, count * FIELD_COUNT * 8)
     columns = <int64_t*>PyByteArray_AS_STRING(table)
     with nogil:
-        # Judged anew, as another thread may have written into the region meanwhile.
-        while row < count and judge(data + position, size - position) == WHOLE:
-            fill_row(columns + row, count, data, position, check_crc)
-            position += columns[SIZE * count + row]
+        # Lengths are compared anew, as someone may have written into a mapped file meanwhile.
+        while row < count and size - position >= HEADER_SIZE:
+            length = get_i32(data + position + 8) + LENGTH_OVERHEAD
+            if length < HEADER_SIZE or length > size - position:
+                break
+            fill_row(columns + row, count, data, position, length, check_crc)
+            position += length
             row += 1
     if row < count:
         raise BufferError("the region changed while it was read")
@@ -118,10 +121,11 @@ def scan(const uint8_t[::1] region not None, bint check_crc):
 
 
 cdef inline void fill_row(
-    int64_t* cell, int64_t count, const uint8_t* data, int64_t position, bint check_crc
+    int64_t* cell, int64_t count, const uint8_t* data, int64_t position, int64_t size,
+    bint check_crc
 ) noexcept nogil:
     cdef const uint8_t* at = data + position
-    cdef int64_t size = get_i32(at + 8) + LENGTH_OVERHEAD, base = get_i64(at)
+    cdef int64_t base = get_i64(at)
     cell[POSITION * count] = position
     cell[SIZE * count] = size
     cell[BASE_OFFSET * count] = base

@@ -6,6 +6,7 @@ buffer and decoded by the kernel, which writes Arrow's buffers; here they are on
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -101,7 +102,6 @@ class _Reading:
 
     __slots__ = (
         "budget",
-        "constants",
         "crc_ok",
         "limits",
         "plan",
@@ -126,7 +126,6 @@ class _Reading:
         self.budget = min(budget, _MOST_DECOMPRESSED_BYTES)
         self.schema = record_schema(selection.columns)
         self.crc_ok = table.column("crc_ok")
-        self.constants: dict[str, pa.Array] = {}
         aborted = _sorted_ranges(selection.aborted)
         bounds = (selection.from_offset, selection.to_offset)
         self.plan = choice.kernel.decoding.pick(table.cells, *bounds, aborted)
@@ -191,13 +190,8 @@ class _Reading:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema), stopped
 
     def _constant(self, name: str, rows: int) -> pa.Array:
-        """A column with one value, kept: every piece takes its beginning."""
-        known = self.constants.get(name)
-        if known is None or len(known) < rows:
-            value = self.selection.topic if name == "topic" else self.selection.partition
-            known = pa.repeat(pa.scalar(value, COLUMN_TYPES[name]), rows)
-            self.constants[name] = known
-        return known.slice(0, rows)
+        value = self.selection.topic if name == "topic" else self.selection.partition
+        return _repeated(name, value, 1 << rows.bit_length()).slice(0, rows)
 
     def _what_is_wrong(self, index: int) -> InvalidBatch:
         """The error of `wire.records` for a batch that the kernel would not read."""
@@ -247,6 +241,12 @@ class _Columns(NamedTuple):
     def _buffer(self, name: str) -> pa.Buffer | None:
         made = self.buffers.get(name)
         return None if made is None else pa.py_buffer(made)
+
+
+@lru_cache(maxsize=16)
+def _repeated(name: str, value: str | int, rows: int) -> pa.Array:
+    """A column with one value, kept: every piece takes its beginning."""
+    return pa.repeat(pa.scalar(value, COLUMN_TYPES[name]), rows)
 
 
 def _sliced(piece: pa.RecordBatch, budget: int) -> Iterator[pa.RecordBatch]:
