@@ -12,6 +12,7 @@ from tidelog.wire.arrow import Selection, decode_columns, scan_batches
 from tidelog.wire.kernel import choice
 from tidelog.wire.records import InvalidBatch
 from tidelog.wire.records.header import seal
+from tidelog.wire.records.varints import write_varint
 
 ORDERS = Selection("orders", 3)
 # Drawing text is slow once, in a checkout that has never done it.
@@ -152,3 +153,23 @@ def test_a_count_that_the_bytes_cannot_hold_takes_no_memory(
     seal(batch, 0, header)
     with using(kernel), pytest.raises(InvalidBatch):
         list(decode_columns(batch, scan_batches(batch), ORDERS))
+
+
+@both_kernels
+@pytest.mark.parametrize("field", ["key", "value", "header key", "header value"])
+@pytest.mark.parametrize("length", [1, 20, 63, 64, 5000, 2**30])
+def test_a_length_that_leaves_its_record_is_not_followed(
+    kernel: choice.Kernel, field: str, length: int
+) -> None:
+    """The last field of the last record, so that whoever follows it leaves the buffer."""
+    claimed = bytearray()
+    write_varint(claimed, length)
+    before = {"key": b"", "value": b"\1", "header key": b"\1\1\2", "header value": b"\1\1\2\2h"}
+    body = b"\0\0\0" + before[field] + claimed
+    body += b"\0" * max(0, 6 - len(body)) if field in ("key", "value") else b""
+    batch = records.encode([records.Record(0, 5, None, None)])[:61] + bytes([2 * len(body)]) + body
+    header = records.read_header(batch)._replace(batch_length=len(batch) - 12)
+    records.header.HEADER.pack_into(batch, 0, *header)
+    seal(batch, 0, header)
+    with using(kernel):
+        assert outcome(bytes(batch)) == judged(bytes(batch))
