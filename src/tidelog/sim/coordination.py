@@ -12,7 +12,7 @@ from tidelog.coordinators.shard import AppendFailed, Shard
 from tidelog.core.coordination import CoordinatorMachine, Instant, Marker, ProducerStamp, Write
 from tidelog.core.errors import Error
 from tidelog.core.events import Event
-from tidelog.core.groups.requests import ConsumerHeartbeat, JoinGroup
+from tidelog.core.groups.requests import ConsumerHeartbeat, FetchOffsets, JoinGroup
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.transactions.machine import TransactionMachine
 from tidelog.core.transactions.requests import (
@@ -48,8 +48,13 @@ class Caller:
         self._call = call
         chronicle = broker.node.judge.chronicle
         assert chronicle is not None, "asked before there is a judge"
-        # What was committed when it asked: an answer must not know less.
-        self._floor = chronicle.facts(call.partition).committed_end
+        # What was committed when it asked: an answer must not know less. A leader that does not
+        # know of its successor may be late with what it tells, never with what it accepts.
+        self._floor = (
+            call.committed_end
+            if isinstance(call.request, FetchOffsets)
+            else chronicle.facts(call.partition).committed_end
+        )
 
     def answer(self, response: object) -> None:
         node, call = self._broker.node, self._call

@@ -141,6 +141,8 @@ class CoordinatorCall(NamedTuple):
     request: object
     connection: Connection | None = None
     """None where late and doubled requests must do no harm."""
+    committed_end: int = 0
+    """Of that partition when the client asked; for the rules alone."""
 
 
 class CoordinatorReply(NamedTuple):

@@ -152,7 +152,10 @@ class ScriptedClient:
         while True:
             leader = yield from self.leader_of(partition)
             connection = m.Connection() if careful else None
-            call = m.CoordinatorCall(self.world.new_request_id(), partition, request, connection)
+            committed_end = self.world.committed_end(partition)
+            call = m.CoordinatorCall(
+                self.world.new_request_id(), partition, request, connection, committed_end
+            )
             reply = yield Ask(leader, call, self.timeout_ms + wait_ms)
             if reply is not None and reply.error == Error.NONE:
                 return reply.response

@@ -328,6 +328,11 @@ class World:
     def now_ms(self) -> int:
         return self.kernel.now_ms
 
+    def committed_end(self, partition: PartitionId) -> int:
+        """Of everything that was ever committed there, whoever knows of it."""
+        assert self.judge.chronicle is not None, "asked before there is a judge"
+        return self.judge.chronicle.facts(partition).committed_end
+
     def expected_durable(self, partition: PartitionId) -> bool:
         return self.ledger.expected_durable(partition)
 

@@ -4,6 +4,7 @@ from tidelog.core.replication.producers import LARGEST_SEQUENCE, AppendedBatch
 from tidelog.core.types import PartitionId
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.rule import Rule
+from tidelog.sim.rules.transaction_facts import coordinator_kept
 from tidelog.sim.rules.view import RecordBatch, ReplicaFace, Report, WorldView, label
 
 
@@ -69,6 +70,13 @@ class OnceAndInOrder(Rule):
                 f" {max(epoch, batch.producer_epoch)}",
             )
 
+    def _has_one_owner(self, batch: RecordBatch) -> bool:
+        """A coordinator that has lost its log may give the same producer epoch out again."""
+        if not batch.is_transactional:
+            return True
+        transaction = self.world.books.transactions.of_value(batch.values[0])
+        return transaction is None or coordinator_kept(self.world, transaction)
+
     def _check_values(self, facts: PartitionFacts, batch: RecordBatch) -> None:
         offsets = self._offsets[facts.id]
         offset = batch.base_offset
@@ -85,6 +93,8 @@ class OnceAndInOrder(Rule):
     def duplicate_answered(
         self, replica: ReplicaFace, original: AppendedBatch, batch: RecordBatch, _acks: int
     ) -> None:
+        if not self._has_one_owner(batch):
+            return
         kept = replica.log.batch_at(original.first_offset)
         same = kept is not None and (
             (kept.base_offset, kept.last_offset) == (original.first_offset, original.last_offset)
