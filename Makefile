@@ -5,14 +5,16 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench idle-bench clean
+.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench kernel-bench idle-bench clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
 
 setup: $(STAMP) ## Make .venv with everything installed
 
-$(STAMP): pyproject.toml
+NATIVE := $(wildcard src/tidelog/_native/*.pyx src/tidelog/_native/*.h)
+
+$(STAMP): pyproject.toml hatch_build.py $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	$(BIN)/python -m compileall -q src  # also where bytecode is not written by itself: nodes start sooner
@@ -48,8 +50,11 @@ codec-proof: setup ## Every message and version, many times, against kio
 codec-bench: setup ## What it costs to decode and encode messages
 	$(BIN)/python benchmarks/codec.py
 
+kernel-bench: setup ## Record batches to Arrow and back: compiled, and in Python
+	$(BIN)/python benchmarks/kernel.py
+
 idle-bench: setup ## What an idle cluster costs: start, stop, memory, processor
 	$(BIN)/python benchmarks/idle.py
 
 clean: ## Remove what setup and tests made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist build src/tidelog/_native/*.so

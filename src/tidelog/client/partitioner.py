@@ -1,23 +1,6 @@
 """Which partition a key belongs to: as Java's clients have it, or records of one key scatter."""
 
-_MIX = 0x5BD1E995
-_SEED = 0x9747B28C
-_MASK = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """MurmurHash2 of 32 bits with Kafka's seed, without a sign."""
-    size = len(data)
-    value = (_SEED ^ size) & _MASK
-    whole = size - size % 4
-    for position in range(0, whole, 4):
-        block = int.from_bytes(data[position : position + 4], "little") * _MIX & _MASK
-        block = (block ^ block >> 24) * _MIX & _MASK
-        value = value * _MIX & _MASK ^ block
-    if whole < size:
-        value = (value ^ int.from_bytes(data[whole:], "little")) * _MIX & _MASK
-    value = (value ^ value >> 13) * _MIX & _MASK
-    return value ^ value >> 15
+from tidelog.wire.murmur2 import murmur2
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:

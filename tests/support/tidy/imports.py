@@ -22,6 +22,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "core.groups": WORDS,
     "core.transactions": WORDS,
     "core": (),
+    "_native": (),
     "wire": ("_native",),
     "host": ("core.types", "core.events"),
     "config": ("core",),
