@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tidelog.client import Admin, Client, KafkaError, NewTopic, PartitionView
+from tidelog.client.loop_thread import LoopThread
 from tidelog.cluster import faults, layout
 from tidelog.cluster.layout import Shape
 from tidelog.cluster.node_state import partition_in, read_state
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import wait_ready
 from tidelog.core.errors import Error
-from tidelog.testing.loop_thread import LoopThread
 
 Result = TypeVar("Result")
 

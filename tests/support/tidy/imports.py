@@ -41,7 +41,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "audit": (*WORDS, "client", "wire", "host", "cluster"),  # from outside, as a client sees it
     # Measures clusters of processes, and is worth nothing without the verdict on their data.
     "bench": ("client", "sim", "node", "cluster", "audit"),
-    "spark": ("client", "wire"),
+    "spark": (*WORDS, "client", "wire"),
     "console": ("client", "observe", "lab"),
     "cli": (ANYTHING,),
     "testing": (ANYTHING,),

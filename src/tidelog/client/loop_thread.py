@@ -1,4 +1,4 @@
-"""An event loop of our own on a thread, so that tests may be plain or async as they like."""
+"""An event loop of our own on a thread, for callers that are not async: tests, Spark's workers."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
-            target=self._loop.run_forever, name="tidelog.testing", daemon=True
+            target=self._loop.run_forever, name="tidelog.client", daemon=True
         )
         self._thread.start()
 

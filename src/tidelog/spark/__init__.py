@@ -1,0 +1,19 @@
+"""Spark reads and writes topics: `format("tidelog")`. Needs `pip install tidelog[spark]`.
+
+Spark finds the format by itself where Tidelog is installed for its workers. Where it was sent
+along with `--py-files`, say `tidelog.spark.register(spark)` once.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `format("tidelog")` known to a session that could not find it by itself."""
+    from tidelog.spark.data_source import TidelogDataSource  # noqa: PLC0415 - pyspark is an extra
+
+    spark.dataSource.register(TidelogDataSource)
