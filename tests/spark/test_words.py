@@ -1,6 +1,7 @@
 """Small things that every part of the connector leans on."""
 
 import pickle
+import re
 
 import pytest
 
@@ -33,9 +34,8 @@ def test_long_lists_of_partitions_are_cut_in_messages():
     ],
 )
 def test_a_wrong_option_is_named_with_what_would_be_right(values, ask, words):
-    with pytest.raises(InvalidOption, match=".") as refusal:
+    with pytest.raises(InvalidOption, match=re.escape(words)):
         ask(Options(values))
-    assert words in str(refusal.value)
 
 
 def test_names_of_options_have_no_case():
