@@ -31,8 +31,9 @@ test: check ## Every test
 demo: setup ## The main job, end to end
 	$(BIN)/tidelog demo
 
-sim: setup ## The long proof: 2,000 seeds, then every mutant
+sim: setup ## The long proof: 2,000 seeds, every crash state, every mutant
 	$(BIN)/tidelog sim run --seeds 2000 --require-marks
+	$(BIN)/tidelog sim crash-states
 	$(BIN)/tidelog sim mutants
 
 failover: setup ## Kill the leader 20 times under load: what is lost, how long it takes
