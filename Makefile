@@ -26,7 +26,8 @@ check: setup ## Format, lint and types
 	$(BIN)/mypy
 
 test: check ## Every test
-	$(BIN)/pytest -n 2 --dist worksteal -q
+	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark
+	$(BIN)/pytest -q tests/spark  # one process: its tests share a Spark session, which uses every core
 
 demo: setup ## The main job, end to end
 	$(BIN)/tidelog demo
