@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
 NAME = "tidelog"
@@ -32,3 +32,8 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.batch_reader import TopicBatchReader
 
         return TopicBatchReader(self.options, schema)
+
+    def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
+        from tidelog.spark.stream_reader import TopicStreamReader
+
+        return TopicStreamReader(self.options, schema)
