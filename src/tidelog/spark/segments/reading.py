@@ -7,16 +7,13 @@ and have the leader epoch that the history says; the rest of a replica cannot be
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tidelog.replica_files import (
-    REGION_BYTES,
     CorruptFile,
     Region,
-    Replica,
     SegmentFile,
     SegmentWalk,
     Stopped,
@@ -25,6 +22,7 @@ from tidelog.replica_files import (
     segments_of,
 )
 from tidelog.spark.failure import DataLoss, TidelogError
+from tidelog.spark.segments.ranges import SegmentRange, SegmentsPlan
 from tidelog.wire.arrow import AbortedRange, BatchTable, Selection, decode_columns
 from tidelog.wire.records import InvalidBatch
 
@@ -33,29 +31,6 @@ LOGGER = logging.getLogger("tidelog.spark")
 AUDIT = "compare it with the other replicas by `tidelog audit replicas`"
 ACCEPT_LOSS = "set failOnDataLoss=false to go on with what is there"
 _MOST_LISTINGS = 5
-
-
-class SegmentRange(NamedTuple):
-    """Part of one replica, for one task. `end` is excluded."""
-
-    replica: Replica
-    start: int
-    end: int
-    epochs: tuple[tuple[int, int], ...] = ()
-    """The epoch history to believe; that of another replica where this one may be behind."""
-
-    @property
-    def size(self) -> int:
-        return self.end - self.start
-
-
-class SegmentsPlan(NamedTuple):
-    """What every task of a read knows, whatever its ranges are."""
-
-    columns: tuple[str, ...]
-    committed: bool = True
-    fail_on_data_loss: bool = True
-    region_bytes: int = REGION_BYTES
 
 
 class Reads:
