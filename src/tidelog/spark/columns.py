@@ -19,6 +19,8 @@ from pyspark.sql.types import (
 )
 
 from tidelog.spark.failure import InvalidOption
+from tidelog.spark.options import Options
+from tidelog.spark.source_options import KNOWN
 
 HEADERS_TYPE = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
 RECORD_TYPES: Mapping[str, DataType] = {
@@ -43,6 +45,13 @@ def record_columns(*, headers: bool) -> StructType:
             if headers or name != HEADERS
         ]
     )
+
+
+def default_schema(values: Mapping[str, str]) -> StructType:
+    """Where the user gives no schema. Names of options are checked as soon as Spark asks."""
+    options = Options(values)
+    options.refuse_unknown(KNOWN)
+    return record_columns(headers=options.truth("includeHeaders", False))
 
 
 def check_columns(schema: StructType) -> tuple[str, ...]:

@@ -4,7 +4,14 @@ Spark makes an instance wherever it needs one, on the driver and for the commit 
 nothing happens in constructors. Whatever is heavy is imported where it is used.
 """
 
+# ruff: noqa: PLC0415 - Spark loads this module wherever it looks for formats
+from typing import TYPE_CHECKING
+
 from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.types import StructType
 
 NAME = "tidelog"
 
@@ -15,3 +22,13 @@ class TidelogDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return NAME
+
+    def schema(self) -> "StructType":
+        from tidelog.spark.columns import default_schema
+
+        return default_schema(self.options)
+
+    def reader(self, schema: "StructType") -> "DataSourceReader":
+        from tidelog.spark.batch_reader import TopicBatchReader
+
+        return TopicBatchReader(self.options, schema)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tidelog.client import Client
-from tidelog.client.offsets import EARLIEST, LATEST, NOTHING, find_offsets
+from tidelog.client.offsets import LATEST, NOTHING, find_offsets
 from tidelog.spark.client_settings import LOGGER
 from tidelog.spark.failure import DataLoss, InvalidOption, TidelogError
 from tidelog.spark.ranges import OffsetRange, Offsets, TopicPartition, told
