@@ -44,12 +44,12 @@ class ParquetForm:
 
     def prepare(self, schema: pa.Schema) -> None:
         if not self.exists():
-            if self._path.exists() and any(self._path.iterdir()):
+            if self._path.exists() and any(each.name != OURS for each in self._path.iterdir()):
                 raise TidelogError(
                     f"{self._path} is not empty, and what is in it is not ours",
                     "write to another directory",
                 )
-            self._ours.mkdir(parents=True)
+            self._ours.mkdir(parents=True, exist_ok=True)
             pq.write_table(schema.empty_table(), self._ours / SCHEMA_FILE)
             replace(self._ours / SHAPE_FILE, {"partition_by": list(self._spec.partition_by)})
         shape = json.loads((self._ours / SHAPE_FILE).read_text("utf-8"))
