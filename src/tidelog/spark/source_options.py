@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tidelog.client.offsets import EARLIEST, LATEST
-from tidelog.spark.client_settings import LOGGER, ClientSettings, bootstrap_of, client_settings
+from tidelog.spark.client_settings import (
+    BOOTSTRAP,
+    LOGGER,
+    ClientSettings,
+    bootstrap_of,
+    client_settings,
+)
 from tidelog.spark.failure import InvalidOption
 from tidelog.spark.options import Options
 from tidelog.spark.ranges import Offsets, TopicPartition
@@ -46,11 +52,13 @@ KNOWN: Final = frozenset(
         "valueFormat",
         "keyFormat",
         "mode",
+        "path",
         "view",
     )
 )
 ISOLATION: Final = ("read_committed", "read_uncommitted")
 PREFIX: Final = "spark-tidelog-source"
+PATH_ADVICE: Final = "give the data directory (log.dirs) of a node, or several with commas between"
 
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
 _UNITS_MS: Final = {
@@ -138,6 +146,8 @@ class SourceOptions(NamedTuple):
     stable_id: str | None
     """A group under which where a query started is kept."""
     commits_offsets: bool
+    paths: tuple[str, ...] = ()
+    """Data directories of nodes: their files are read, and brokers asked for bounds if given."""
 
     @property
     def start_group(self) -> str | None:
@@ -158,8 +168,9 @@ def source_options(values: Mapping[str, str], *, streaming: bool) -> SourceOptio
         raise InvalidOption(
             "commitOffsets needs a group to commit to", "give sourceId or kafka.group.id"
         )
+    paths = _paths(options, streaming=streaming)
     return SourceOptions(
-        bootstrap=bootstrap_of(options),
+        bootstrap="" if paths and BOOTSTRAP not in options else bootstrap_of(options),
         client=client_settings(kafka, for_sink=False),
         subscription=_subscription(options),
         start=_start(options, streaming=streaming),
@@ -175,6 +186,7 @@ def source_options(values: Mapping[str, str], *, streaming: bool) -> SourceOptio
         committed=isolation == ISOLATION[0],
         stable_id=stable_id,
         commits_offsets=commits,
+        paths=paths,
     )
 
 
@@ -187,6 +199,20 @@ def _check_mode(options: Options, *, streaming: bool) -> None:
     for name in (*TRIGGERS, "sourceId", "commitOffsets"):
         if name in options:
             LOGGER.warning("the option %s has no effect on a batch", name)
+
+
+def _paths(options: Options, *, streaming: bool) -> tuple[str, ...]:
+    if "path" not in options:
+        return ()
+    if streaming:
+        raise InvalidOption(
+            "the option path is for batches", "leave it out: a stream reads through brokers"
+        )
+    parts = (part.strip() for part in options.required("path", PATH_ADVICE).split(","))
+    paths = tuple(dict.fromkeys(part.removeprefix("file:") for part in parts if part))
+    if not paths:
+        raise InvalidOption("the option path names no directory", PATH_ADVICE)
+    return paths
 
 
 def _whole(options: Options, name: str, default: int, *, least: int = 0) -> int:

@@ -24,7 +24,7 @@ async def resolve(
     client: Client, partitions: Collection[TopicPartition], place: Place, *, isolation: int
 ) -> Resolved:
     """The offset of a place in each partition."""
-    times = _times(partitions, place)
+    times = asked_times(partitions, place)
     fixed: Offsets = {}
     if place.offsets is not None:
         fixed = {where: each for where, each in times.items() if each >= 0}
@@ -33,14 +33,14 @@ async def resolve(
     offsets = {where: each.offset for where, each in found.items()}
     without = [where for where, offset in offsets.items() if offset == NOTHING]
     if without and not place.latest_if_none:
-        raise _nothing_there(place, without, times[min(without)])
+        raise nothing_there(place, without, times[min(without)])
     ends = await find_offsets(client, dict.fromkeys(without, LATEST), isolation=isolation)
     offsets.update((where, each.offset) for where, each in ends.items())
     at_end = frozenset(where for where, each in asked.items() if each == LATEST).union(without)
     return Resolved({**offsets, **fixed}, at_end)
 
 
-def _times(partitions: Collection[TopicPartition], place: Place) -> Offsets:
+def asked_times(partitions: Collection[TopicPartition], place: Place) -> Offsets:
     """What to ask for in each partition, EARLIEST and LATEST being times too."""
     if place.time_ms is not None:
         return dict.fromkeys(partitions, place.time_ms)
@@ -62,7 +62,7 @@ def _times(partitions: Collection[TopicPartition], place: Place) -> Offsets:
     return given
 
 
-def _nothing_there(place: Place, without: Collection[TopicPartition], time_ms: int) -> TidelogError:
+def nothing_there(place: Place, without: Collection[TopicPartition], time_ms: int) -> TidelogError:
     when = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return TidelogError(
         f"{told(without)} has nothing at or after {when} ({place.option})",
