@@ -1,12 +1,9 @@
 """Streams over topics, with a real Spark and a real cluster."""
 
-import pytest
-
-from support.spark_story import refused, streamed, values_of, write
-from tidelog.client import Admin
+from support.spark_story import streamed, values_of, write
 
 
-class Crash(Exception):
+class CrashError(Exception):
     pass
 
 
@@ -24,7 +21,7 @@ class Query:
 
         def take(frame, _batch_id):
             if fails:
-                raise Crash("in the middle of a batch")
+                raise CrashError("in the middle of a batch")
             values = values_of(frame)
             if values:
                 seen.append(values)
