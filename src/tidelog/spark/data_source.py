@@ -4,7 +4,16 @@ Spark makes an instance wherever it needs one, on the driver and for the commit 
 nothing happens in constructors. Whatever is heavy is imported where it is used.
 """
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql.datasource import DataSource
+
+from tidelog.spark.options import Options
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from tidelog.spark.writer import TidelogStreamWriter, TidelogWriter
 
 NAME = "tidelog"
 
@@ -15,3 +24,21 @@ class TidelogDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return NAME
+
+    # The names of parameters are Spark's: it passes them by name.
+    def writer(self, schema: "StructType", overwrite: bool) -> "TidelogWriter":
+        from tidelog.spark import sink_options, writer  # noqa: PLC0415 - heavy
+
+        sink_options.refuse_overwrite(overwrite)
+        settings = sink_options.sink_settings(Options(self.options))
+        return writer.TidelogWriter(settings, sink_options.check_columns(schema, settings))
+
+    def streamWriter(  # noqa: N802
+        self, schema: "StructType", overwrite: bool
+    ) -> "TidelogStreamWriter":
+        """Every output mode appends, as with stock: `overwrite` is set for complete."""
+        from tidelog.spark import sink_options, writer  # noqa: PLC0415 - heavy
+
+        settings = sink_options.sink_settings(Options(self.options))
+        sink_options.refuse_application(settings)
+        return writer.TidelogStreamWriter(settings, sink_options.check_columns(schema, settings))
