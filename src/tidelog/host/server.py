@@ -296,8 +296,9 @@ class ServerConnection:
             slot = slots.popleft()
             held_bytes -= slot.size_bytes
             released_bytes += slot.charge_bytes
-            if slot.buffers is not None:
-                stream.write(slot.buffers, slot.size_bytes)
+            buffers, slot.buffers = slot.buffers, None  # who asked may keep the slot for long
+            if buffers is not None:
+                stream.write(buffers, slot.size_bytes)
         self._held_bytes = held_bytes
         assert held_bytes >= 0, held_bytes
         if held_bytes <= self._held_limit:
@@ -332,6 +333,7 @@ class Slot:
     def abandon(self) -> None:
         """Its connection is gone."""
         self._connection = None
+        self.buffers = None
 
     def _fill(self, buffers: Sequence[Buffer] | None) -> None:
         assert not self.filled, "a request was answered twice"

@@ -4,6 +4,7 @@ Spark makes an instance wherever it needs one, on the driver and for the commit 
 nothing happens in constructors. Whatever is heavy is imported where it is used.
 """
 
+# ruff: noqa: PLC0415 - Spark loads this module wherever it looks for formats
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -11,6 +12,7 @@ from pyspark.sql.datasource import DataSource
 from tidelog.spark.options import Options
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from tidelog.spark.writer import TidelogStreamWriter, TidelogWriter
@@ -25,9 +27,24 @@ class TidelogDataSource(DataSource):
     def name(cls) -> str:
         return NAME
 
+    def schema(self) -> "StructType":
+        from tidelog.spark.columns import default_schema
+
+        return default_schema(self.options)
+
+    def reader(self, schema: "StructType") -> "DataSourceReader":
+        from tidelog.spark.batch_reader import TopicBatchReader
+
+        return TopicBatchReader(self.options, schema)
+
+    def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
+        from tidelog.spark.stream_reader import TopicStreamReader
+
+        return TopicStreamReader(self.options, schema)
+
     # The names of parameters are Spark's: it passes them by name.
     def writer(self, schema: "StructType", overwrite: bool) -> "TidelogWriter":
-        from tidelog.spark import sink_options, writer  # noqa: PLC0415 - heavy
+        from tidelog.spark import sink_options, writer
 
         sink_options.refuse_overwrite(overwrite)
         settings = sink_options.sink_settings(Options(self.options))
@@ -37,7 +54,7 @@ class TidelogDataSource(DataSource):
         self, schema: "StructType", overwrite: bool
     ) -> "TidelogStreamWriter":
         """Every output mode appends, as with stock: `overwrite` is set for complete."""
-        from tidelog.spark import sink_options, writer  # noqa: PLC0415 - heavy
+        from tidelog.spark import sink_options, writer
 
         settings = sink_options.sink_settings(Options(self.options))
         sink_options.refuse_application(settings)
