@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from tidelog.spark.options import Options
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
+
+    from tidelog.spark.writer import TidelogStreamWriter, TidelogWriter
 
 NAME = "tidelog"
 
@@ -26,7 +30,6 @@ class TidelogDataSource(DataSource):
     def schema(self) -> "StructType":
         from tidelog.spark.columns import default_schema
         from tidelog.spark.formats import formatted
-        from tidelog.spark.options import Options
 
         return formatted(default_schema(self.options), Options(self.options))
 
@@ -39,3 +42,21 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.stream_reader import TopicStreamReader
 
         return TopicStreamReader(self.options, schema)
+
+    # The names of parameters are Spark's: it passes them by name.
+    def writer(self, schema: "StructType", overwrite: bool) -> "TidelogWriter":
+        from tidelog.spark import sink_options, writer
+
+        sink_options.refuse_overwrite(overwrite)
+        settings = sink_options.sink_settings(Options(self.options))
+        return writer.TidelogWriter(settings, sink_options.check_columns(schema, settings))
+
+    def streamWriter(  # noqa: N802
+        self, schema: "StructType", overwrite: bool
+    ) -> "TidelogStreamWriter":
+        """Every output mode appends, as with stock: `overwrite` is set for complete."""
+        from tidelog.spark import sink_options, writer
+
+        settings = sink_options.sink_settings(Options(self.options))
+        sink_options.refuse_application(settings)
+        return writer.TidelogStreamWriter(settings, sink_options.check_columns(schema, settings))
