@@ -31,7 +31,7 @@ def register_filtering_source(spark):
         def schema(self):
             return "x int"
 
-        def reader(self, schema):  # noqa: ARG002 - Spark passes it by name
+        def reader(self, schema):
             return Numbers()
 
     spark.dataSource.register(FilteringSource)

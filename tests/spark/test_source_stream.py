@@ -98,7 +98,7 @@ def register_meddler(spark, topic):
             loop = LoopThread()
 
             async def produce():
-                async with Client(self._values["kafka.bootstrap.servers"]) as client:
+                async with Client(self._topics.options.bootstrap) as client:
                     records = [NewRecord(b"%d" % n, partition=0) for n in range(5)]
                     await Producer(client).write(topic, records)
 
