@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.datasource import DataSourceReader
     from pyspark.sql.types import StructType
 
 NAME = "tidelog"
+
+
+def is_batches_view(values: "Mapping[str, str]") -> bool:
+    """Rows are batches (`view=batches`), not records."""
+    from tidelog.spark.options import Options
+
+    return Options(values).one_of("view", "records", ("records", "batches")) == "batches"
 
 
 class TidelogDataSource(DataSource):
@@ -24,11 +33,36 @@ class TidelogDataSource(DataSource):
         return NAME
 
     def schema(self) -> "StructType":
-        from tidelog.spark.columns import default_schema
+        from tidelog.spark.catalog_tables import is_creation, with_options, without_catalog
 
-        return default_schema(self.options)
+        if not is_creation(self.options):
+            return _schema(self.options)
+        options = without_catalog(self.options)
+        return with_options(_schema(options), options)
 
     def reader(self, schema: "StructType") -> "DataSourceReader":
+        from tidelog.spark.catalog_tables import options_of_read
+
+        options = options_of_read(self.options, schema)
+        if is_batches_view(options):
+            from tidelog.spark.segments.batches_reader import BatchesReader
+
+            return BatchesReader(options, schema)
+        if "path" in options:
+            from tidelog.spark.segments.reader import SegmentsReader
+
+            return SegmentsReader(options, schema)
         from tidelog.spark.batch_reader import TopicBatchReader
 
-        return TopicBatchReader(self.options, schema)
+        return TopicBatchReader(options, schema)
+
+
+def _schema(options: "Mapping[str, str]") -> "StructType":
+    """Where the user gives none."""
+    if is_batches_view(options):
+        from tidelog.spark.segments.batch_columns import BATCH_COLUMNS
+
+        return BATCH_COLUMNS
+    from tidelog.spark.columns import default_schema
+
+    return default_schema(options)

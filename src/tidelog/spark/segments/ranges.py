@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tidelog.replica_files import REGION_BYTES, Replica
+from tidelog.replica_files import REGION_BYTES, Replica, SegmentFile
 
 
 class SegmentRange(NamedTuple):
@@ -26,3 +26,11 @@ class SegmentsPlan(NamedTuple):
     committed: bool = True
     fail_on_data_loss: bool = True
     region_bytes: int = REGION_BYTES
+
+
+class ReplicaSegment(NamedTuple):
+    """One file, for one task."""
+
+    replica: Replica
+    segment: SegmentFile
+    is_last: bool

@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 
 from tidelog.spark.columns import check_columns
 from tidelog.spark.segments.planning import SegmentGroup, plan_groups
+from tidelog.spark.segments.ranges import SegmentsPlan
 from tidelog.spark.source_options import source_options
 
 if TYPE_CHECKING:
@@ -39,10 +40,7 @@ class SegmentsReader(DataSourceReader):
         """Spark makes a partition of its own where there are none."""
         if not isinstance(partition, SegmentsOfTask):
             return iter(())
-        from tidelog.spark.segments.reading import (  # noqa: PLC0415 - numpy, for tasks alone
-            SegmentsPlan,
-            read_segments,
-        )
+        from tidelog.spark.segments.reading import read_segments  # noqa: PLC0415 - heavy, for tasks
 
         options = self._options
         plan = SegmentsPlan(self._columns, options.committed, options.fail_on_data_loss)
