@@ -31,7 +31,7 @@ REFUSED_FOR_SOURCE: Final[Mapping[str, str]] = {
     "auto.offset.reset": "say startingOffsets, which Spark's checkpoints go by",
 }
 REFUSED_FOR_SINK: Final[Mapping[str, str]] = {
-    "transactional.id": "say exactlyOnce=staged and a sinkId, which it is made of",
+    "transactional.id": "leave it out and say sinkId, which it is made of",
 }
 SECURITY: Final = ("sasl.", "ssl.")
 OF_BOTH: Final = frozenset(

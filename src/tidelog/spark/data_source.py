@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from tidelog.spark.options import Options
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
+
+    from tidelog.spark.writer import TidelogStreamWriter, TidelogWriter
 
 NAME = "tidelog"
 
 
 def is_batches_view(values: "Mapping[str, str]") -> bool:
     """Rows are batches (`view=batches`), not records."""
-    from tidelog.spark.options import Options
-
     return Options(values).one_of("view", "records", ("records", "batches")) == "batches"
 
 
@@ -56,6 +58,29 @@ class TidelogDataSource(DataSource):
 
         return TopicBatchReader(options, schema)
 
+    def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
+        from tidelog.spark.stream_reader import TopicStreamReader
+
+        return TopicStreamReader(self.options, schema)
+
+    # The names of parameters are Spark's: it passes them by name.
+    def writer(self, schema: "StructType", overwrite: bool) -> "TidelogWriter":
+        from tidelog.spark import sink_options, writer
+
+        sink_options.refuse_overwrite(overwrite)
+        settings = sink_options.sink_settings(Options(self.options))
+        return writer.TidelogWriter(settings, sink_options.check_columns(schema, settings))
+
+    def streamWriter(  # noqa: N802
+        self, schema: "StructType", overwrite: bool
+    ) -> "TidelogStreamWriter":
+        """Every output mode appends, as with stock: `overwrite` is set for complete."""
+        from tidelog.spark import sink_options, writer
+
+        settings = sink_options.sink_settings(Options(self.options))
+        sink_options.refuse_application(settings)
+        return writer.TidelogStreamWriter(settings, sink_options.check_columns(schema, settings))
+
 
 def _schema(options: "Mapping[str, str]") -> "StructType":
     """Where the user gives none."""
@@ -64,5 +89,6 @@ def _schema(options: "Mapping[str, str]") -> "StructType":
 
         return BATCH_COLUMNS
     from tidelog.spark.columns import default_schema
+    from tidelog.spark.formats import formatted
 
-    return default_schema(options)
+    return formatted(default_schema(options), Options(options))

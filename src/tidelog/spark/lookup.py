@@ -5,8 +5,10 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from tidelog.client import Client, ClientError, KafkaError
+from tidelog.client import Admin, Client, ClientError, KafkaError
+from tidelog.client.groups import GroupAdmin
 from tidelog.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, find_offsets
+from tidelog.core.errors import Error
 from tidelog.spark.connection import Connection, connect
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.ranges import Offsets, TopicPartition
@@ -54,6 +56,29 @@ class Lookup:
 
         return self.ask(find)
 
+    def offset_bytes(
+        self, log: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, float]:
+        """What an offset of each partition weighs on disk, on average."""
+
+        async def find(client: Client) -> dict[TopicPartition, float]:
+            leaders = {(await client.partition(*where)).leader for where in log}
+            sizes: dict[TopicPartition, int] = {}
+            for leader in sorted(each for each in leaders if each is not None):
+                for replica in await Admin(client).log_dirs(leader):
+                    where = (replica.topic, replica.partition)
+                    sizes[where] = max(sizes.get(where, 0), replica.size_bytes)
+            return {
+                where: sizes.get(where, 0) / max(1, end - start)
+                for where, (start, end) in log.items()
+            }
+
+        return self.ask(lambda client: client.retrying(lambda: find(client)))
+
+    def commit(self, group: str, offsets: Offsets) -> None:
+        """For tools that show how far a group is."""
+        self.ask(lambda client: GroupAdmin(client).move(group, offsets))
+
     def ask(self, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
         retries = self._options.lookups.retries
         if self._connection is None:
@@ -85,12 +110,20 @@ class Lookup:
         return READ_COMMITTED if self._options.committed else READ_UNCOMMITTED
 
 
+class NoSuchPartition(TidelogError):  # noqa: N818 - says what is so
+    """A partition that was there is not there any more."""
+
+
 def as_failure(error: ClientError) -> TidelogError:
     """What a client could not do, in one line."""
     words = " ".join(str(error).split())
+    if isinstance(error, KafkaError) and error.error == Error.UNKNOWN_TOPIC_OR_PARTITION:
+        return NoSuchPartition(
+            f"a partition is not there any more: {words}", "see `tidelog topic list`"
+        )
     if isinstance(error, KafkaError):
         return TidelogError(
-            f"the cluster does not say where its partitions begin and end: {words}",
+            f"the cluster does not answer what the driver must know: {words}",
             "see `tidelog topic describe` for leaders and replicas",
         )
     return TidelogError(words, "check kafka.bootstrap.servers, and that the brokers run")
