@@ -8,6 +8,7 @@ from tidelog.storage import Log, LogConfig, LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 
 CLUSTER = "test-cluster"
+NOW_MS = 1_000_000
 TOPIC_ID = bytes(range(16))
 SMALL = LogConfig(segment_bytes=4000, index_interval_bytes=200)
 
@@ -29,6 +30,13 @@ class NodeDirectory:
     def checkpoint(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
         """As a broker does now and then."""
         self._open.checkpoint_high_watermarks(dict(high_watermarks))
+
+    def compact(self) -> None:
+        """Until there is nothing to be cleaned any more."""
+        ends = {name: log.log_end_offset for name, log in self._open.logs.items()}
+        now = {"wall_ms": NOW_MS, "monotonic_ms": NOW_MS}
+        while self._open.compact_once(**now, high_watermarks=ends) is not None:
+            pass
 
     def close(self) -> None:
         for log in self._open.logs.values():

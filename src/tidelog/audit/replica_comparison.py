@@ -77,6 +77,18 @@ class Comparison(NamedTuple):
     """By broker: the offset after its last batch below the high watermark."""
     findings: tuple[Finding, ...] = ()
     bytes_read: int = 0
+    compared_bytes: int = 0
+    """Of one replica."""
+
+    @property
+    def first_difference(self) -> int | None:
+        """The offset from which on two replicas are not the same, if they diverge."""
+        return min((each.first_offset for each in self.findings), default=None)
+
+    @property
+    def last_difference(self) -> int | None:
+        """The offset from which on they are the same again, or the high watermark."""
+        return max((each.end_offset for each in self.findings), default=None)
 
     @property
     def name(self) -> str:
@@ -115,6 +127,7 @@ def compare(
         ends,
         tuple(merged(findings)),
         sum(each.bytes_read for each in replicas),
+        max((each.compared_bytes() for each in members), default=0),
     )
 
 
@@ -195,6 +208,11 @@ class _Member:
         return {
             name: memoryview(numbers[name]).cast("B")[8 * begin : 8 * end] for name in _COMPARED
         }
+
+    def compared_bytes(self) -> int:
+        numbers = self._batches.numbers
+        pairs = zip(numbers["base_offset"], numbers["size_bytes"], strict=True)
+        return sum(size_bytes for base, size_bytes in pairs if base < self.end)
 
     def rows(self, low: int, high: int) -> dict[int, int]:
         """Base offset → row, wherever in the files it stands."""
@@ -286,7 +304,7 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(joined, key=lambda found: (found.first_offset, found.nodes))
 
 
-def records_only_in(ours: ReplicaBatches, theirs: ReplicaBatches) -> int:
+def offsets_only_in(ours: ReplicaBatches, theirs: ReplicaBatches) -> int:
     """How many offsets from the first difference on a replica holds that another does not."""
     columns = (theirs.numbers[name] for name in _COMPARED)
     known = {row[0]: row for row in zip(*columns, strict=True)}
