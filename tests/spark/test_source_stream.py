@@ -3,7 +3,7 @@
 from support.spark_story import streamed, values_of, write
 
 
-class Crash(Exception):
+class CrashError(Exception):
     pass
 
 
@@ -21,7 +21,7 @@ class Query:
 
         def take(frame, _batch_id):
             if fails:
-                raise Crash("in the middle of a batch")
+                raise CrashError("in the middle of a batch")
             values = values_of(frame)
             if values:
                 seen.append(values)

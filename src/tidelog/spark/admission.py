@@ -24,10 +24,12 @@ def admit(
     waiting = backlog(begins, ends)
     admitted = dict(waiting)
     if admission.max_offsets is not None:
-        total = sum(waiting.values())
+        # One for each, and the rest of the limit in proportion to the rest of what they have.
+        count, total = len(waiting), sum(waiting.values())
+        left = max(0, admission.max_offsets - count)
         if total > admission.max_offsets:
             admitted = {
-                where: max(1, admission.max_offsets * size // total)
+                where: 1 + left * (size - 1) // max(1, total - count)
                 for where, size in waiting.items()
             }
     if admission.max_bytes is not None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tidelog.spark.columns import check_columns
+from tidelog.spark.formats import columns_of
 from tidelog.spark.lookup import Lookup
+from tidelog.spark.options import Options
 from tidelog.spark.planning import Group, default_tasks, plan
 from tidelog.spark.ranges import OffsetRange
 from tidelog.spark.source_options import SourceOptions, source_options
@@ -36,7 +37,7 @@ class TopicReader:
 
     def __init__(self, values: Mapping[str, str], schema: StructType, *, streaming: bool) -> None:
         self.options: SourceOptions = source_options(values, streaming=streaming)
-        self.columns = check_columns(schema)
+        self.columns, self.values = columns_of(schema, Options(values))
 
     def read_plan(self) -> "ReadPlan":
         from tidelog.spark.broker_read import ReadPlan  # noqa: PLC0415 - pyarrow, for tasks alone
@@ -47,6 +48,7 @@ class TopicReader:
             self.columns,
             committed=self.options.committed,
             fail_on_data_loss=self.options.fail_on_data_loss,
+            values=self.values,
             poll_timeout_ms=self.options.poll_timeout_ms,
         )
 

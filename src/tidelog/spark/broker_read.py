@@ -24,6 +24,7 @@ from tidelog.spark.client_settings import ClientSettings
 from tidelog.spark.connection import connect
 from tidelog.spark.failure import DataLoss, TidelogError
 from tidelog.spark.ranges import OffsetRange
+from tidelog.spark.value_format import ValueFormat
 from tidelog.wire.arrow import AbortedRange, Selection, decode_columns
 from tidelog.wire.records import InvalidBatch
 
@@ -43,6 +44,7 @@ class ReadPlan(NamedTuple):
     columns: tuple[str, ...]
     committed: bool = True
     fail_on_data_loss: bool = True
+    values: ValueFormat | None = None
     poll_timeout_ms: int = POLL_TIMEOUT_MS
 
 
@@ -89,16 +91,18 @@ def _fetch_settings(plan: ReadPlan) -> FetchSettings:
 
 def _pieces(span: Span, region: Region, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """The records of a region that are in the span and count."""
+    values = plan.values
     selection = Selection(
         span.topic,
         span.partition,
-        plan.columns,
+        plan.columns if values is None else values.raw_columns(plan.columns),
         from_offset=region.from_offset,
         to_offset=span.end,
         aborted=tuple(AbortedRange(*each) for each in region.aborted),
     )
     try:
-        yield from decode_columns(region.records, region.table, selection)
+        for piece in decode_columns(region.records, region.table, selection):
+            yield piece if values is None else values.made(piece, plan.columns, span.name)
     except InvalidBatch as error:
         raise TidelogError(
             f"{span.name} from offset {region.from_offset}: {error}", AUDIT

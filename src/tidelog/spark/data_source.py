@@ -29,8 +29,9 @@ class TidelogDataSource(DataSource):
 
     def schema(self) -> "StructType":
         from tidelog.spark.columns import default_schema
+        from tidelog.spark.formats import formatted
 
-        return default_schema(self.options)
+        return formatted(default_schema(self.options), Options(self.options))
 
     def reader(self, schema: "StructType") -> "DataSourceReader":
         from tidelog.spark.batch_reader import TopicBatchReader

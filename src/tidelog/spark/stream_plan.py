@@ -100,11 +100,13 @@ class StreamPlan:
     def _resolved(self) -> Offsets:
         self._look()
         check_all_there(self._options.subscription, self._seen)
-        resolved = self._lookup.resolve(self._seen.partitions, self._options.start)
-        offsets = resolved.offsets
+        partitions = self._seen.partitions
         if self._target is not None:  # it was frozen first, and nothing after it counts
-            for where in resolved.at_end & self._target.keys():
-                offsets[where] = self._target[where]
+            partitions = partitions.intersection(self._target)
+        resolved = self._lookup.resolve(partitions, self._options.start)
+        offsets = resolved.offsets
+        if self._target is not None:
+            offsets.update((where, self._target[where]) for where in resolved.at_end)
         if self._options.start.offsets is not None:
             self._check_given(offsets)
         group = self._options.start_group
