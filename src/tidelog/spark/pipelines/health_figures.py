@@ -203,6 +203,7 @@ class Figures(NamedTuple):
     brokers: "DataFrame"
     spans: "DataFrame"
     lag: "DataFrame"
+    facts: "DataFrame"
 
 
 def figures(events: "DataFrame", assigned: "DataFrame") -> Figures:
@@ -215,6 +216,6 @@ def figures(events: "DataFrame", assigned: "DataFrame") -> Figures:
     lag = spark.sql(LAG, known=facts, window_ms=LAG_WINDOW_MS).localCheckpoint()
     replicas = spark.sql(REPLICAS, known=facts, lag=lag).localCheckpoint()
     made = {"spans": spans, "churn": churn, "replicas": replicas}
-    partitions = spark.sql(PARTITIONS, **made, changes=changes)
-    brokers = spark.sql(BROKERS, **made, known=facts)
-    return Figures(partitions, changes, replicas, brokers, spans, lag)
+    partitions = spark.sql(PARTITIONS, **made, changes=changes).localCheckpoint()
+    brokers = spark.sql(BROKERS, **made, known=facts).localCheckpoint()
+    return Figures(partitions, changes, replicas, brokers, spans, lag, facts)
