@@ -26,13 +26,15 @@ check: setup ## Format, lint and types
 	$(BIN)/mypy
 
 test: check ## Every test
-	$(BIN)/pytest -n 2 --dist worksteal -q
+	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark
+	$(BIN)/pytest -q tests/spark  # one process: its tests share a Spark session, which uses every core
 
 demo: setup ## The main job, end to end
 	$(BIN)/tidelog demo
 
-sim: setup ## The long proof: 2,000 seeds, then every mutant
+sim: setup ## The long proof: 2,000 seeds, every crash state, every mutant
 	$(BIN)/tidelog sim run --seeds 2000 --require-marks
+	$(BIN)/tidelog sim crash-states
 	$(BIN)/tidelog sim mutants
 
 failover: setup ## Kill the leader 20 times under load: what is lost, how long it takes

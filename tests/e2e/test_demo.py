@@ -1,4 +1,4 @@
-"""`tidelog demo` is what a newcomer runs first: it ends by itself and leaves nothing behind."""
+"""`tidelog demo --without-spark` needs no Java, ends by itself and leaves nothing behind."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import time
 
 from tidelog.audit.failover import Killed, Report, Returned
 from tidelog.audit.ledger import Verdict
-from tidelog.cli.demo import exit_code
+from tidelog.cli.demo.failover import exit_code
 from tidelog.cluster.process_ids import ProcessId
 
 GUARD_S = 120
@@ -22,7 +22,7 @@ def start(tmp_path, *arguments):
         "TMPDIR": str(tmp_path),
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "tidelog", "demo", *arguments],
+        [sys.executable, "-m", "tidelog", "demo", "--without-spark", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

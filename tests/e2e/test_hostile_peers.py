@@ -21,6 +21,8 @@ from support.hostile import (
 )
 from tidelog.bench.load import FAST, LibrdkafkaLoad
 from tidelog.core.errors import Error
+from tidelog.host.answers import LIMIT_BYTES
+from tidelog.host.network import NODE_IN_FLIGHT_BYTES
 from tidelog.testing import Cluster
 from tidelog.wire.protocol import decode_response
 from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
@@ -29,7 +31,8 @@ from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, Meta
 
 WITHIN_S = 60
 IDLE_CONNECTIONS = 2_000
-MEMORY_MARGIN_BYTES = 256 * MEGABYTE
+MEMORY_MARGIN_BYTES = NODE_IN_FLIGHT_BYTES + LIMIT_BYTES
+"""What requests in work and answers that nobody takes may keep; nothing else depends on peers."""
 PRODUCE, FETCH, METADATA, API_VERSIONS = 0, 1, 3, 18
 STEADY, ORDINARY, COMPACTED, BIG = "steady", "ordinary", "compacted", "big"
 
@@ -168,23 +171,37 @@ def test_thousands_of_idle_connections_hold_up_nobody(node):
         assert many[-1].ask(ApiVersionsRequest(), 0) is not None
 
 
-def test_who_does_not_read_a_large_answer_holds_up_nobody(node):
-    with attackers(node.address) as (writer,):
+def fetch_of(topic, max_wait_ms):
+    """Of all there is; with a time to wait, only when it is over."""
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MEGABYTE)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=50 * MEGABYTE if max_wait_ms else 0,
+        max_bytes=50 * MEGABYTE,
+        topics=[FetchTopic(topic=topic, partitions=[part])],
+    )
+
+
+@pytest.fixture(scope="module")
+def big(running):
+    """A topic with 14 MB to read."""
+    with attackers(running.address) as (writer,):
         payload = batch_of(random.Random(1).randbytes(900_000))
         for _ in range(16):
             answer = writer.ask(produce_of(BIG, payload), 9)
             assert error_of(answer, PRODUCE, 9) == Error.NONE
-    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MEGABYTE)
-    request = FetchRequest(
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=50 * MEGABYTE,
-        topics=[FetchTopic(topic=BIG, partitions=[part])],
-    )
-    with attackers(node.address, 30, receive_bytes=4096) as many:
+        running.cluster.wait(
+            lambda: len(writer.ask(fetch_of(BIG, 0), 11)) > 16 * len(payload), WITHIN_S
+        )
+    return BIG
+
+
+@pytest.mark.parametrize(("count", "max_wait_ms"), [(30, 0), (30, 500), (300, 0)])
+def test_who_does_not_read_a_large_answer_holds_up_nobody(node, big, count, max_wait_ms):
+    request = framed(fetch_of(big, max_wait_ms), 11)
+    with attackers(node.address, count, receive_bytes=4096) as many:
         for attacker in many:
-            for _ in range(4):
-                attacker.send(framed(request, 11))
+            attacker.send(4 * request)
         node.serves_others(200)
 
 

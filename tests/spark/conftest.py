@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from support import stock_connector
 from tidelog.spark.session import open_session
 from tidelog.testing import Cluster
 
@@ -13,7 +14,17 @@ QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def stock_jars():
+    """Jars are known to a session from its start, so those of the stock connector are there for
+    all tests; who needs them asks for this and is skipped where they cannot be had."""
+    try:
+        return stock_connector.jars()
+    except stock_connector.JarsMissing as missing:
+        return str(missing)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, stock_jars):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = open_session(
@@ -24,6 +35,7 @@ def spark(tmp_path_factory):
             "spark.driver.memory": "1g",
             "spark.driver.extraJavaOptions": QUICK_START,
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.jars": ",".join(map(str, stock_jars)) if isinstance(stock_jars, list) else "",
         },
     )
     session.sparkContext.setLogLevel("OFF")

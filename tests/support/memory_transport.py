@@ -3,6 +3,7 @@
 import asyncio
 
 from support.manual_clock import ManualClock
+from tidelog.host.answers import AnswerBudget
 from tidelog.host.flight import NodeFlight
 from tidelog.host.frames import FrameLimits, FrameStream, NetworkContext
 from tidelog.host.ports import CloseReason
@@ -97,7 +98,9 @@ class Collector:
 
 def make_context(in_flight_bytes=2**40):
     clock = ManualClock()
-    return NetworkContext(Callbacks(), TimerWheel(clock), NodeFlight(in_flight_bytes))
+    return NetworkContext(
+        Callbacks(), TimerWheel(clock), NodeFlight(in_flight_bytes), AnswerBudget()
+    )
 
 
 def make_stream(context, *, limits=FrameLimits(in_flight_bytes=2**40), trusted=True):  # noqa: B008

@@ -105,6 +105,19 @@ def test_watermarks_of_one_partition_are_one_record_per_batch():
     assert [(v["previous"], v["high_watermark"]) for v in written.values] == [(0, 3)]
 
 
+def appended(base_offset, next_offset, leader_epoch):
+    return events.RecordsAppended(ORDERS, 1, base_offset, next_offset, leader_epoch)
+
+
+def test_appends_are_one_record_per_batch_but_the_first_of_a_leader_epoch_stands_alone():
+    written = Written()
+    written.tell(appended(0, 1, 4), appended(1, 2, 4), appended(2, 5, 4))
+    written.tell(appended(5, 6, 5), appended(6, 8, 5), appended(8, 9, 5))
+    written.write()
+    told = [(v["base_offset"], v["next_offset"], v["leader_epoch"]) for v in written.values]
+    assert told == [(0, 1, 4), (1, 5, 4), (5, 6, 5), (6, 9, 5)]
+
+
 def test_what_the_topic_itself_appends_is_not_told_in_it():
     written = Written()
     written.tell(raised(0, 1, ITSELF), events.RecordsAppended(ITSELF, 1, 0, 1, 0))

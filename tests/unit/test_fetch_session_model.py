@@ -43,7 +43,7 @@ LAG_MS = 30_000
 class Reader:
     """The far end of a connection: it reads what it is sent."""
 
-    crowded = False
+    allowance_bytes = 1 << 30
 
 
 class Slot:

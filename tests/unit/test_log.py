@@ -113,6 +113,17 @@ def test_a_follower_may_start_in_the_middle_of_a_batch() -> None:
     assert (again.log_start_offset, again.log_end_offset) == (57, 60)
 
 
+def test_what_was_read_in_vain_is_not_kept_by_what_is_served() -> None:
+    """A reader may be allowed many bytes of which few are committed, and take its time."""
+    log = filled(SimDisk(), 40, LogConfig())
+    size = len(log.read(0, END, END)[0])
+    for to_offset in range(2, 82, 2):
+        for max_bytes in (0, size // 3, size):
+            (records,) = log.read(0, to_offset, max_bytes)
+            assert isinstance(records.obj, bytes)
+            assert len(records.obj) <= len(records) * 4 // 3 + 1, (to_offset, max_bytes)
+
+
 def test_reads_give_whole_batches_below_the_limit() -> None:
     log = filled(SimDisk(), 6, LogConfig())
     size = headers(log.read(0, END, 1))[0].size_bytes

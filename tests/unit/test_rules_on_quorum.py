@@ -104,6 +104,8 @@ CAUGHT: dict[str, set[str]] = {
     "old epoch committed by count": {"K07"},
     "no check-quorum": {"K10"},
 }
+FIRST_SEED = {"no check-quorum": 140}
+"""Rare: the seeds before have nothing to show, and take long. The others are met at once."""
 
 
 @pytest.mark.parametrize("name", CAUGHT)
@@ -112,7 +114,8 @@ def test_the_judge_reports(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, function, mutant)
     # The quorum's own oracle would stop the run before the judge has heard enough.
     monkeypatch.setattr(quorum_oracle, "require", lambda holds, rule, text: None)
-    found = next((rules for seed in range(40, 400) if (rules := rules_broken_by(seed))), set())
+    seeds = range(FIRST_SEED.get(name, 40), 400)
+    found = next((rules for seed in seeds if (rules := rules_broken_by(seed))), set())
     assert found
     assert found <= CAUGHT[name]
 

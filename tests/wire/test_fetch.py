@@ -147,6 +147,30 @@ def test_a_fetch_that_wants_many_bytes_waits_for_them_or_for_its_time(tmp_path: 
     led(tmp_path, story)
 
 
+def test_a_fetch_is_answered_within_what_the_node_has_left_when_it_is_answered(
+    tmp_path: Path,
+) -> None:
+    """Not within what it had when the fetch came, which any number of others may have heard too."""
+
+    async def story(cluster: FedCluster) -> None:
+        answers = cluster.members[1].network.context.answers
+        asked = request(wanted(0), max_wait_ms=LONG_MS, min_bytes=150_000)
+        answered = asyncio.ensure_future(fetched(cluster, asked))
+        await loopback.until(lambda: cluster[1].reads.parked_count)
+        answers.charge(answers.small_from_bytes)
+        cluster.append(1, "tides", b"x" * 200_000)
+        cluster.append(1, "tides", b"y" * 200_000)
+        assert offsets([only(await answered).records]) == [(0, 0)], "one whole batch, though large"
+        answers.charge(answers.limit_bytes - answers.small_from_bytes)
+        data = only(await fetched(cluster, request(wanted(0), max_wait_ms=20)))
+        assert (data.error_code, len(data.records)) == (0, 0)
+        answers.release(answers.limit_bytes)
+        answer = await fetched(cluster, request(wanted(0)))
+        assert offsets([only(answer).records]) == [(0, 0), (1, 1)]
+
+    led(tmp_path, story)
+
+
 def test_an_idle_fetch_is_answered_when_its_time_is_over(tmp_path: Path) -> None:
     async def story(cluster: FedCluster) -> None:
         data = only(await fetched(cluster, request(wanted(0), max_wait_ms=20)))

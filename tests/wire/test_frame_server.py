@@ -399,29 +399,6 @@ def test_a_peer_that_sends_no_request_costs_its_connection_and_is_no_failure_of_
     assert "is hung up on: b'five' is no number" in line
 
 
-def test_what_slow_readers_owe_is_known_to_the_node_until_they_take_it_or_go(tell):
-    size = 24 * 2**20
-
-    async def story():
-        script = Script(lambda _connection, _frame, slot: slot.answer([bytes(size)]))
-        async with loopback() as network:
-            server = await network.listen(HOST, 0, script.accept)
-            flight = network.context.flight
-            async with raw_peer(server.port) as patient, raw_peer(server.port) as gone:
-                await gone.send(framed(b"x"))
-                await until(lambda: flight.unsent_bytes > 0)
-                owed_by_gone = flight.unsent_bytes
-                await patient.send(framed(b"x"))
-                await until(lambda: flight.unsent_bytes > owed_by_gone)
-                assert not flight.crowded
-                assert len(await patient.frame()) == size
-                await until(lambda: flight.unsent_bytes == owed_by_gone)
-            await until(lambda: flight.unsent_bytes == 0)
-            await server.stop(timeout_ms=1_000)
-
-    tell(story)
-
-
 def test_an_owner_can_stop_and_start_the_requests_of_a_connection(tell):
     def throttle(connection, frame, slot):
         slot.answer([bytes(frame)])

@@ -30,9 +30,6 @@ FIRST_VERSION_WITH_RACK = 11
 FIRST_VERSION_THAT_UNDERSTANDS_OFFSET_NOT_AVAILABLE = 13
 """Java, librdkafka and franz-go send these and ask again; older clients fail (ADR 0005)."""
 FIRST_VERSION_WITH_LEADER_HINTS = 16
-CROWDED_ANSWER_BYTES = 64 * 1024
-"""While slow readers hold much of our memory. A whole batch is answered also then, so that
-everybody gets on."""
 
 _NOWHERE: Told = (NO_OFFSET, NO_OFFSET, NO_OFFSET)
 _HINTED = (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
@@ -67,8 +64,6 @@ class FetchScope(NamedTuple):
 
 def scope_of(call: Call, request: FetchRequest, answer_max_bytes: int) -> FetchScope:
     sender = request.replica_state
-    if call.connection.crowded:
-        answer_max_bytes = min(answer_max_bytes, CROWDED_ANSWER_BYTES)
     return FetchScope(
         replica_id=sender.replica_id if sender is not None else request.replica_id,
         replica_epoch=sender.replica_epoch if sender is not None else NO_EPOCH,

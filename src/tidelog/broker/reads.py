@@ -146,7 +146,7 @@ class Reads:
             session.id = NO_SESSION
         elif now - session.reviewed_ms >= self._review_ms:
             session.wake_all(now)
-        found = self._look(session, scope, full=opened.full, counted=True)
+        found = self._look(session, call, scope, full=opened.full, counted=True)
         if self._is_enough(found, scope, opened):
             self._answer(call, scope, opened, found)
         else:
@@ -180,11 +180,14 @@ class Reads:
     # -- looking
 
     def _look(
-        self, session: FetchSession, scope: FetchScope, *, full: bool, counted: bool
+        self, session: FetchSession, call: Call, scope: FetchScope, *, full: bool, counted: bool
     ) -> Found:
-        """Partitions in their order, within the bytes allowed. Those without news rest."""
+        """Partitions in their order, within the bytes allowed now: a fetch may have waited while
+        others took what there was. Those without news rest."""
         looks: list[Look] = []
-        left, decided, behind = scope.max_bytes, False, False
+        allowance_bytes = call.connection.allowance_bytes
+        max_bytes = min(scope.max_bytes, allowance_bytes)
+        left, decided, behind = max_bytes, False, False
         for fetch in list(session.partitions.values() if full else session.active):
             hosted = self._resolve(session, fetch)
             if isinstance(hosted, Error):
@@ -196,7 +199,7 @@ class Reads:
                     scope,
                     self._decide(hosted, fetch, scope, counted=counted or fetch.uncounted),
                     max_bytes=min(left, fetch.max_bytes),
-                    is_first=left == scope.max_bytes,
+                    is_first=allowance_bytes > 0 and left == max_bytes,
                 )
                 left -= len(look.records)
             fetch.uncounted = False
@@ -207,7 +210,7 @@ class Reads:
                 session.active.pop(fetch, None)
             if full or look.has_news:
                 looks.append(look)
-        return Found(looks, scope.max_bytes - left, decided, behind)
+        return Found(looks, max_bytes - left, decided, behind)
 
     def _resolve(self, session: FetchSession, fetch: PartitionFetch) -> Hosted | Error:
         image, topic = self._broker.image, fetch.topic
@@ -350,7 +353,7 @@ class Reads:
     def _finish(self, parked: ParkedFetch) -> None:
         """Answer with what there is now."""
         session = self._unpark(parked)
-        found = self._look(session, parked.scope, full=parked.full, counted=False)
+        found = self._look(session, parked.call, parked.scope, full=parked.full, counted=False)
         self._answer(parked.call, parked.scope, Opened(session, parked.full), found)
 
     def _make_way(self, parked: ParkedFetch) -> None:
@@ -420,9 +423,9 @@ class Reads:
         session, scope = parked.session, parked.scope
         if session.parked is not parked:
             return  # answered meanwhile
-        found = self._look(session, scope, full=False, counted=False)
+        found = self._look(session, parked.call, scope, full=False, counted=False)
         if parked.full and (found.decided or found.size_bytes):
-            found = self._look(session, scope, full=True, counted=False)
+            found = self._look(session, parked.call, scope, full=True, counted=False)
         if found.decided or found.size_bytes >= scope.min_bytes:
             self._unpark(parked)
             self._answer(parked.call, scope, Opened(session, parked.full), found)

@@ -36,6 +36,9 @@ COMMANDS = {
     "audit": Lazy("tidelog.cli.audit", "Was anything lost, written twice or changed?", "group"),
     "bench": Lazy("tidelog.cli.bench", "Figures of a real cluster on this machine.", "group"),
     "sim": Lazy("tidelog.cli.sim", "Run, replay and shrink simulated clusters.", "group"),
+    "pipeline": Lazy(
+        "tidelog.cli.pipeline", "Spark jobs on topics: tables, mirrors, health.", "group"
+    ),
     "config": Lazy("tidelog.cli.config", "Explain, list and check settings of a node.", "group"),
 }
 

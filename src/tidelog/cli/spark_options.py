@@ -3,13 +3,16 @@
 import functools
 import re
 import socket
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.failure import ERROR, UNREACHABLE, USAGE, CommandError
+from tidelog.cli import session
+from tidelog.cli.failure import UNREACHABLE, USAGE, CommandError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +23,8 @@ _KNOWN_URLS = re.compile(
     rf"local(\[{_NUMBER}(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]|yarn|k8s://.+"
 )
 _STANDALONE = re.compile(r"spark://([^\s:/,]+:\d{1,5}(?:,[^\s:/,]+:\d{1,5})*)")
+_RAISED = re.compile(r"[A-Z]\w*(Error|Exception): ")
+LINE_MAX = 300
 EXAMPLES = "local[*], spark://host:7077, yarn or k8s://https://host:443"
 
 
@@ -44,8 +49,8 @@ def parse_conf(texts: tuple[str, ...]) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise CommandError(
-                f'"{text}" is no setting of Spark',
-                why="a setting is a key, = and a value",
+                f"wrong value for --conf: {text}",
+                why="it is a setting of Spark, an equals sign and its value",
                 advice="--conf spark.executor.memory=2g",
                 code=USAGE,
             )
@@ -55,40 +60,40 @@ def parse_conf(texts: tuple[str, ...]) -> dict[str, str]:
 
 @contextmanager
 def spark_session(name: str, spark_url: str, conf: dict[str, str]) -> Iterator["SparkSession"]:
-    """A quiet session that ends with the block; what is wrong with the URL, Java or Spark is
-    one error."""
+    """A session that ends with the block, and says nothing without --debug. Whatever is wrong
+    with the URL, with Java or within Spark is one error."""
     from tidelog.spark.failure import TidelogError, words_of
-    from tidelog.spark.session import open_session
 
     check_url(spark_url)
-    try:
-        session = open_session(name, spark_url=spark_url, conf=conf)
-    except TidelogError as reason:
-        why, advice = reason.what, reason.advice
-        raise CommandError("Spark cannot be started", why=why, advice=advice) from None
-    except Exception as reason:  # whatever the JVM says, its first line has to do
-        raise CommandError(
-            "Spark cannot be started",
-            why=first_line(reason),
-            advice=f"--master {EXAMPLES}; --debug shows all of it",
-        ) from reason
-    try:
-        session.sparkContext.setLogLevel("OFF")
-        yield session
-    except CommandError:
-        raise
-    except Exception as reason:
-        words = words_of(reason)
-        if words is None and not type(reason).__module__.startswith(("pyspark", "py4j")):
-            raise
-        raise CommandError(
-            "Spark gave up",
-            why=words or first_line(reason),
-            advice="--debug shows all that Spark said",
-            code=ERROR,
-        ) from reason
-    finally:
-        session.stop()
+    with tempfile.TemporaryDirectory(prefix="tidelog-spark-") as directory:
+        try:
+            spark = _opened(name, spark_url, conf, Path(directory) / "spark.log")
+        except TidelogError as reason:
+            why, advice = reason.what, reason.advice
+            raise CommandError("Spark cannot be started", why=why, advice=advice) from None
+        except Exception as reason:  # the border to a JVM that may fail in any way
+            why, advice = essence(reason), "the same with --debug, and another --conf"
+            raise CommandError("Spark cannot be started", why=why, advice=advice) from None
+        try:
+            yield spark
+        except Exception as reason:
+            words = words_of(reason)
+            if words is None and not is_sparks(reason):
+                raise
+            why, advice = words or essence(reason), "the same with --debug shows what Spark said"
+            raise CommandError("Spark gave up", why=why, advice=advice) from None
+        finally:
+            spark.stop()
+
+
+def _opened(name: str, spark_url: str, conf: dict[str, str], log: Path) -> "SparkSession":
+    from tidelog.spark.quiet import says_into
+    from tidelog.spark.session import open_session
+
+    if session.current().debug:
+        return open_session(name, spark_url=spark_url, conf=conf)
+    with says_into(log):
+        return open_session(name, spark_url=spark_url, conf=conf)
 
 
 def check_url(spark_url: str) -> None:
@@ -120,6 +125,14 @@ def check_url(spark_url: str) -> None:
     )
 
 
-def first_line(reason: BaseException) -> str:
-    lines = [line.strip() for line in str(reason).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(reason).__name__
+def is_sparks(reason: BaseException) -> bool:
+    return type(reason).__module__.startswith(("pyspark", "py4j"))
+
+
+def essence(reason: BaseException) -> str:
+    """The one line that matters: what Python said in a worker, or how the error begins."""
+    text = str(reason)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    chosen = raised[-1] if raised else (lines[0] if lines else type(reason).__name__)
+    return chosen[:LINE_MAX]

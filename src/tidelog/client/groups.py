@@ -41,6 +41,7 @@ CONSUMER_PROTOCOL = "consumer"
 EMPTY, DEAD = "Empty", "Dead"
 NO_GENERATION = -1
 NO_OFFSET = -1
+NO_NOTES: Mapping[TopicPartition, str] = {}
 
 
 class ListedGroup(NamedTuple):
@@ -139,9 +140,15 @@ class GroupAdmin:
             if each.committed_offset != NO_OFFSET
         }
 
-    async def move(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit these offsets for the group, which nobody may be a member of."""
-        request = commit_message(group_id, offsets)
+    async def move(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        notes: Mapping[TopicPartition, str] | None = None,
+    ) -> None:
+        """Commit these offsets for the group, which nobody may be a member of; `notes` are what
+        Kafka calls their metadata."""
+        request = commit_message(group_id, offsets, notes=notes or {})
 
         def verdict(answer: OffsetCommitResponse) -> None:
             check_committed(answer)
@@ -223,12 +230,15 @@ def commit_message(
     *,
     member_id: str = "",
     generation: int = NO_GENERATION,
+    notes: Mapping[TopicPartition, str] = NO_NOTES,
 ) -> commit_request.OffsetCommitRequest:
     """As a member of a generation, or without one: for a group that has no members."""
     by_topic: dict[str, list[commit_request.OffsetCommitRequestPartition]] = {}
     for (topic, index), offset in sorted(offsets.items()):
         part = commit_request.OffsetCommitRequestPartition(
-            partition_index=index, committed_offset=offset, committed_metadata=""
+            partition_index=index,
+            committed_offset=offset,
+            committed_metadata=notes.get((topic, index), ""),
         )
         by_topic.setdefault(topic, []).append(part)
     return commit_request.OffsetCommitRequest(

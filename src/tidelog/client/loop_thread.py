@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -21,7 +22,11 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self.submit(work).result()
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Begin it; whoever wants the result waits for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -1,7 +1,7 @@
 """Where a partition begins and ends, what lies at a time, and cutting its beginning off."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from tidelog.client.client import Client
@@ -68,12 +68,34 @@ async def find_offset(
     return await client.retrying(ask)
 
 
+async def find_offsets(
+    client: Client,
+    times_ms: Mapping[TopicPartition, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    timeout_ms: int | None = None,
+) -> dict[TopicPartition, FoundOffset]:
+    """As `find_offset` for many partitions at once, each with a time of its own: one question per
+    leader. KafkaError if one of them is not there."""
+
+    async def ask() -> dict[TopicPartition, FoundOffset]:
+        by_leader: dict[int, list[PartitionView]] = {}
+        for topic, index in times_ms:
+            partition = await client.partition(topic, index)
+            if partition.leader is None:
+                raise KafkaError(Error.LEADER_NOT_AVAILABLE, f"nobody leads {topic}-{index}")
+            by_leader.setdefault(partition.leader, []).append(partition)
+        return await _found(client, by_leader, times_ms, isolation)
+
+    return await client.retrying(ask, timeout_ms=timeout_ms)
+
+
 async def end_offsets(
     client: Client, partitions: Iterable[TopicPartition], *, isolation: int = READ_UNCOMMITTED
 ) -> dict[TopicPartition, int]:
     """Where these partitions end, one question per leader. Those that are gone, or that nobody
     leads, are left out."""
-    wanted = set(partitions)
+    wanted = dict.fromkeys(partitions, LATEST)
 
     async def ask() -> dict[TopicPartition, int]:
         topics = await client.topics(sorted({topic for topic, _ in wanted})) if wanted else {}
@@ -82,23 +104,37 @@ async def end_offsets(
             for each in topic.partitions:
                 if each.leader is not None and (each.topic, each.partition) in wanted:
                     by_leader.setdefault(each.leader, []).append(each)
-        answers = await asyncio.gather(
-            *(_ends_at(client, leader, led, isolation) for leader, led in by_leader.items())
-        )
-        return {where: end for answer in answers for where, end in answer.items()}
+        found = await _found(client, by_leader, wanted, isolation)
+        return {where: each.offset for where, each in found.items()}
 
     return await client.retrying(ask)
 
 
-async def _ends_at(
-    client: Client, leader: int, led: list[PartitionView], isolation: int
-) -> dict[TopicPartition, int]:
+async def _found(
+    client: Client,
+    by_leader: Mapping[int, list[PartitionView]],
+    times_ms: Mapping[TopicPartition, int],
+    isolation: int,
+) -> dict[TopicPartition, FoundOffset]:
+    answers = await asyncio.gather(
+        *(_found_by(client, leader, led, times_ms, isolation) for leader, led in by_leader.items())
+    )
+    return {where: found for answer in answers for where, found in answer.items()}
+
+
+async def _found_by(
+    client: Client,
+    leader: int,
+    led: list[PartitionView],
+    times_ms: Mapping[TopicPartition, int],
+    isolation: int,
+) -> dict[TopicPartition, FoundOffset]:
     topics: dict[str, list[ListOffsetsPartition]] = {}
     for each in led:
         part = ListOffsetsPartition(
             partition_index=each.partition,
             current_leader_epoch=each.leader_epoch,
-            timestamp=LATEST,
+            timestamp=times_ms[each.topic, each.partition],
         )
         topics.setdefault(each.topic, []).append(part)
     request = ListOffsetsRequest(
@@ -108,12 +144,14 @@ async def _ends_at(
         timeout_ms=client.timeout_ms,
     )
     answer = await client.ask_broker(leader, request, ListOffsetsResponse)
-    ends: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, FoundOffset] = {}
     for topic in answer.topics:
         for found in topic.partitions:
             check(found.error_code, f"{topic.name}-{found.partition_index}")
-            ends[topic.name, found.partition_index] = found.offset
-    return ends
+            offsets[topic.name, found.partition_index] = FoundOffset(
+                found.offset, found.timestamp, found.leader_epoch
+            )
+    return offsets
 
 
 async def trim(client: Client, topic: str, index: int, before_offset: int) -> int:

@@ -6,10 +6,11 @@ new partitions by themselves, and every end of a transaction gives the producer 
 
 from collections.abc import Mapping, Sequence
 
+from tidelog.client.batch_producer import BatchProducer, Feeds
 from tidelog.client.client import Client
 from tidelog.client.coordinator import OF_GROUP, OF_TRANSACTION, Coordinator
 from tidelog.client.errors import KafkaError, check
-from tidelog.client.producer import NewRecord, Producer, Written
+from tidelog.client.producer import NewRecord, Written
 from tidelog.core.errors import Error
 from tidelog.wire.protocol.schemas import txn_offset_commit_request as offsets_request
 from tidelog.wire.protocol.schemas.end_txn_request import EndTxnRequest
@@ -22,10 +23,12 @@ from tidelog.wire.records import NONE
 TopicPartition = tuple[str, int]
 
 TIMEOUT_MS = 60_000
+SECOND_VERSION_ENDS_WITH = 5
+"""EndTxn from this version on is that of version 2."""
 NOTHING_OPEN, OPEN, MUST_ABORT = "nothing open", "open", "must abort"
 
 
-class TransactionalProducer(Producer):
+class TransactionalProducer(BatchProducer):
     """`begin`, `write` as often as needed, then `commit` or `abort`, one transaction at a time.
 
     Whoever has the same transactional id and came later fences this one: everything it asks is
@@ -58,6 +61,7 @@ class TransactionalProducer(Producer):
     async def init(self) -> None:
         """Become the one producer of the transactional id. What an earlier one left open is
         aborted when this returns."""
+        await self._client.retrying(self._check_version)
         self._producer = await self._introduce()
         self._sequences.clear()
         self._state = NOTHING_OPEN
@@ -75,6 +79,15 @@ class TransactionalProducer(Producer):
         self._touched = True
         self._state = MUST_ABORT  # unless all of it is written
         written = await super().write(topic, records)
+        self._state = OPEN
+        return written
+
+    async def write_batches(self, feeds: Feeds) -> list[Written]:
+        """As part of the open transaction. After a refusal it can only be aborted."""
+        self._expect(OPEN, "write")
+        self._touched = True
+        self._state = MUST_ABORT
+        written = await super().write_batches(feeds)
         self._state = OPEN
         return written
 
@@ -127,6 +140,18 @@ class TransactionalProducer(Producer):
             self._sequences.clear()
         self._state = NOTHING_OPEN
         self._touched = False
+
+    async def _check_version(self) -> None:
+        """Better before than after everything is written."""
+        client = self._client
+        address = await client.address_of(await self._coordinator.broker())
+        version = await client.links.version_for(
+            address, EndTxnRequest.__api_key__, client.timeout_ms
+        )
+        if version < SECOND_VERSION_ENDS_WITH:
+            raise KafkaError(
+                Error.UNSUPPORTED_VERSION, "the cluster has no transactions of version 2"
+            )
 
     def _end_verdict(self, answer: EndTxnResponse) -> None:
         check(answer.error_code, f"transactional id {self._name}")

@@ -139,9 +139,10 @@ class LocalNodes:
     def exit_status(self, node_id: int) -> str:
         """How a child of ours ended, in words."""
         child = self._children.get(node_id)
-        code = child.poll() if child is not None else None
-        if code is None:
+        if child is None:
             return "ended"
+        # It is gone for whoever looks at it a moment before its parent is told of it.
+        code = child.wait()
         if code < 0:
             return f"ended by signal {signal.Signals(-code).name}"
         return f"ended with exit code {code}"

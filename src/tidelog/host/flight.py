@@ -1,4 +1,4 @@
-"""What all connections of a node may keep in memory together, and how often each way ends.
+"""What requests of all connections may keep in memory together, and how often each way ends.
 
 A request is in flight from the moment its frame is granted memory until its answer has left (or
 it is known to have none). Kafka leaves the cap of a node off (`queued.max.request.bytes`); ours is
@@ -12,10 +12,6 @@ from tidelog.host.ports import CloseReason
 REQUEST_OVERHEAD_BYTES = 512
 """Charged for every request besides its frame: slot, decoded objects, bookkeeping. Without it,
 a flood of tiny frames would look like nothing."""
-
-UNSENT_LIMIT_BYTES = 64 * 1024 * 1024
-"""Of answers that wait for slow readers. Each may be tens of megabytes, and may be asked for by
-every connection, so above this large answers are made small."""
 
 
 class Waiting(Protocol):
@@ -34,24 +30,18 @@ class NodeFlight:
     granted: connections stopped in the middle of frames that hold it would be a deadlock.
     """
 
-    __slots__ = ("_waiting", "limit_bytes", "peak_bytes", "unsent_bytes", "used_bytes")
+    __slots__ = ("_waiting", "limit_bytes", "peak_bytes", "used_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         assert limit_bytes > 0, limit_bytes
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.peak_bytes = 0
-        self.unsent_bytes = 0
-        """Of answers that slow readers have not taken yet."""
         self._waiting: dict[Waiting, None] = {}
 
     @property
     def exhausted(self) -> bool:
         return self.used_bytes >= self.limit_bytes
-
-    @property
-    def crowded(self) -> bool:
-        return self.unsent_bytes >= UNSENT_LIMIT_BYTES
 
     @property
     def waiting(self) -> int:

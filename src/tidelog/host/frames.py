@@ -17,6 +17,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, cast
 
+from tidelog.host.answers import AnswerBudget
 from tidelog.host.flight import REQUEST_OVERHEAD_BYTES, NetworkCounters, NodeFlight
 from tidelog.host.ports import Buffer, CloseReason
 from tidelog.host.timers import Timer, TimerWheel
@@ -48,7 +49,7 @@ class FrameLimits(NamedTuple):
     """0: not counted, for connections on which we are the one who asks. A single frame may be
     larger, if nothing else of the connection is in flight."""
     write_high_bytes: int = 1024 * 1024
-    """Unsent bytes above which a connection is not read. It keeps less than twice as many, and the
+    """What a peer may owe us reading and still be read. It keeps less than twice as much, and the
     answer that was too much."""
     idle_timeout_ms: int = 600_000
     """0: never."""
@@ -64,14 +65,19 @@ class FrameLimits(NamedTuple):
 class NetworkContext:
     """What the connections of one event loop share."""
 
-    __slots__ = ("counters", "flight", "loop", "scratch", "wheel")
+    __slots__ = ("answers", "counters", "flight", "loop", "scratch", "wheel")
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, wheel: TimerWheel, flight: NodeFlight
+        self,
+        loop: asyncio.AbstractEventLoop,
+        wheel: TimerWheel,
+        flight: NodeFlight,
+        answers: AnswerBudget,
     ) -> None:
         self.loop = loop
         self.wheel = wheel
         self.flight = flight
+        self.answers = answers
         self.counters = NetworkCounters()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
 
@@ -103,12 +109,12 @@ class FrameStream(asyncio.BufferedProtocol):
         "_half_since_ms",
         "_half_timer",
         "_idle_timer",
+        "_lagging",
         "_last_active_ms",
         "_limits",
         "_linger_timer",
         "_out",
         "_out_bytes",
-        "_owed_bytes",
         "_owner",
         "_paused",
         "_reason",
@@ -118,7 +124,9 @@ class FrameStream(asyncio.BufferedProtocol):
         "_transport",
         "_trusted",
         "_written_bytes",
+        "held_bytes",
         "in_flight_bytes",
+        "owed_bytes",
         "peer",
     )
 
@@ -146,8 +154,10 @@ class FrameStream(asyncio.BufferedProtocol):
         self._last_active_ms = 0
         self._out: list[Buffer] = []
         self._out_bytes = 0
-        self._owed_bytes = 0
+        self._lagging = False  # the transport has something that it could not send yet
         self._written_bytes = 0
+        self.held_bytes = 0
+        self.owed_bytes = 0
         self._corked = False
         self._flush_scheduled = False
         self.in_flight_bytes = 0
@@ -169,8 +179,8 @@ class FrameStream(asyncio.BufferedProtocol):
         return self._paused & WRITE_BUFFER_FULL != 0
 
     @property
-    def crowded(self) -> bool:
-        return self._context.flight.crowded
+    def allowance_bytes(self) -> int:
+        return self._context.answers.allowance_bytes
 
     @property
     def reading(self) -> bool:
@@ -189,13 +199,35 @@ class FrameStream(asyncio.BufferedProtocol):
         out = self._out
         out.append(_LENGTH.pack(size_bytes))
         out.extend(buffers)
-        self._out_bytes += size_bytes + LENGTH_BYTES
+        size_bytes += LENGTH_BYTES
+        self._out_bytes += size_bytes
+        self.owed_bytes += size_bytes
+        self._context.answers.charge(size_bytes)
         self._context.counters.frames_out += 1
         if self._out_bytes >= self._limits.write_high_bytes:
             self._flush()  # now, so that the transport tells us if it is too much
         elif not self._corked and not self._flush_scheduled:
             self._flush_scheduled = True
             self._context.loop.call_soon(self._flush)
+
+    def hold(self, size_bytes: int) -> None:
+        """The owner keeps an answer of this connection that must wait for another one."""
+        if self._reason is None:
+            self.held_bytes += size_bytes
+            self.owed_bytes += size_bytes
+            self._context.answers.charge(size_bytes)
+            self._context.answers.wait(self)
+
+    def unhold(self, size_bytes: int) -> None:
+        """It is about to be written."""
+        if self._reason is None:
+            assert size_bytes <= self.held_bytes, (size_bytes, self.held_bytes)
+            self.held_bytes -= size_bytes
+            self._forgive(size_bytes)
+
+    def hang_up(self) -> None:
+        """For the budget: this peer has owed longest."""
+        self.abort(CloseReason.SLOW_READER)
 
     def pause(self, why: int) -> None:
         if self._paused == 0:
@@ -250,7 +282,7 @@ class FrameStream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=self._limits.write_high_bytes)
+        self._transport.set_write_buffer_limits(high=0)  # we count, and hear of every byte left
         peername = transport.get_extra_info("peername")
         self.peer = str(peername[0]) if peername else ""
         self._last_active_ms = self._context.wheel.now_ms()
@@ -291,15 +323,13 @@ class FrameStream(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        if self._reason is None:  # else its last bytes have a deadline of their own
-            self.pause(WRITE_BUFFER_FULL)
-            self._owe(self._unsent_bytes())
-            self._watch_stall()
+        self._lagging = True
 
     def resume_writing(self) -> None:
+        self._lagging = False
         if self._stall_timer is not None:
             self._stall_timer.cancel()
-        self._owe(0)
+        self._forgive_sent()
         self.resume(WRITE_BUFFER_FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -308,7 +338,8 @@ class FrameStream(asyncio.BufferedProtocol):
         assert self._reason is not None
         if self._linger_timer is not None:
             self._linger_timer.cancel()
-        self._owe(0)
+        self.held_bytes = 0
+        self._forgive(self.owed_bytes)
         self._transport = None
         self._context.counters.closed[self._reason] += 1
         self._owner.on_closed(self._reason)
@@ -441,13 +472,24 @@ class FrameStream(asyncio.BufferedProtocol):
         counters.bytes_out += size_bytes
         counters.writes += 1
         self._transport.writelines(out)
-        if self.congested:
-            self._owe(self._unsent_bytes())
+        if self._lagging:
+            if self.owed_bytes > self._limits.write_high_bytes and not self.congested:
+                self.pause(WRITE_BUFFER_FULL)
+                self._watch_stall()
+            self._context.answers.wait(self)
+        else:
+            self._forgive_sent()
 
-    def _owe(self, unsent_bytes: int) -> None:
-        """What a slow reader keeps in our memory is known to the whole node."""
-        self._context.flight.unsent_bytes += unsent_bytes - self._owed_bytes
-        self._owed_bytes = unsent_bytes
+    def _forgive_sent(self) -> None:
+        """The transport has sent all it was given."""
+        self._forgive(self.owed_bytes - self.held_bytes - self._out_bytes)
+
+    def _forgive(self, size_bytes: int) -> None:
+        self.owed_bytes -= size_bytes
+        answers = self._context.answers
+        answers.release(size_bytes)
+        if self.owed_bytes == 0:
+            answers.settle(self)
 
     def _unsent_bytes(self) -> int:
         return self._transport.get_write_buffer_size() if self._transport is not None else 0

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.host import client
+from tidelog.host.answers import AnswerBudget
 from tidelog.host.client import CLIENT_LIMITS, FrameConnection
 from tidelog.host.flight import NetworkCounters, NodeFlight
 from tidelog.host.frames import FrameLimits, NetworkContext
@@ -36,7 +37,7 @@ class TcpNetwork:
         loop = asyncio.get_running_loop()
         self.wheel = TimerWheel(clock)
         self._driver = LoopDriver(self.wheel, loop)
-        self.context = NetworkContext(loop, self.wheel, NodeFlight(in_flight_bytes))
+        self.context = NetworkContext(loop, self.wheel, NodeFlight(in_flight_bytes), AnswerBudget())
         self.frame_limits = frame_limits
         self.admission = Admission(connection_limits)
         self.reports = FailureReports(clock, on_failure)

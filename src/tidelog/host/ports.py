@@ -200,8 +200,9 @@ class PeerConnection(Protocol):
         ...
 
     @property
-    def crowded(self) -> bool:
-        """Slow readers of this node hold so much memory that answers should be small."""
+    def allowance_bytes(self) -> int:
+        """How large an answer of records made now may be, whoever of this node's peers do not
+        read theirs. A first batch may be larger; 0: no records at all."""
         ...
 
     def pause(self) -> None:

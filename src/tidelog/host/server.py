@@ -186,7 +186,6 @@ class ServerConnection:
     __slots__ = (
         "_draining",
         "_handler",
-        "_held_bytes",
         "_held_limit",
         "_server",
         "_slots",
@@ -198,7 +197,6 @@ class ServerConnection:
         self._server = server
         self._handler: RequestHandler | None = None
         self._slots: deque[Slot] = deque()
-        self._held_bytes = 0  # answers that are ready and wait for earlier ones
         self._held_limit = limits.write_high_bytes
         self._draining = False
 
@@ -219,8 +217,8 @@ class ServerConnection:
         return self.stream.congested
 
     @property
-    def crowded(self) -> bool:
-        return self.stream.crowded
+    def allowance_bytes(self) -> int:
+        return self.stream.allowance_bytes
 
     @property
     def open_requests(self) -> int:
@@ -228,7 +226,8 @@ class ServerConnection:
 
     @property
     def held_bytes(self) -> int:
-        return self._held_bytes
+        """Of answers that are ready and wait for earlier ones."""
+        return self.stream.held_bytes
 
     def pause(self) -> None:
         self.stream.pause(PAUSED_BY_OWNER)
@@ -269,7 +268,6 @@ class ServerConnection:
         for slot in self._slots:
             slot.abandon()
         self._slots.clear()
-        self._held_bytes = 0
         self._server.forget(self)
         handler, self._handler = self._handler, None
         if handler is not None:
@@ -282,25 +280,27 @@ class ServerConnection:
         if self._slots[0] is slot:
             self._send_filled()
             return
-        self._held_bytes += slot.size_bytes
-        if self._held_bytes > self._held_limit:
-            self.stream.pause(ANSWERS_HELD)
+        stream = self.stream
+        stream.hold(slot.size_bytes)
+        if stream.held_bytes > self._held_limit:
+            stream.pause(ANSWERS_HELD)
 
     def _send_filled(self) -> None:
         """The first slot was filled: it leaves, and with it the filled ones right behind it."""
         slots = self._slots
         stream = self.stream
         released_bytes = 0
-        held_bytes = self._held_bytes + slots[0].size_bytes  # which was not held
+        held = False  # the first one was not
         while slots and slots[0].filled:
             slot = slots.popleft()
-            held_bytes -= slot.size_bytes
+            if held:
+                stream.unhold(slot.size_bytes)
+            held = True
             released_bytes += slot.charge_bytes
-            if slot.buffers is not None:
-                stream.write(slot.buffers, slot.size_bytes)
-        self._held_bytes = held_bytes
-        assert held_bytes >= 0, held_bytes
-        if held_bytes <= self._held_limit:
+            buffers, slot.buffers = slot.buffers, None  # who asked may keep the slot for long
+            if buffers is not None:
+                stream.write(buffers, slot.size_bytes)
+        if stream.held_bytes <= self._held_limit:
             stream.resume(ANSWERS_HELD)
         stream.release(released_bytes)
         if self._draining and not slots:
@@ -332,6 +332,7 @@ class Slot:
     def abandon(self) -> None:
         """Its connection is gone."""
         self._connection = None
+        self.buffers = None
 
     def _fill(self, buffers: Sequence[Buffer] | None) -> None:
         assert not self.filled, "a request was answered twice"

@@ -41,6 +41,7 @@ class EventTopic:
     """Collects events for half a second and writes them as one batch."""
 
     __slots__ = (
+        "_epochs",
         "_produce",
         "_renderer",
         "_stream",
@@ -57,6 +58,8 @@ class EventTopic:
         self._renderer = renderer
         self._produce = produce
         self._waiting: dict[object, NumberedEvent] = {}
+        self._epochs: dict[PartitionId, int] = {}
+        """The leader epoch under which each partition was last appended to."""
         self._task: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] | None = None
         self.written = 0
@@ -76,21 +79,33 @@ class EventTopic:
             await asyncio.wait([self._task])
 
     def on_event(self, numbered: NumberedEvent) -> None:
-        """Watermarks and appends of a partition are one record per batch. Those of this very
-        topic would never end."""
+        """Watermarks and appends of a partition are one record per batch, with the time of the
+        last. The first append of a leader epoch is a record of its own: with the last one before
+        it, it says how long nothing could be written. Those of this very topic would never end.
+        """
         event = numbered.event
         key: object = numbered.number
         if isinstance(event, HighWatermarkAdvanced | RecordsAppended):
             if self._renderer.topic(event.partition.topic_id) == EVENTS_TOPIC:
                 return
-            key = type(event), event.partition
-            earlier = self._waiting.pop(key, None)
+            joins = self._key_of(event)
+            earlier = None if joins is None else self._waiting.pop(joins, None)
             if earlier is not None:
                 numbered = numbered._replace(event=joined(earlier.event, event))
+            key = numbered.number if joins is None else joins
         if len(self._waiting) >= MOST_WAITING:
             self.dropped += 1
             return
         self._waiting[key] = numbered
+
+    def _key_of(self, event: HighWatermarkAdvanced | RecordsAppended) -> object:
+        """What it is told together with; None if it is told by itself."""
+        if isinstance(event, HighWatermarkAdvanced):
+            return type(event), event.partition
+        if self._epochs.get(event.partition) != event.leader_epoch:
+            self._epochs[event.partition] = event.leader_epoch
+            return None
+        return type(event), event.partition, event.leader_epoch
 
     async def write_batch(self) -> None:
         """What waits, as much as one batch holds. After a failure it waits on."""

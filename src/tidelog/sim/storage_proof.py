@@ -38,6 +38,7 @@ LATEST: PartitionName = ("latest", 0)
 LIMITS = CrashLimits(max_subset_effects=10)
 SECOND_CRASH = "crash while recovering"
 SECOND_CRASH_EVERY = 100
+"""Of the states after a first crash, one in so many is crashed again."""
 
 History = tuple[bytes, ...]
 """The batches of a log, from its first one ever; position n holds offset n."""
@@ -87,6 +88,7 @@ def run_crash_states(
     *,
     workloads: Iterable[str] = (),
     stop_at_first: bool = False,
+    second_crash_every: int = SECOND_CRASH_EVERY,
     tell: Tell | None = None,
 ) -> CrashReport:
     """Try the crash states of the named workloads, or of all; at most `limit` of each (0: no
@@ -94,7 +96,8 @@ def run_crash_states(
     report = CrashReport()
     for name in workloads or all_workloads():
         report.by_workload[name] = 0
-        for state in second_crashes() if name == SECOND_CRASH else crashes(WORKLOADS[name]):
+        again = name == SECOND_CRASH
+        for state in second_crashes(second_crash_every) if again else crashes(WORKLOADS[name]):
             report.by_workload[name] += 1
             report.states += 1
             faults = faults_after(state)
@@ -117,10 +120,10 @@ def crashes(workload: Callable[[SimDisk], None]) -> Iterator[SimDisk]:
     yield from CrashStates(workload, limits=LIMITS)
 
 
-def second_crashes() -> Iterator[SimDisk]:
+def second_crashes(every: int) -> Iterator[SimDisk]:
     """Power fails again while the node recovers."""
     for workload in (appends, rolls, truncations, topic_deletes, compactions):
-        for state in islice(crashes(workload), 0, None, SECOND_CRASH_EVERY):
+        for state in islice(crashes(workload), 0, None, every):
             yield from CrashStates(_recover, start=state, limits=LIMITS)
 
 

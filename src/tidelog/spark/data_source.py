@@ -4,7 +4,18 @@ Spark makes an instance wherever it needs one, on the driver and for the commit 
 nothing happens in constructors. Whatever is heavy is imported where it is used.
 """
 
+# ruff: noqa: PLC0415 - Spark loads this module wherever it looks for formats
+from typing import TYPE_CHECKING
+
 from pyspark.sql.datasource import DataSource
+
+from tidelog.spark.options import Options
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
+    from pyspark.sql.types import StructType
+
+    from tidelog.spark.writer import TidelogStreamWriter, TidelogWriter
 
 NAME = "tidelog"
 
@@ -15,3 +26,37 @@ class TidelogDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
         return NAME
+
+    def schema(self) -> "StructType":
+        from tidelog.spark.columns import default_schema
+        from tidelog.spark.formats import formatted
+
+        return formatted(default_schema(self.options), Options(self.options))
+
+    def reader(self, schema: "StructType") -> "DataSourceReader":
+        from tidelog.spark.batch_reader import TopicBatchReader
+
+        return TopicBatchReader(self.options, schema)
+
+    def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
+        from tidelog.spark.stream_reader import TopicStreamReader
+
+        return TopicStreamReader(self.options, schema)
+
+    # The names of parameters are Spark's: it passes them by name.
+    def writer(self, schema: "StructType", overwrite: bool) -> "TidelogWriter":
+        from tidelog.spark import sink_options, writer
+
+        sink_options.refuse_overwrite(overwrite)
+        settings = sink_options.sink_settings(Options(self.options))
+        return writer.TidelogWriter(settings, sink_options.check_columns(schema, settings))
+
+    def streamWriter(  # noqa: N802
+        self, schema: "StructType", overwrite: bool
+    ) -> "TidelogStreamWriter":
+        """Every output mode appends, as with stock: `overwrite` is set for complete."""
+        from tidelog.spark import sink_options, writer
+
+        settings = sink_options.sink_settings(Options(self.options))
+        sink_options.refuse_application(settings)
+        return writer.TidelogStreamWriter(settings, sink_options.check_columns(schema, settings))

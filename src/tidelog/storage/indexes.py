@@ -152,6 +152,17 @@ class OffsetIndex:
         found = bisect_left(self._offsets, offset - self.base_offset)
         return self._positions[found - 1] if found else 0
 
+    def position_behind(self, offset: int) -> int | None:
+        """A batch begins here, and `offset` lies before it; None if no entry says so."""
+        found = bisect_left(self._offsets, offset - self.base_offset) + 1
+        return self._positions[found] if found < len(self._positions) else None
+
+    def offset_near(self, position: int) -> int | None:
+        """The first offset of a batch that begins at or shortly behind `position`; None behind
+        the last entry."""
+        found = bisect_left(self._positions, position)
+        return self.base_offset + self._offsets[found] + 1 if found < len(self._offsets) else None
+
     def last_position(self) -> int:
         return self._positions[-1] if self._positions else 0
 

@@ -392,7 +392,8 @@ class Log:
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
         """Those with a record in this range, for a `read_committed` consumer to skip."""
         first = max(bisect_right(self._bases, from_offset) - 1, 0)
-        return aborted_in(self._segments[first:], from_offset, to_offset)
+        indexes = (segment.transactions for segment in self._segments[first:])
+        return aborted_in(indexes, from_offset, to_offset)
 
     @property
     def newest_timestamp(self) -> int:

@@ -1,9 +1,9 @@
 """Questions about a log that are not "the batches from this offset"."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tidelog.storage.indexes import AbortedTransaction
+from tidelog.storage.indexes import AbortedTransaction, TransactionIndex
 from tidelog.storage.segment import Segment
 from tidelog.wire.records import check_crc, iter_records
 
@@ -34,13 +34,14 @@ def find_timestamp(
 
 
 def aborted_in(
-    segments: Sequence[Segment], from_offset: int, to_offset: int
+    indexes: Iterable[TransactionIndex], from_offset: int, to_offset: int
 ) -> list[AbortedTransaction]:
-    """A marker may lie segments behind the records it aborts; an entry whose last stable
-    offset is at or behind the range says that no later marker can concern it."""
+    """From the index of the segment with `from_offset` on. A marker may lie segments behind the
+    records it aborts; an entry whose last stable offset is at or behind the range says that no
+    later marker can concern it."""
     found: list[AbortedTransaction] = []
-    for segment in segments:
-        for entry in segment.transactions.aborted:
+    for index in indexes:
+        for entry in index.aborted:
             if entry.first_offset < to_offset and entry.last_offset >= from_offset:
                 found.append(entry)
             if entry.last_stable_offset >= to_offset:

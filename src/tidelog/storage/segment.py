@@ -275,6 +275,8 @@ class Segment:
         else:
             data = self.file.read(position, wanted)
         length = self._checked_length(data, found, to_offset=to_offset, epochs=epochs)
+        if length < len(data) - len(data) // 4:
+            data = data[:length]  # a view would keep what was read in vain as long as it lives
         return memoryview(data)[:length]
 
     def _checked_length(

@@ -30,6 +30,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "rpc": (*WORDS, "wire", "host"),
     "observe": ("core", "host"),
     "client": (*WORDS, "wire", "host", "rpc"),
+    "replica_files": ("core", "wire", "host", "storage"),  # what storage wrote, from outside
     "quorum": ("core", "wire", "host", "config", "storage", "rpc"),
     "coordinators": ("core", "storage", "wire", "host", "config", "observe"),
     "broker": DATA,
@@ -38,10 +39,11 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "sim": (*DATA, "broker", "controller", "quorum", "node"),
     "cluster": (*WORDS, "config", "storage", "host", "wire", "client"),  # starts nodes as processes
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
-    "audit": (*WORDS, "client", "wire", "host", "cluster"),  # from outside, as a client sees it
+    # From outside, as a client sees it, and by the files of the replicas.
+    "audit": (*WORDS, "client", "wire", "host", "cluster", "replica_files", "spark"),
     # Measures clusters of processes, and is worth nothing without the verdict on their data.
     "bench": ("client", "sim", "node", "cluster", "audit"),
-    "spark": (*WORDS, "client", "wire"),
+    "spark": (*WORDS, "client", "wire", "replica_files"),  # topics as tables are read by files
     "console": ("client", "observe", "lab"),
     "cli": (ANYTHING,),
     "testing": (ANYTHING,),

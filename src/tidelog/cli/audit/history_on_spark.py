@@ -15,7 +15,7 @@ from tidelog.audit.history.read_back import Bounds, NotDrained, log_starts, unti
 from tidelog.audit.history.rows import BadHistory
 from tidelog.cli.asking import Asking
 from tidelog.cli.audit.undecided import undecided
-from tidelog.cli.spark_options import first_line, spark_session
+from tidelog.cli.spark_options import essence, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +43,7 @@ def _table(spark: "SparkSession", path: str) -> "DataFrame":
     try:
         return spark.read.parquet(path)
     except PySparkException as reason:
-        raise BadHistory(f"{path} cannot be read as Parquet: {first_line(reason)}") from None
+        raise BadHistory(f"{path} cannot be read as Parquet: {essence(reason)}") from None
 
 
 def _from_cluster(

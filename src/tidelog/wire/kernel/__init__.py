@@ -6,6 +6,13 @@ the same tests and say the same about broken bytes. Columns for Arrow: `wire.arr
 
 from tidelog.wire.kernel.choice import implementation
 from tidelog.wire.kernel.stamping import restamp
-from tidelog.wire.kernel.table import CRC_UNCHECKED, BatchTable, scan_batches
+from tidelog.wire.kernel.table import CRC_UNCHECKED, BatchTable, scan_batches, scan_region
 
-__all__ = ["CRC_UNCHECKED", "BatchTable", "implementation", "restamp", "scan_batches"]
+__all__ = [
+    "CRC_UNCHECKED",
+    "BatchTable",
+    "implementation",
+    "restamp",
+    "scan_batches",
+    "scan_region",
+]

@@ -39,11 +39,17 @@ def scan_batches(region: Buffer, *, check_crc: bool = True) -> BatchTable:
     A wrong checksum raises nothing: it is a row whose `crc_ok` is 0. A row takes 112 bytes, so
     segments of very small batches are better read in regions of some MiB.
     """
-    cells, count, end, garbage = choice.kernel.decoding.scan(as_bytes(region), check_crc)
+    table, garbage = scan_region(region, check_crc=check_crc)
     if garbage:
-        read_header(region, end)
-        raise InvalidBatch(f"the bytes at position {end} are no record batch")
-    return BatchTable(count, end, cells)
+        read_header(region, table.end)
+        raise InvalidBatch(f"the bytes at position {table.end} are no record batch")
+    return table
+
+
+def scan_region(region: Buffer, *, check_crc: bool = True) -> tuple[BatchTable, bool]:
+    """The same for who wants the batches before garbage too: whether it follows them."""
+    cells, count, end, garbage = choice.kernel.decoding.scan(as_bytes(region), check_crc)
+    return BatchTable(count, end, cells), garbage
 
 
 def as_bytes(region: Buffer) -> Buffer:

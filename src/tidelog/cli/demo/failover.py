@@ -1,8 +1,13 @@
-"""`tidelog demo`: the main job, end to end, in well under a minute."""
+"""`tidelog demo --without-spark`: load, a killed leader, an audit and a few simulated clusters."""
 
 import asyncio
+import shutil
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,60 +15,27 @@ import click
 from tidelog.audit.failover import Failover, Plan, Report
 from tidelog.cli import session
 from tidelog.cli.failure import ERROR, INTERRUPTED, OK, UNREACHABLE, VIOLATION, CommandError
-from tidelog.cli.lazy import output_option, shared_options
-from tidelog.cli.local.own import own_nodes
 from tidelog.cli.local.up import interrupts
 from tidelog.cli.output import count, plural, print_json
-from tidelog.cli.sim.options import jobs_option
 from tidelog.cli.sim.run import run_with_progress
 from tidelog.client import ClientError
+from tidelog.cluster import layout
+from tidelog.cluster.layout import Shape
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.host.ports import NetworkError
 from tidelog.sim.fleet import FleetReport, Orders
 from tidelog.sim.run import run_seed
 
 BROKERS = 3
-SEEDS = 20
+STOP_WITHIN_MS = 10_000
 LABEL_WIDTH = 10
 MEBIBYTE = 1024 * 1024
 
 
-@click.command(name="demo")
-@click.option(
-    "--records",
-    type=click.IntRange(min=300),
-    default=Plan().records,
-    show_default=True,
-    help="Acknowledged before the writers stop.",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=0),
-    default=SEEDS,
-    show_default=True,
-    help="Simulated clusters afterwards.",
-)
-@click.option("--keep", is_flag=True, help="Leave the data and the logs of the nodes there.")
-@jobs_option
-@output_option
-@shared_options
-@click.pass_context
-def command(
-    context: click.Context, *, records: int, seeds: int, keep: bool, jobs: int, output: str
-) -> None:
-    """Kill the leader of a real cluster under load, and prove that nothing was lost.
-
-    \b
-    Examples:
-      tidelog demo
-      tidelog demo --records 100000 --keep
-      tidelog demo -o json
-
-    Exit code 5 if an acknowledged record was lost, duplicated or reordered, or if replicas differ.
-    """
-    as_json = output == "json"
+def run(context: click.Context, *, records: int, seeds: int, jobs: int, keep: bool) -> None:
+    as_json = session.current().as_json
     begin = time.monotonic()
-    with interrupts(), own_nodes("demo", BROKERS, keep=keep) as nodes:
+    with interrupts(), local_nodes(keep=keep) as nodes:
         report = run_failover(nodes, Plan(records=records), quiet=as_json)
     document = as_document(report)
     simulated = None
@@ -87,6 +59,24 @@ def exit_code(report: Report, simulated: FleetReport | None) -> int:
     return INTERRUPTED if simulated is not None and simulated.interrupted else OK
 
 
+@contextmanager
+def local_nodes(*, keep: bool) -> Iterator[LocalNodes]:
+    """A cluster in a directory of its own. Nothing of it is left, whatever happens inside."""
+    directory = Path(tempfile.mkdtemp(prefix="tidelog-demo-"))
+    nodes = LocalNodes(directory, layout.create(directory, "demo", Shape(BROKERS)))
+    try:
+        yield nodes
+        nodes.stop(nodes.node_ids, timeout_ms=STOP_WITHIN_MS)
+    finally:
+        for node_id in nodes.node_ids:
+            nodes.kill(node_id)
+        nodes.close()
+        if keep:
+            click.echo(f"kept: {directory}", err=True)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
 def run_failover(nodes: LocalNodes, plan: Plan, *, quiet: bool) -> Report:
     begin = time.monotonic()
 
@@ -108,7 +98,7 @@ def run_failover(nodes: LocalNodes, plan: Plan, *, quiet: bool) -> Report:
 
 
 def stuck(what: str, why: str, code: int) -> CommandError:
-    advice = "tidelog demo --keep, and the logs of the nodes"
+    advice = "tidelog demo --without-spark --keep, and the logs of the nodes"
     return CommandError(what, why=why, advice=advice, code=code)
 
 

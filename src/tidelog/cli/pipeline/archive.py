@@ -1,0 +1,115 @@
+"""`tidelog pipeline archive`"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tidelog.cli.asking import Asking, asks_cluster
+from tidelog.cli.failure import USAGE, CommandError
+from tidelog.cli.lazy import output_option, shared_options
+from tidelog.cli.pipeline.launching import Job, Launch, launch_job, runs_pipeline, spoken
+from tidelog.cli.pipeline.topic_check import Looked, look_at
+from tidelog.spark.pipelines import archive as pipeline
+from tidelog.spark.pipelines.topics import EARLIEST, LATEST, Topics, stream_of
+from tidelog.spark.tables.words import DELTA, FORMS, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from tidelog.spark.pipelines.state import PipelineState
+
+
+@click.command(name="archive")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@click.option("--to", "to", required=True, metavar="DIR", help="Where the table lies.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    default=DELTA,
+    show_default=True,
+    help="What kind of table.",
+)
+@click.option(
+    "--partition-by",
+    metavar="COLUMN,…",
+    default="",
+    help="topic, partition, date or hour (of the timestamp, in UTC).",
+)
+@click.option(
+    "--from",
+    "starting",
+    type=click.Choice([EARLIEST, LATEST]),
+    default=EARLIEST,
+    show_default=True,
+    help="Where the very first batch begins.",
+)
+@click.option(
+    "--max-records",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="At most so many in a batch.",
+)
+@click.option("--append", is_flag=True, help="Begin in a table that has rows already.")
+@runs_pipeline
+@asks_cluster
+@output_option
+@shared_options
+@click.pass_context
+def command(context: click.Context, /, asking: Asking, launch: Launch, **given: Any) -> None:
+    """Keep topics as a table: every committed record is one row, exactly once.
+
+    \b
+    Examples:
+      tidelog pipeline archive orders --to lake/orders --once
+      tidelog pipeline archive orders payments --to lake/all --partition-by topic,date
+      tidelog pipeline archive orders --to lake/orders --format iceberg
+
+    Goes on until Ctrl-C unless --once is given, and where it was when it is started again.
+    """
+    columns = tuple(each.strip() for each in given["partition_by"].split(",") if each.strip())
+    with spoken():
+        pipeline.check_partition_by(columns)
+    table = TableSpec(local_directory(given["to"]), given["form"], columns)
+    looked = look_at(asking, given["topics"])
+    job = make_job(looked, pipeline.Archive(table, given["append"]), given)
+    context.exit(launch_job(launch, job, given["output"]))
+
+
+def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -> Job:
+    usual_name = f"{pipeline.KIND}-{'-'.join(looked.names)}"[:100]
+
+    def start(spark: "SparkSession", state: "PipelineState", launch: Launch) -> "StreamingQuery":
+        topics = Topics(
+            looked.bootstrap,
+            looked.names,
+            given["starting"],
+            given["max_records"],
+            f"pipeline-{state.name}",
+        )
+        return pipeline.start(stream_of(spark, topics), archive, state, launch.pace)
+
+    table = archive.table
+    arguments = {
+        "cluster_id": looked.cluster_id,
+        "topics": list(looked.names),
+        "to": table.path,
+        "format": table.form,
+        "partition_by": list(table.partition_by),
+    }
+    return Job(pipeline.KIND, usual_name, arguments, given["to"], start)
+
+
+def local_directory(text: str) -> str:
+    """Whole, because the workers of Spark run elsewhere."""
+    path = Path(text)
+    if "://" in text or (path.exists() and not path.is_dir()):
+        raise CommandError(
+            f"wrong value for --to: {text}",
+            why="tables are written to directories of this machine, or of one that it mounts",
+            advice="--to lake/orders",
+            code=USAGE,
+        )
+    return str(path.resolve())

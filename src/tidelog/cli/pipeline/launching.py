@@ -1,0 +1,195 @@
+"""What commands that run a pipeline share: their options, a session, a line per batch."""
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from tidelog.cli.durations import DURATION
+from tidelog.cli.failure import ERROR, OK, USAGE, CommandError
+from tidelog.cli.spark_options import check_url, parse_conf
+from tidelog.spark.failure import InvalidOption, TidelogError, words_of
+from tidelog.spark.pipelines.batches import Batch, line
+from tidelog.spark.pipelines.running import Pace, follow
+from tidelog.spark.pipelines.state import HOME, PipelineState
+from tidelog.spark.session import LOCAL
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+NAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+class Launch(NamedTuple):
+    """How a pipeline is to be run, whatever it does."""
+
+    name: str | None
+    home: Path
+    pace: Pace
+    spark_url: str
+    conf: Mapping[str, str]
+
+    def state(self, usual_name: str) -> PipelineState:
+        name = self.name or usual_name
+        if not NAME_PATTERN.fullmatch(name) or name in (".", ".."):
+            raise CommandError(
+                f"wrong value for --name: {name}",
+                why="it names a directory: letters, digits, dots, dashes and underscores",
+                advice="--name orders-archive",
+                code=USAGE,
+            )
+        return PipelineState(self.home / name)
+
+
+class Job(NamedTuple):
+    """One pipeline with its arguments."""
+
+    kind: str
+    usual_name: str
+    arguments: Mapping[str, Any]
+    """What a checkpoint belongs to: it is not gone on with if one of them differs."""
+    target: str
+    """Where rows go, for people."""
+    start: Callable[["SparkSession", PipelineState, Launch], "StreamingQuery"]
+
+
+def runs_pipeline(function: Any) -> Any:
+    """`--once`, `--every`, `--name`, `--state-dir`, `--master`, `--conf`, together as `launch`."""
+
+    @functools.wraps(function)
+    def wrapped(**given: Any) -> Any:
+        launch = Launch(
+            given.pop("name"),
+            given.pop("home"),
+            Pace(given.pop("once"), given.pop("every_ms")),
+            given.pop("spark_url"),
+            parse_conf(given.pop("conf")),
+        )
+        return function(launch=launch, **given)
+
+    for option in reversed(OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+OPTIONS = (
+    click.option("--once", is_flag=True, help="Do what is there now, then end."),
+    click.option(
+        "--every",
+        "every_ms",
+        type=DURATION,
+        default="1s",
+        show_default=True,
+        help="How often a batch begins.",
+    ),
+    click.option("--name", metavar="NAME", help="Of its checkpoint; made of what it does if not."),
+    click.option(
+        "--state-dir",
+        "home",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=HOME,
+        show_default=True,
+        help="Where checkpoints lie.",
+    ),
+    click.option(
+        "--master",
+        "spark_url",
+        metavar="URL",
+        default=LOCAL,
+        show_default=True,
+        help="Which Spark: local[N], spark://host:7077, yarn, k8s://…",
+    ),
+    click.option(
+        "--conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Any setting of Spark; may be given again and again.",
+    ),
+)
+
+
+def launch_job(launch: Launch, job: Job, output: str) -> int:
+    """Run it to its end, with a session of its own. The exit code."""
+    with spoken(), launch.state(job.usual_name) as state:
+        with session(launch, state) as spark:
+            run = run_job(spark, state, job, launch, output)
+    if run:
+        raise KeyboardInterrupt
+    return OK
+
+
+def run_job(
+    spark: "SparkSession", state: PipelineState, job: Job, launch: Launch, output: str
+) -> bool:
+    """The same on a session that is there. Whether somebody asked it to end."""
+    state.begin(job.kind, job.arguments, spark=launch.spark_url)
+
+    def tell(batch: Batch) -> None:
+        if output == "json":
+            click.echo(json.dumps({"name": state.name, **batch.as_document()}))
+        else:
+            click.echo(line(batch, job.target))
+
+    run = follow(job.start(spark, state, launch), state, tell)
+    if output == "text" and not run.batches and not run.interrupted:
+        click.echo(f"nothing new; {state.name} has read all there is", err=True)
+    return run.interrupted
+
+
+@contextmanager
+def session(launch: Launch, state: PipelineState) -> Iterator["SparkSession"]:
+    """Started quietly: what the JVM says goes into a file beside the checkpoint."""
+    from tidelog.spark.quiet import says_into
+    from tidelog.spark.session import open_session
+
+    check_url(launch.spark_url)
+    click.echo(f"Spark on {launch.spark_url}; its log is {state.spark_log}", err=True)
+    try:
+        with says_into(state.spark_log):
+            spark = open_session(state.name, spark_url=launch.spark_url, conf=launch.conf)
+    except TidelogError:
+        raise
+    except Exception as reason:  # the border to a JVM that may fail in any way
+        first = next(iter(str(reason).strip().splitlines()), type(reason).__name__)
+        raise CommandError(
+            f"Spark did not start on {launch.spark_url}",
+            why=first,
+            advice=f"look into {state.spark_log}",
+        ) from None
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Errors of the connector, also those inside of Spark's, as errors of a command."""
+    try:
+        yield
+    except TidelogError as error:
+        raise command_error(error) from None
+    except (CommandError, click.ClickException, KeyboardInterrupt):
+        raise
+    except Exception as reason:
+        if words_of(reason) is None and not is_sparks(reason):
+            raise
+        from tidelog.spark.pipelines.running import failed
+
+        raise command_error(failed(reason)) from None
+
+
+def command_error(error: TidelogError) -> CommandError:
+    wrong_use = isinstance(error, InvalidOption) or "Java" in error.what or "PySpark" in error.what
+    code = USAGE if wrong_use else ERROR
+    return CommandError("not done", why=error.what, advice=error.advice, code=code)
+
+
+def is_sparks(reason: Exception) -> bool:
+    return type(reason).__module__.startswith(("pyspark.", "py4j."))

@@ -1,0 +1,31 @@
+"""Questions that are asked before Spark is started: it takes seconds, a wrong name does not."""
+
+from typing import NamedTuple
+
+from tidelog.cli.asking import Asking, find_bootstrap
+from tidelog.cli.topic.describe import named_topic
+from tidelog.client import Client, TopicView
+
+
+class Looked(NamedTuple):
+    """A cluster as it answered."""
+
+    bootstrap: str
+    cluster_id: str | None
+    topics: tuple[TopicView, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.topics)
+
+
+def look_at(asking: Asking, names: tuple[str, ...]) -> Looked:
+    """Each topic once, in the order given; an error with a guess if one does not exist."""
+    bootstrap = asking.bootstrap or find_bootstrap()
+
+    async def look(client: Client) -> Looked:
+        found = tuple([await named_topic(client, name) for name in dict.fromkeys(names)])
+        view = await client.brokers()
+        return Looked(bootstrap, view.cluster_id, found)
+
+    return asking._replace(bootstrap=bootstrap).run(look)

@@ -1,0 +1,67 @@
+"""The way from a process of Spark's to a cluster: a client on a thread, kept from task to task.
+
+Spark uses its Python workers again, and a micro-batch that had to connect anew would wait for it.
+"""
+
+import os
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from tidelog.client import Client
+from tidelog.client.loop_thread import LoopThread
+from tidelog.spark.failure import InvalidOption
+
+Result = TypeVar("Result")
+
+
+class Connection:
+    """A client and the event loop it lives on."""
+
+    __slots__ = ("_loop", "client", "made_by")
+
+    def __init__(self, bootstrap: str, client_id: str, timeout_ms: int) -> None:
+        self._loop = LoopThread()
+        self.made_by = os.getpid()
+        try:
+            self.client = self._loop.run(_open(bootstrap, client_id, timeout_ms))
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self._loop.run(work)
+
+    def close(self) -> None:
+        self._loop.run(self.client.close())
+        self._loop.close()
+
+
+async def _open(bootstrap: str, client_id: str, timeout_ms: int) -> Client:
+    """Clients belong to the loop that they are made on."""
+    try:
+        return Client(bootstrap, client_id=client_id, timeout_ms=timeout_ms)
+    except ValueError as error:
+        raise InvalidOption(
+            f"the option kafka.bootstrap.servers is {bootstrap!r}: {error}",
+            "give host:port, several of them with commas between",
+        ) from None
+
+
+_connections: dict[tuple[str, str, int], Connection] = {}
+
+
+def connect(bootstrap: str, client_id: str, timeout_ms: int) -> Connection:
+    """The connection of this process to a cluster; nobody is asked yet."""
+    key = (bootstrap, client_id, timeout_ms)
+    known = _connections.get(key)
+    if known is None or known.made_by != os.getpid():  # threads do not survive a fork
+        known = _connections[key] = Connection(bootstrap, client_id, timeout_ms)
+    return known
+
+
+def close_all() -> None:
+    """For who ends in order; a worker of Spark's just ends."""
+    while _connections:
+        _, connection = _connections.popitem()
+        if connection.made_by == os.getpid():
+            connection.close()

@@ -1,0 +1,140 @@
+"""What `valueFormat`, `keyFormat` and a schema say together about columns."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from tidelog.spark.columns import RECORD_TYPES, check_columns
+from tidelog.spark.failure import InvalidOption
+from tidelog.spark.options import Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tidelog.spark.value_format import ValueFormat
+
+BINARY, STRING, JSON = FORMATS = ("binary", "string", "json")
+MODES: Final = ("permissive", "failfast")
+
+
+class Columns(NamedTuple):
+    """What a source gives, and how it makes it of records."""
+
+    names: tuple[str, ...]
+    values: "ValueFormat | None" = None
+
+
+def formats_of(options: Options) -> Mapping[str, str]:
+    """The format of keys and of values."""
+    return {
+        "key": options.one_of("keyFormat", BINARY, FORMATS),
+        "value": options.one_of("valueFormat", BINARY, FORMATS),
+    }
+
+
+def formatted(schema: StructType, options: Options) -> StructType:
+    """The default schema, where keys or values are text. JSON has none by default."""
+    formats = formats_of(options)
+    for name, chosen in formats.items():
+        if chosen == JSON:
+            raise InvalidOption(
+                f"{name}Format=json needs a schema",
+                f'say .schema("{name} struct<id:bigint,name:string>, offset bigint")',
+            )
+    kinds = {name: StringType() for name, chosen in formats.items() if chosen == STRING}
+    return StructType(
+        [StructField(each.name, kinds.get(each.name, each.dataType)) for each in schema]
+    )
+
+
+def columns_of(schema: StructType, options: Options) -> Columns:
+    """The columns of a schema that the user gave; InvalidOption if there are none such."""
+    formats = formats_of(options)
+    if set(formats.values()) == {BINARY}:
+        return Columns(check_columns(schema))
+    from tidelog.spark.value_format import ValueFormat  # noqa: PLC0415 - pyarrow
+
+    kinds = {name: _kind(schema, name, chosen) for name, chosen in formats.items()}
+    fields: list[StructField] = []
+    if formats["value"] == JSON and "value" not in schema.names:
+        fields = [each for each in schema.fields if each.name not in RECORD_TYPES]
+        kinds["value"] = StructType(fields) if fields else None
+    ours = [
+        StructField(each.name, RECORD_TYPES[each.name] if kinds.get(each.name) else each.dataType)
+        for each in schema.fields
+        if each not in fields
+    ]
+    if ours or not fields:
+        check_columns(StructType(ours))
+    arrow = {name: None if kind is None else arrow_type(kind, name) for name, kind in kinds.items()}
+    values = ValueFormat(
+        arrow["value"],
+        arrow["key"],
+        tuple(each.name for each in fields),
+        options.one_of("mode", "permissive", MODES) == "failfast",
+    )
+    return Columns(tuple(schema.names), values)
+
+
+def _kind(schema: StructType, name: str, chosen: str) -> DataType | None:
+    """The type that the schema gives to a key or a value that is not left as it is."""
+    if chosen == BINARY or name not in schema.names:
+        return None
+    kind = schema[name].dataType
+    if chosen == STRING and not isinstance(kind, StringType):
+        raise InvalidOption(
+            f"{name}Format=string, and the schema says that {name} is {kind.simpleString()}",
+            f"say that it is string, or {name}Format=json",
+        )
+    if chosen == JSON and isinstance(kind, BinaryType):
+        raise InvalidOption(
+            f"{name}Format=json, and the schema says that {name} is binary",
+            f"say what is in it, as {name} struct<id:bigint,name:string>",
+        )
+    return kind
+
+
+def arrow_type(kind: DataType, where: str) -> "pa.DataType":
+    """The Arrow type that Spark takes for one of its own."""
+    import pyarrow as pa  # noqa: PLC0415 - not where Spark only looks for formats
+
+    simple: dict[type[DataType], pa.DataType] = {
+        BooleanType: pa.bool_(),
+        ByteType: pa.int8(),
+        ShortType: pa.int16(),
+        IntegerType: pa.int32(),
+        LongType: pa.int64(),
+        FloatType: pa.float32(),
+        DoubleType: pa.float64(),
+        StringType: pa.string(),
+        TimestampType: pa.timestamp("us", "UTC"),
+    }
+    if isinstance(kind, StructType):
+        return pa.struct(
+            [(each.name, arrow_type(each.dataType, f"{where}.{each.name}")) for each in kind]
+        )
+    if isinstance(kind, ArrayType):
+        return pa.list_(arrow_type(kind.elementType, f"{where}[]"))
+    found = simple.get(type(kind))
+    if found is None:
+        raise InvalidOption(
+            f"{where} is {kind.simpleString()}, which cannot be read from JSON",
+            "say that it is string, and cast it in the query",
+        )
+    return found

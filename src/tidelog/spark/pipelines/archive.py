@@ -1,0 +1,82 @@
+"""Topics into a table, exactly once: every committed record is one row, now and after a crash."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.spark.failure import InvalidOption, TidelogError
+from tidelog.spark.pipelines.running import Pace, paced
+from tidelog.spark.pipelines.state import PipelineState
+from tidelog.spark.tables.forms import open_table
+from tidelog.spark.tables.words import Table, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+KIND = "archive"
+
+DERIVED = {"date": "to_date(timestamp)", "hour": "hour(timestamp)"}
+"""Columns that a table has only if it is partitioned by them; both in UTC."""
+PARTITION_COLUMNS = ("topic", "partition", *DERIVED)
+
+
+class Archive(NamedTuple):
+    table: TableSpec
+    appends: bool = False
+    """Whether it may begin in a table that has rows of others."""
+
+
+def check_partition_by(columns: tuple[str, ...]) -> None:
+    for column in columns:
+        if column not in PARTITION_COLUMNS:
+            raise InvalidOption(
+                f"a table cannot be partitioned by {column}",
+                f"by one or more of {', '.join(PARTITION_COLUMNS)}",
+            )
+    if len(set(columns)) < len(columns):
+        raise InvalidOption("a column to partition by is named twice", "name each once")
+
+
+def start(
+    rows: "DataFrame", archive: Archive, state: PipelineState, pace: Pace
+) -> "StreamingQuery":
+    """Rows as they come from the connector; the session's zone must be UTC, as ours is."""
+    from tidelog.spark.table_sink import NAME, register_table_sink  # noqa: PLC0415 - pyspark
+    from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
+
+    register_table_sink(rows.sparkSession)
+    spec = archive.table
+    shaped = with_derived(rows, spec.partition_by)
+    table = open_table(spec)
+    check_history(table, archive, state)
+    table.prepare(table_schema(shaped.schema))
+    writer = (
+        shaped.writeStream.format(NAME)
+        .option("path", spec.path)
+        .option("tableFormat", spec.form)
+        .option("partitionBy", ",".join(spec.partition_by))
+        .option("checkpointLocation", str(state.checkpoint))
+        .queryName(state.name)
+    )
+    return paced(writer, pace).start()
+
+
+def with_derived(rows: "DataFrame", partition_by: tuple[str, ...]) -> "DataFrame":
+    wanted = [f"{DERIVED[each]} AS {each}" for each in partition_by if each in DERIVED]
+    return rows.selectExpr("*", *wanted)
+
+
+def check_history(table: Table, archive: Archive, state: PipelineState) -> None:
+    """A checkpoint and its table belong together: one without the other loses or doubles rows."""
+    path = archive.table.path
+    last = state.committed_batch()
+    if last is not None and not table.exists():
+        raise TidelogError(
+            f"{state.name} has written {last + 1} batches, and there is no table at {path}",
+            f"bring the table back, or remove {state.directory} to begin anew",
+        )
+    if not state.has_begun() and not archive.appends and table.exists() and not table.is_empty():
+        raise TidelogError(
+            f"the table at {path} has rows, and {state.name} has no checkpoint: "
+            "they may be the same records",
+            "write to another directory, or say --append if they are not",
+        )

@@ -1,0 +1,108 @@
+"""One query from its start to its end: told batch by batch, stopped without loss."""
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
+
+from tidelog.spark.failure import TidelogError, words_of
+from tidelog.spark.pipelines.batches import Batch, batch_of
+from tidelog.spark.pipelines.state import FAILED, FINISHED, STOPPED, PipelineState
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+POLL_SECONDS = 0.2
+
+
+class Pace(NamedTuple):
+    """When batches begin: all that is there now and then no more, or again and again."""
+
+    once: bool
+    every_ms: int = 1000
+
+
+class Run(NamedTuple):
+    batches: int
+    rows_in: int
+    interrupted: bool
+
+
+Tell = Callable[[Batch], None]
+
+
+def paced(writer: "DataStreamWriter", pace: Pace) -> "DataStreamWriter":
+    if pace.once:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{pace.every_ms} milliseconds")
+
+
+def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
+    """Until the query ends or somebody asks for an end; TidelogError if it fails."""
+    from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - pyspark is an extra
+
+    told, rows = -1, 0
+
+    def tell_new() -> None:
+        nonlocal told, rows
+        for progress in query.recentProgress:
+            batch = batch_of(json.loads(progress.json))
+            if batch.number > told:
+                told, rows = batch.number, rows + batch.rows_in
+                state.note(**batch.as_document())
+                tell(batch)
+
+    first = state.committed_batch()
+    with asked_to_stop() as asked:
+        try:
+            while not asked.is_set() and not query.awaitTermination(POLL_SECONDS):
+                tell_new()
+            if query.isActive:
+                query.stop()
+        except StreamingQueryException as error:
+            tell_new()
+            failure = failed(error)
+            state.note(state=FAILED, error=f"{failure.what}; {failure.advice}")
+            raise failure from None
+        except BaseException:
+            query.stop()
+            state.note(state=STOPPED)
+            raise
+    tell_new()
+    last = state.committed_batch()
+    state.note(state=STOPPED if asked.is_set() else FINISHED)
+    done = 0 if last is None else last - (-1 if first is None else first)
+    return Run(done, rows, asked.is_set())
+
+
+def failed(error: BaseException) -> TidelogError:
+    """Our own words if there are any, else the first line of Spark's."""
+    words = words_of(error)
+    if words is not None:
+        what, _, advice = words.rpartition("; ")
+        return TidelogError(what or words, advice)
+    lines = [each.strip() for each in str(error).splitlines() if each.strip()]
+    return TidelogError(f"Spark says: {lines[0] if lines else type(error).__name__}", "see its log")
+
+
+@contextmanager
+def asked_to_stop() -> Iterator[threading.Event]:
+    """Set by Ctrl-C and SIGTERM. Spark's own handler cancels jobs first, which would make the
+    batch fail; this lets the query be stopped in order."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        asked.set()
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,182 @@
+"""What is kept of a pipeline beside its checkpoint, so that it can be told of and gone on with.
+
+`pipeline.json` says what it is and who runs it, `progress.json` how far it is. A lock that the
+running process holds, and that ends with it however it ends, says whether it runs.
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tidelog.spark.failure import TidelogError
+
+HOME = Path(".tidelog") / "pipelines"
+
+PIPELINE_FILE = "pipeline.json"
+PROGRESS_FILE = "progress.json"
+LOCK_FILE = "lock"
+CHECKPOINT = "checkpoint"
+SPARK_LOG = "spark.log"
+
+RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped", "failed"
+
+Document = dict[str, Any]
+
+
+class PipelineState:
+    """`with PipelineState(home / "archive-orders") as state: …`, while the pipeline runs."""
+
+    __slots__ = ("_lock", "_progress", "directory")
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._lock: int | None = None
+        self._progress: Document = {}
+
+    @property
+    def name(self) -> str:
+        return self.directory.name
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.directory / CHECKPOINT
+
+    @property
+    def spark_log(self) -> Path:
+        return self.directory / SPARK_LOG
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self.directory / LOCK_FILE, os.O_CREAT | os.O_RDWR)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            pid = _read(self.directory / PIPELINE_FILE).get("pid", "?")
+            raise TidelogError(
+                f"the pipeline {self.name} runs already, as process {pid}",
+                "stop that one first, or give another --name",
+            ) from None
+        self._lock = lock
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._lock is not None, f"{self.name} was never entered"
+        os.close(self._lock)
+        self._lock = None
+
+    def begin(self, kind: str, arguments: Mapping[str, Any], *, spark: str) -> None:
+        """Say what runs. TidelogError if the checkpoint belongs to something else."""
+        known = _read(self.directory / PIPELINE_FILE)
+        given = json.loads(json.dumps(dict(arguments)))
+        if known and self.has_begun() and (known["kind"], known["arguments"]) != (kind, given):
+            raise TidelogError(
+                f"the checkpoint of {self.name} belongs to {_told(known, given, kind)}",
+                f"give another --name, or remove {self.directory} to begin anew",
+            )
+        self._write(
+            PIPELINE_FILE,
+            {
+                "name": self.name,
+                "kind": kind,
+                "arguments": given,
+                "spark": spark,
+                "started_ms": _now_ms(),
+                "pid": os.getpid(),
+            },
+        )
+        self._progress = _read(self.directory / PROGRESS_FILE)
+        self._progress.pop("error", None)
+        self.note(state=RUNNING)
+
+    def has_begun(self) -> bool:
+        """Whether the checkpoint knows of a batch that was planned."""
+        return self._newest("offsets") is not None
+
+    def committed_batch(self) -> int | None:
+        """The last batch that the checkpoint calls done."""
+        return self._newest("commits")
+
+    def note(self, **fields: Any) -> None:
+        """Of how far it is: these fields are new, others stay."""
+        self._progress.update(fields, at_ms=_now_ms())
+        self._write(PROGRESS_FILE, self._progress)
+
+    def _newest(self, kind: str) -> int | None:
+        found = [int(each.name) for each in (self.checkpoint / kind).glob("[0-9]*")]
+        return max(found, default=None)
+
+    def _write(self, name: str, document: Document) -> None:
+        temporary = self.directory / f"{name}.new"
+        temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False), "utf-8")
+        temporary.replace(self.directory / name)
+
+
+def known_pipelines(home: Path = HOME) -> list[Document]:
+    """Those that ran here, in the order of their names; each with state and progress."""
+    return [described(path.parent) for path in sorted(home.glob(f"*/{PIPELINE_FILE}"))]
+
+
+def described(directory: Path) -> Document:
+    """`pipeline.json` and `progress.json` together, and whether it really runs."""
+    document = _read(directory / PIPELINE_FILE)
+    progress = _read(directory / PROGRESS_FILE)
+    state = progress.pop("state", STOPPED)
+    if _is_held(directory / LOCK_FILE):
+        state = RUNNING
+    elif state == RUNNING:
+        state = FAILED
+        progress["error"] = "its process is gone"
+    return {**document, "name": directory.name, "state": state, "progress": progress}
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        lock = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def _read(path: Path) -> Document:
+    """Empty if there is none, or if it is not what we wrote."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _told(known: Document, given: Document, kind: str) -> str:
+    if known["kind"] != kind:
+        return f"a pipeline of kind {known['kind']}"
+    differing = {
+        name: known["arguments"].get(name)
+        for name in {**known["arguments"], **given}
+        if known["arguments"].get(name) != given.get(name)
+    }
+    return ", ".join(f"{name} {_value(value)}" for name, value in differing.items())
+
+
+def _value(value: Any) -> str:
+    return ",".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

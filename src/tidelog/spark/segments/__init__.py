@@ -1,0 +1,1 @@
+"""Topics as tables: Spark reads the segment files of replicas, past the brokers."""

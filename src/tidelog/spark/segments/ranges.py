@@ -1,0 +1,28 @@
+"""What the driver tells the tasks that read segment files."""
+
+from typing import NamedTuple
+
+from tidelog.replica_files import REGION_BYTES, Replica
+
+
+class SegmentRange(NamedTuple):
+    """Part of one replica, for one task. `end` is excluded."""
+
+    replica: Replica
+    start: int
+    end: int
+    epochs: tuple[tuple[int, int], ...] = ()
+    """The epoch history to believe; that of another replica where this one may be behind."""
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+class SegmentsPlan(NamedTuple):
+    """What every task of a read knows, whatever its ranges are."""
+
+    columns: tuple[str, ...]
+    committed: bool = True
+    fail_on_data_loss: bool = True
+    region_bytes: int = REGION_BYTES

@@ -1,0 +1,51 @@
+"""What to tell a user when the cluster does not take what a sink writes."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidelog.client import ClientError, ClusterUnreachable, KafkaError
+from tidelog.client.errors import error_name
+from tidelog.core.errors import Error
+from tidelog.spark.failure import TidelogError
+
+FENCED: Final = frozenset((Error.PRODUCER_FENCED, Error.INVALID_PRODUCER_EPOCH))
+
+ADVICE: Final[Mapping[int, str]] = {
+    Error.MESSAGE_TOO_LARGE: "lower kafka.batch.size or raise max.message.bytes of the topic",
+    Error.RECORD_LIST_TOO_LARGE: "lower kafka.batch.size or raise segment.bytes of the topic",
+    Error.UNKNOWN_TOPIC_OR_PARTITION: "create the topic first",
+    Error.INVALID_TOPIC_EXCEPTION: "choose another topic",
+    Error.INVALID_RECORD: "look at the rows: a compacted topic needs keys",
+    Error.INVALID_TIMESTAMP: "look at the column timestamp, or leave it out",
+    Error.INVALID_TRANSACTION_TIMEOUT: "lower kafka.transaction.timeout.ms to what the brokers'"
+    " transaction.max.timeout.ms allows",
+    Error.UNSUPPORTED_VERSION: "exactly once needs transactions of version 2 (Kafka 4.0);"
+    " say exactlyOnce=false to write at least once",
+    Error.NOT_ENOUGH_REPLICAS: "bring back the brokers of its replicas",
+}
+"""Trying again changes none of these, but for the last."""
+LASTING: Final = frozenset(ADVICE) - {Error.NOT_ENOUGH_REPLICAS}
+
+
+def is_lasting(error: ClientError) -> bool:
+    """Whether the same would be refused again."""
+    return isinstance(error, KafkaError) and error.error in LASTING
+
+
+def told(error: ClientError, what: str) -> TidelogError:
+    """`what` says what was not done."""
+    if isinstance(error, KafkaError):
+        advice = ADVICE.get(error.error, "start again: nothing is written twice")
+        return TidelogError(f"{what}: {error.message or error_name(error.error)}", advice)
+    if isinstance(error, ClusterUnreachable):
+        advice = "check kafka.bootstrap.servers and that the brokers run"
+        return TidelogError(f"{what}: {error}", advice)
+    return TidelogError(f"{what}: {error}", "start again")
+
+
+def no_topic(name: str, bootstrap: str) -> TidelogError:
+    return TidelogError(
+        f"there is no topic {name} at {bootstrap}",
+        f"create it (tidelog topic create {name}) or let the brokers make topics"
+        " (auto.create.topics.enable)",
+    )

@@ -1,0 +1,238 @@
+"""What tasks hand to the commit: encoded batches, in the message itself or in a file.
+
+A file appears under its name when it is whole (write, fsync, rename). Nobody reads it but the
+commit of the same attempt, so what a lost attempt leaves behind is only in the way.
+"""
+
+import os
+import re
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from tidelog.spark.failure import TidelogError
+from tidelog.spark.sink_options import SinkSettings, temporary_directory
+from tidelog.wire.records import Buffer, read_header
+
+TopicPartition = tuple[str, int]
+
+INLINE_BYTES: Final = 1024 * 1024
+"""More goes to a file, if there is a place for one."""
+INLINE_BYTES_AT_MOST: Final = 4 * 1024 * 1024
+PIECE_BYTES: Final = 1024 * 1024
+PREFIX: Final = "tidelog-staged"
+PARTIAL: Final = ".partial"
+ORPHAN_AGE_S: Final = 7 * 24 * 3600
+_NAME: Final = re.compile(rf"{PREFIX}\.(?P<query>[^.]+)\.(?P<number>\d+)\..*")
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Piece(NamedTuple):
+    """Some batches of one partition, and where they lie among the staged bytes."""
+
+    topic: str
+    partition: int
+    position: int
+    size_bytes: int
+    records: int
+
+
+class Attempt(NamedTuple):
+    """Whose rows they are: names the file."""
+
+    query_id: str
+    number: int
+    """Of the micro-batch."""
+    task: int
+
+
+@dataclass(frozen=True)
+class StagedRows(WriterCommitMessage):
+    """The rows of one task."""
+
+    query_id: str
+    run_id: str
+    pieces: tuple[Piece, ...]
+    inline: bytes | None
+    path: str | None
+    machine: str
+
+    def feed(self, where: TopicPartition) -> Iterator[bytearray]:
+        """Fresh copies of the batches of one partition, to be stamped in place."""
+        for piece in self.pieces:
+            if (piece.topic, piece.partition) == where:
+                yield self._read(piece)
+
+    def _read(self, piece: Piece) -> bytearray:
+        end = piece.position + piece.size_bytes
+        if self.inline is not None:
+            return bytearray(memoryview(self.inline)[piece.position : end])
+        assert self.path is not None, self.pieces
+        try:
+            with open(self.path, "rb", buffering=0) as file:
+                file.seek(piece.position)
+                found = bytearray(piece.size_bytes)
+                size_bytes = file.readinto(found)
+        except OSError as error:
+            raise self._unreadable(error.strerror or str(error)) from None
+        if size_bytes != piece.size_bytes:
+            raise self._unreadable(f"it ends before position {end}")
+        return found
+
+    def _unreadable(self, reason: str) -> TidelogError:
+        where = self.machine.partition(" ")[0]
+        return TidelogError(
+            f"{self.path}, staged on {where}, cannot be read by the driver: {reason}",
+            "set stagingDir to a directory that the driver and all executors share",
+        )
+
+    def remove(self) -> None:
+        if self.path is not None:
+            Path(self.path).unlink(missing_ok=True)
+
+
+class Staging:
+    """Collects the batches of one task. Small amounts stay in memory."""
+
+    __slots__ = ("_attempt", "_directory", "_file", "_memory", "_path", "_pieces", "_position")
+
+    def __init__(self, attempt: Attempt, directory: Path | None) -> None:
+        """Without a directory, what does not fit into the message is refused."""
+        self._attempt = attempt
+        self._directory = directory
+        self._memory: list[Buffer] = []
+        self._file: IO[bytes] | None = None
+        self._path: Path | None = None
+        self._pieces: list[Piece] = []
+        self._position = 0
+
+    def add(self, topic: str, partition: int, batch: Buffer) -> None:
+        records = read_header(batch).record_count
+        piece = Piece(topic, partition, self._position, len(batch), records)
+        last = self._pieces[-1] if self._pieces else None
+        if last is not None and _may_join(last, piece):
+            self._pieces[-1] = last._replace(
+                size_bytes=last.size_bytes + piece.size_bytes, records=last.records + records
+            )
+        else:
+            self._pieces.append(piece)
+        self._position += len(batch)
+        self._memory.append(batch)
+        if self._file is not None or self._position > self._inline_limit:
+            self._spill()
+
+    @property
+    def _inline_limit(self) -> int:
+        return INLINE_BYTES if self._directory is not None else INLINE_BYTES_AT_MOST
+
+    def _spill(self) -> None:
+        if self._file is None:
+            if self._directory is None:
+                raise TidelogError(
+                    f"a task wrote more than {INLINE_BYTES_AT_MOST} bytes, which is too much"
+                    " to hand to the driver without a file",
+                    "set stagingDir to a directory that the driver and all executors share",
+                )
+            self._path = self._directory / file_name(self._attempt)
+            try:
+                self._directory.mkdir(parents=True, exist_ok=True)
+                self._file = open(f"{self._path}{PARTIAL}", "xb", buffering=0)  # noqa: SIM115
+            except OSError as error:
+                raise _unusable(self._directory, error) from None
+        for batch in self._memory:
+            _write_all(self._file, batch, self._directory)
+        self._memory.clear()
+
+    def finish(self, run_id: str, machine: str) -> StagedRows:
+        query_id, pieces = self._attempt.query_id, tuple(self._pieces)
+        if self._file is None:
+            return StagedRows(query_id, run_id, pieces, b"".join(self._memory), None, machine)
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.rename(f"{self._path}{PARTIAL}", str(self._path))
+        return StagedRows(query_id, run_id, pieces, None, str(self._path), machine)
+
+    def discard(self) -> None:
+        """Nothing is left of it."""
+        if self._file is not None:
+            self._file.close()
+            Path(f"{self._path}{PARTIAL}").unlink(missing_ok=True)
+
+
+def _may_join(last: Piece, piece: Piece) -> bool:
+    same = (last.topic, last.partition) == (piece.topic, piece.partition)
+    return same and last.size_bytes + piece.size_bytes <= PIECE_BYTES
+
+
+def _write_all(file: IO[bytes], batch: Buffer, directory: Path | None) -> None:
+    left = memoryview(batch)
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError as error:
+        raise _unusable(directory, error) from None
+
+
+def _unusable(directory: Path | None, error: OSError) -> TidelogError:
+    return TidelogError(
+        f"rows cannot be staged in {directory}: {error.strerror or error}",
+        "set stagingDir to a directory with space that may be written to",
+    )
+
+
+def file_name(attempt: Attempt) -> str:
+    query = re.sub(r"[^A-Za-z0-9_-]", "_", attempt.query_id)[:80]
+    some = uuid.uuid4().hex[:8]
+    return f"{PREFIX}.{query}.{attempt.number}.{attempt.task}.{some}"
+
+
+def staging_directory(settings: SinkSettings, driver: str) -> Path | None:
+    """Where a task stages: as the option says, else beside the checkpoint, else on the machine
+    that it shares with the driver. None: there is no such place."""
+    if settings.staging_dir is not None:
+        return Path(settings.staging_dir)
+    if settings.checkpoint is not None and Path(settings.checkpoint).is_dir():
+        return Path(settings.checkpoint) / "tidelog-staging"
+    if driver == this_machine():
+        return temporary_directory() / f"tidelog-staging-{os.getuid()}"
+    return None
+
+
+def this_machine() -> str:
+    """Equal in two processes if they see the same files under the same names, as far as one can
+    know: containers of one machine have different host names."""
+    boot_id = _BOOT_ID.read_text(encoding="ascii").strip() if _BOOT_ID.exists() else "-"
+    return f"{socket.gethostname()} {boot_id}"
+
+
+def sweep(directory: Path, query_id: str, number: int) -> None:
+    """Remove what lost attempts left: of this query up to this micro-batch, which is decided, and
+    of anybody if it is very old."""
+    query = re.sub(r"[^A-Za-z0-9_-]", "_", query_id)[:80]
+    for path in _listed(directory):
+        name = _NAME.fullmatch(path.name)
+        if name is None:
+            continue
+        decided = name["query"] == query and int(name["number"]) <= number
+        if decided or _age_s(path) > ORPHAN_AGE_S:
+            path.unlink(missing_ok=True)
+
+
+def _listed(directory: Path) -> Iterable[Path]:
+    try:
+        return list(directory.iterdir())
+    except OSError:
+        return ()
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0  # somebody else has removed it

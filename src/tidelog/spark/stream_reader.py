@@ -1,0 +1,82 @@
+"""A stream over topics, as Spark drives it.
+
+Spark keeps one instance on the driver for a query, and sends copies to tasks that only read.
+"""
+
+# ruff: noqa: N802 - Spark names the methods
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from tidelog.spark.batch_reader import TopicReader
+from tidelog.spark.lookup import Lookup
+from tidelog.spark.ranges import OffsetsDocument, as_document, from_document
+from tidelog.spark.stream_plan import StreamPlan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Turns Spark's questions into those of a StreamPlan."""
+
+    def __init__(self, values: Mapping[str, str], schema: StructType) -> None:
+        self._values = dict(values)
+        self._schema = schema
+        self._topics = TopicReader(values, schema, streaming=True)
+        options = self._topics.options
+        self._plan = StreamPlan(options, Lookup(options), _monotonic_ms)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy for tasks knows the options and nothing of where the query is."""
+        return type(self), (self._values, self._schema)
+
+    def initialOffset(self) -> OffsetsDocument:
+        return as_document(self._plan.initial())
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Spark wants one limit. `latestOffset` applies all of them, unless Spark asks for
+        everything (`once`)."""
+        admission = self._topics.options.admission
+        if admission.max_offsets is not None:
+            return ReadMaxRows(admission.max_offsets)
+        if admission.max_bytes is not None:
+            return ReadMaxBytes(admission.max_bytes)
+        if admission.min_offsets is not None:
+            return ReadMinRows(admission.min_offsets)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: OffsetsDocument, limit: ReadLimit) -> OffsetsDocument:
+        limited = not isinstance(limit, ReadAllAvailable)
+        return as_document(self._plan.latest(from_document(start), limited=limited))
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._plan.freeze()
+
+    def reportLatestOffset(self) -> OffsetsDocument:
+        return as_document(self._plan.newest())
+
+    def partitions(self, start: OffsetsDocument, end: OffsetsDocument) -> Sequence[InputPartition]:
+        ranges = self._plan.ranges(from_document(start), from_document(end))
+        return self._topics.tasks(ranges)
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        return self._topics.pieces(partition)
+
+    def commit(self, end: OffsetsDocument) -> None:
+        self._plan.finished(from_document(end))
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1000

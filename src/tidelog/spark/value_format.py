@@ -1,0 +1,125 @@
+"""Keys and values that are more than bytes: `valueFormat=json` with a schema of the user's.
+
+The values of a piece are parsed together, by Arrow's own parser. Only when it refuses them the
+piece is halved until the malformed ones stand alone: they are null, or they end the query with
+`mode=failfast`.
+"""
+
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from tidelog.spark.failure import TidelogError
+from tidelog.wire.arrow.schema import COLUMN_TYPES
+
+FIELD: Final = "v"
+# Each value becomes the one field of an object of its own. Two values in one, half a value or
+# none are then errors, and a value may be anything that JSON knows.
+BEFORE, AFTER, NOTHING = (pa.scalar(text) for text in (b'{"v":', b"}\n", b""))
+NULL: Final = pa.scalar(b"null", pa.binary())
+SHOWN_BYTES: Final = 60
+
+
+class ValueFormat(NamedTuple):
+    """What keys and values are made into. Goes to tasks.
+
+    `fields` are the fields of an object that is the value, as columns of their own; then the
+    value itself is no column.
+    """
+
+    value: pa.DataType | None = None
+    key: pa.DataType | None = None
+    fields: tuple[str, ...] = ()
+    fail_fast: bool = False
+
+    def raw_columns(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """What has to be read of records, so that these columns can be made of it. Offsets are
+        always there, to name malformed records by."""
+        needed = ["value" if name in self.fields else name for name in columns]
+        return tuple(dict.fromkeys((*needed, "offset")))
+
+    def made(self, piece: pa.RecordBatch, columns: tuple[str, ...], place: str) -> pa.RecordBatch:
+        """These columns of a piece that has the raw ones."""
+        offsets = piece["offset"]
+        found: dict[str, pa.Array] = {}
+        if self.key is not None and "key" in columns:
+            found["key"] = self._typed("key", piece["key"], self.key, offsets, place)
+        if self.value is not None and ("value" in columns or self.fields):
+            value = self._typed("value", piece["value"], self.value, offsets, place)
+            found["value"] = value
+            if self.fields:  # null where the whole value is
+                parts = zip(value.type, value.flatten(), strict=True)
+                found.update((field.name, array) for field, array in parts)
+        arrays = [found[name] if name in found else piece[name] for name in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema(columns))
+
+    def schema(self, columns: tuple[str, ...]) -> pa.Schema:
+        """The Arrow schema of these columns."""
+        kinds = dict(COLUMN_TYPES)
+        kinds.update({"key": self.key or kinds["key"], "value": self.value or kinds["value"]})
+        if self.fields:
+            assert self.value is not None, self.fields
+            kinds.update((field.name, field.type) for field in self.value)
+        return pa.schema([(name, kinds[name]) for name in columns])
+
+    def _typed(
+        self, name: str, raw: pa.Array, kind: pa.DataType, offsets: pa.Array, place: str
+    ) -> pa.Array:
+        if pa.types.is_string(kind):  # the same bytes, as a cast in Spark has it
+            return pa.Array.from_buffers(
+                kind, len(raw), raw.buffers(), null_count=raw.null_count, offset=raw.offset
+            )
+        parts = _parsed(raw, kind)
+        if self.fail_fast:
+            _refuse_malformed(name, raw, parts, offsets, place)
+        made = [pa.nulls(1, kind) if part is None else part for part in parts]
+        return made[0] if len(made) == 1 else pa.concat_arrays(made) if made else pa.array([], kind)
+
+
+def _parsed(raw: pa.Array, kind: pa.DataType) -> list[pa.Array | None]:
+    """The values in order, in as few arrays as possible; None stands for a malformed one."""
+    if len(raw) == 0:
+        return []
+    try:
+        return [_parse(raw, kind)]
+    except pa.ArrowInvalid:
+        if len(raw) == 1:
+            return [None]
+    half = len(raw) // 2
+    return [*_parsed(raw[:half], kind), *_parsed(raw[half:], kind)]
+
+
+def _parse(raw: pa.Array, kind: pa.DataType) -> pa.Array:
+    """All of them at once; ArrowInvalid if one is malformed."""
+    lines = pc.binary_join_element_wise(BEFORE, raw.fill_null(NULL), AFTER, NOTHING)
+    text = lines.buffers()[2]
+    table = pj.read_json(
+        pa.BufferReader(text),
+        pj.ReadOptions(use_threads=False, block_size=text.size + 1),
+        pj.ParseOptions(
+            explicit_schema=pa.schema([(FIELD, kind)]),
+            newlines_in_values=True,
+            unexpected_field_behavior="ignore",
+        ),
+    )
+    if table.num_rows != len(raw):
+        raise pa.ArrowInvalid(f"{table.num_rows} objects in {len(raw)} values")
+    made = table[FIELD]
+    return made.chunk(0) if made.num_chunks == 1 else pa.concat_arrays(made.chunks)
+
+
+def _refuse_malformed(
+    name: str, raw: pa.Array, parts: list[pa.Array | None], offsets: pa.Array, place: str
+) -> None:
+    row = 0
+    for part in parts:
+        if part is None:
+            shown = bytes(raw[row].as_py())[:SHOWN_BYTES].decode(errors="replace")
+            raise TidelogError(
+                f"the {name} at offset {offsets[row].as_py()} of {place} is no JSON of the "
+                f"schema: {shown!r}",
+                "correct the schema, or say mode=permissive to get null for it",
+            )
+        row += len(part)

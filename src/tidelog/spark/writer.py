@@ -1,0 +1,249 @@
+"""How Spark writes: tasks stage what they have, and the commit on the driver delivers it.
+
+With `exactlyOnce=false` tasks write to the topics themselves: at least once, like stock.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from tidelog.client import ClientError
+from tidelog.client.batch_producer import BatchProducer
+from tidelog.spark.delivery import BatchIdentity, Delivery
+from tidelog.spark.failure import TidelogError
+from tidelog.spark.marker import MarkerLog
+from tidelog.spark.outgoing_rows import ClusterThread, OutgoingRows, TopicRows, partition_count
+from tidelog.spark.sink_options import SinkSettings
+from tidelog.spark.sink_refusals import told
+from tidelog.spark.staging import (
+    Attempt,
+    StagedRows,
+    Staging,
+    staging_directory,
+    sweep,
+    this_machine,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Result = TypeVar("Result")
+Received = Sequence[WriterCommitMessage | None]
+"""What the driver has of its tasks; None for those that failed."""
+
+QUERY_ID = "sql.streaming.queryId"
+NUMBER = "streaming.sql.batchId"
+RUN_ID = "spark.jobGroup.id"
+"""Spark calls the group of a query's jobs by the id of its run."""
+
+
+@dataclass(frozen=True)
+class SentRows(WriterCommitMessage):
+    """A task has written its rows itself."""
+
+    records: int
+
+
+class Committing:
+    """A client of the commit process and what it has read of the markers. Spark keeps the process
+    for the next micro-batch, so this is kept too."""
+
+    __slots__ = ("markers", "thread")
+
+    def __init__(self, settings: SinkSettings) -> None:
+        self.thread = ClusterThread(settings, settings.client.delivery_timeout_ms)
+        self.markers = MarkerLog(self.thread.client)
+
+
+_kept: dict[tuple[str, object], Committing] = {}
+
+
+def deliver(
+    settings: SinkSettings,
+    kind: type[Delivery],
+    batch: BatchIdentity,
+    staged: Sequence[StagedRows],
+) -> bool:
+    """Commit on the driver. Files go when it is decided; after a failure nothing is kept."""
+    key = (settings.bootstrap, settings.client)
+    committing = _kept.pop(key, None) or Committing(settings)
+    try:
+        delivery = kind(committing.thread.client, committing.markers, batch, settings.client)
+        written = committing.thread.loop.run(delivery.deliver(staged))
+    except BaseException:
+        committing.thread.close()
+        raise
+    _kept[key] = committing
+    remove(staged)
+    for directory in {Path(rows.path).parent for rows in staged if rows.path is not None}:
+        sweep(directory, batch.query_id, batch.number)
+    return written
+
+
+def remove(messages: Received) -> None:
+    for message in messages:
+        if isinstance(message, StagedRows):
+            message.remove()
+
+
+class TaskRows:
+    """What a task does with its rows. Goes to the task, so it holds only what can be pickled."""
+
+    def __init__(self, settings: SinkSettings, columns: tuple[str, ...]) -> None:
+        self.settings = settings
+        self.columns = columns
+        self.driver = this_machine()
+
+    def stage(self, rows: Iterator["pa.RecordBatch"], attempt: Attempt, run_id: str) -> StagedRows:
+        staging = Staging(attempt, staging_directory(self.settings, self.driver))
+        timeout_ms = self.settings.client.timeout_ms
+        try:
+            with_cluster(
+                self.settings, timeout_ms, lambda cluster: self._stage(cluster, rows, staging)
+            )
+            return staging.finish(run_id, this_machine())
+        except BaseException:
+            staging.discard()
+            raise
+
+    def _stage(
+        self, cluster: ClusterThread, rows: Iterator["pa.RecordBatch"], staging: Staging
+    ) -> None:
+        for topic, batches in self._encoded(cluster, rows):
+            for partition, encoded in batches.items():
+                for batch in encoded:
+                    staging.add(topic, partition, batch)
+
+    def send(self, rows: Iterator["pa.RecordBatch"]) -> SentRows:
+        timeout_ms = self.settings.client.delivery_timeout_ms
+        return SentRows(
+            with_cluster(self.settings, timeout_ms, lambda cluster: self._send(cluster, rows))
+        )
+
+    def _send(self, cluster: ClusterThread, rows: Iterator["pa.RecordBatch"]) -> int:
+        """What was encoded is on its way while the next rows are encoded."""
+        producer = BatchProducer(cluster.client, acks=self.settings.client.acks)
+        records = 0
+        sending: Future[int] | None = None
+        for part in self._encoded(cluster, rows):
+            records += sending.result() if sending is not None else 0
+            sending = cluster.loop.submit(send_part(producer, part))
+        return records + (sending.result() if sending is not None else 0)
+
+    def _encoded(
+        self, cluster: ClusterThread, rows: Iterator["pa.RecordBatch"]
+    ) -> Iterator[TopicRows]:
+        def count(topic: str) -> int:
+            asked = partition_count(cluster.client, topic, self.settings.bootstrap)
+            return cluster.loop.run(asked)
+
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        outgoing = OutgoingRows(self.settings, self.columns, count, task)
+        return outgoing.encoded(rows, lambda: time.time_ns() // 1_000_000)
+
+
+async def send_part(producer: BatchProducer, part: TopicRows) -> int:
+    feeds = {(part.topic, partition): batches for partition, batches in part.batches.items()}
+    return sum(each.records for each in await producer.write_batches(feeds))
+
+
+def with_cluster(
+    settings: SinkSettings, timeout_ms: int, work: Callable[[ClusterThread], Result]
+) -> Result:
+    cluster = ClusterThread(settings, timeout_ms)
+    try:
+        return work(cluster)
+    except ClientError as error:
+        raise told(error, "rows are not written") from None
+    finally:
+        cluster.close()
+
+
+class TidelogWriter(DataSourceArrowWriter):
+    """One write of a DataFrame: all of it or nothing."""
+
+    delivery: ClassVar[type[Delivery]] = Delivery
+
+    def __init__(self, settings: SinkSettings, columns: tuple[str, ...]) -> None:
+        self._rows = TaskRows(settings, columns)
+        self._write_id = uuid.uuid4().hex
+
+    @property
+    def _identity(self) -> BatchIdentity:
+        settings = self._rows.settings
+        application = settings.application
+        if application is None:
+            sink_id = settings.sink_id or self._write_id
+            return BatchIdentity(sink_id, self._write_id, self._write_id, 0, repeatable=False)
+        sink_id = settings.sink_id or application.name
+        return BatchIdentity(sink_id, application.name, self._write_id, application.version)
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        if not self._rows.settings.exactly_once:
+            return self._rows.send(iterator)
+        identity = self._identity
+        attempt = Attempt(self._write_id, identity.number, task_number())
+        return self._rows.stage(iterator, attempt, identity.run_id)
+
+    def commit(self, messages: Received) -> None:
+        staged = [each for each in messages if isinstance(each, StagedRows)]
+        if staged:
+            deliver(self._rows.settings, self.delivery, self._identity, staged)
+
+    def abort(self, messages: Received) -> None:
+        """Undoes nothing: what is decided stays. Only files of this attempt go."""
+        remove(messages)
+
+
+class TidelogStreamWriter(DataSourceStreamArrowWriter):
+    """The sink of a streaming query: each micro-batch once, however often it is tried."""
+
+    delivery: ClassVar[type[Delivery]] = Delivery
+
+    def __init__(self, settings: SinkSettings, columns: tuple[str, ...]) -> None:
+        self._rows = TaskRows(settings, columns)
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        if not self._rows.settings.exactly_once:
+            return self._rows.send(iterator)
+        context = TaskContext.get()
+        query_id = context.getLocalProperty(QUERY_ID) if context is not None else None
+        if context is None or query_id is None:
+            raise TidelogError(
+                "Spark does not say which query this is, so a repeated batch cannot be told",
+                "write from a streaming query, or say exactlyOnce=false",
+            )
+        number = int(context.getLocalProperty(NUMBER) or 0)
+        run_id = context.getLocalProperty(RUN_ID) or query_id
+        return self._rows.stage(iterator, Attempt(query_id, number, task_number()), run_id)
+
+    # The names of parameters are Spark's: it passes them by name.
+    def commit(self, messages: Received, batchId: int) -> None:  # noqa: N803
+        staged = [each for each in messages if isinstance(each, StagedRows)]
+        if not staged:
+            return
+        settings, first = self._rows.settings, staged[0]
+        sink_id = settings.sink_id or first.query_id
+        batch = BatchIdentity(sink_id, first.query_id, first.run_id, batchId)
+        deliver(settings, self.delivery, batch, staged)
+
+    def abort(self, messages: Received, batchId: int) -> None:  # noqa: N803
+        """Undoes nothing: what is decided stays. Only files of this attempt go."""
+        remove(messages)
+
+
+def task_number() -> int:
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

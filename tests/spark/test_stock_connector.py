@@ -1,0 +1,206 @@
+"""Spark's own Kafka connector works against Tidelog, and `format("tidelog")` does what it does."""
+
+import json
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidelog.client.offsets import trim
+from tidelog.client.partitioner import partition_of_key
+from tidelog.client.producer import NewRecord, Producer
+from tidelog.testing import Cluster
+
+COLUMNS = ["key", "value", "topic", "partition", "offset", "timestampType"]
+
+
+@pytest.fixture(params=["kafka"])
+def connector(request, stock_jars):
+    if request.param == "kafka" and isinstance(stock_jars, str):
+        pytest.skip(stock_jars)
+    return request.param
+
+
+class Side(NamedTuple):
+    """One connector, with the session and the cluster."""
+
+    connector: str
+    spark: SparkSession
+    cluster: Cluster
+
+    @property
+    def at(self):
+        return {"kafka.bootstrap.servers": self.cluster.bootstrap_servers}
+
+    def read(self, **options):
+        return self.spark.read.format(self.connector).options(**self.at, **options).load()
+
+    def stream(self, **options):
+        return self.spark.readStream.format(self.connector).options(**self.at, **options).load()
+
+
+@pytest.fixture
+def side(spark, cluster, connector):
+    return Side(connector, spark, cluster)
+
+
+@pytest.fixture
+def topic(cluster, request, connector):
+    name = request.node.originalname.removeprefix("test_").replace("_", "-")
+    return cluster.topic(f"{name[:60]}-{connector}", partitions=3)
+
+
+def write(cluster, topic, numbers):
+    async def produce(client):
+        records = [
+            NewRecord(b"v%d" % n, b"k%d" % n, (("n", b"%d" % n),), 1_000 * n, n % 3)
+            for n in numbers
+        ]
+        await Producer(client).write(topic, records)
+
+    cluster.ask(produce)
+
+
+def rows_of(frame, *columns):
+    chosen = frame.select(*(columns or COLUMNS)).collect()
+    return sorted(tuple(row) for row in chosen)
+
+
+def expected(topic, numbers):
+    return sorted(
+        (bytearray(b"k%d" % n), bytearray(b"v%d" % n), topic, n % 3, n // 3, 0) for n in numbers
+    )
+
+
+def test_a_batch_reads_everything_with_the_columns_of_the_stock_connector(side, topic):
+    write(side.cluster, topic, range(30))
+    frame = side.read(subscribe=topic, includeHeaders="true")
+    assert frame.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
+        "timestamp:timestamp,timestampType:int,headers:array<struct<key:string,value:binary>>>"
+    )
+    assert rows_of(frame) == expected(topic, range(30))
+    row = frame.where("offset = 9 and partition = 2").selectExpr(
+        "unix_millis(timestamp)", "headers[0].key", "headers[0].value"
+    )
+    assert row.collect() == [(29_000, "n", bytearray(b"29"))]
+
+
+def test_a_batch_reads_between_offsets_of_partitions(side, topic):
+    write(side.cluster, topic, range(30))
+    frame = side.read(
+        assign=json.dumps({topic: [0, 1]}),
+        startingOffsets=json.dumps({topic: {"0": 4, "1": -2}}),
+        endingOffsets=json.dumps({topic: {"0": -1, "1": 3}}),
+    )
+    wanted = [n for n in range(30) if (n % 3 == 0 and n >= 12) or (n % 3 == 1 and n < 9)]
+    assert rows_of(frame) == expected(topic, wanted)
+
+
+def test_a_batch_reads_from_a_time_on_all_topics_of_a_pattern(side, topic):
+    write(side.cluster, topic, range(30))
+    frame = side.read(
+        subscribePattern=topic[:-2] + ".*",
+        startingTimestamp="15000",
+        endingTimestamp="24000",
+    )
+    assert rows_of(frame) == expected(topic, range(15, 24))
+
+
+def test_a_stream_goes_on_from_its_checkpoint(side, topic, tmp_path):
+    out, checkpoint = str(tmp_path / "out"), tmp_path / "checkpoint"
+
+    def run():
+        stream = side.stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="12")
+        query = (
+            stream.writeStream.format("parquet")
+            .option("path", out)
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(60)
+        return query
+
+    write(side.cluster, topic, range(30))
+    query = run()
+    assert sum(each.numInputRows for each in query.recentProgress) == 30
+    write(side.cluster, topic, range(30, 36))
+    query = run()
+    assert sum(each.numInputRows for each in query.recentProgress) == 6
+    assert rows_of(side.spark.read.parquet(out)) == expected(topic, range(36))
+    last = max((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    assert json.loads(last.read_text().splitlines()[-1]) == {topic: {"0": 12, "1": 12, "2": 12}}
+
+
+def test_rows_written_have_the_partitions_of_their_keys(side, topic):
+    frame = side.spark.range(30).selectExpr(
+        "cast(concat('k', id) as binary) key",
+        "concat('v', id) value",
+        "array(struct('h' as key, cast('x' as binary) as value)) headers",
+    )
+    frame.write.format(side.connector).options(**side.at, topic=topic).mode("append").save()
+    back = side.spark.read.format("kafka").options(
+        **side.at, subscribe=topic, includeHeaders="true"
+    )
+    rows = back.load().selectExpr("cast(key as string)", "partition", "headers[0].key").collect()
+    assert len(rows) == 30
+    assert {header for _, _, header in rows} == {"h"}
+    placed = {key: partition for key, partition, _ in rows}
+    assert placed == {f"k{n}": partition_of_key(b"k%d" % n, 3) for n in range(30)}
+
+
+def test_a_stream_is_written_once_over_a_restart(side, topic, tmp_path):
+    target = side.cluster.topic(f"{topic}-target", partitions=2)
+
+    def run():
+        stream = side.stream(subscribe=topic, startingOffsets="earliest")
+        query = (
+            stream.select("key", "value")
+            .writeStream.format(side.connector)
+            .options(**side.at, topic=target, checkpointLocation=str(tmp_path))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(60)
+
+    for part in (range(12), range(12, 20)):
+        write(side.cluster, topic, part)
+        run()
+    back = side.read(subscribe=target)
+    assert sorted(rows_of(back, "value")) == sorted((bytearray(b"v%d" % n),) for n in range(20))
+
+
+# ---- what both refuse ----
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"subscribe": "a", "assign": '{"a":[0]}'},
+        {"subscribe": "a", "startingOffsets": "latest"},
+        {"subscribe": "a", "endingOffsets": "earliest"},
+        {"subscribe": "a", "kafka.auto.offset.reset": "latest"},
+        {"subscribe": "a", "kafka.enable.auto.commit": "true"},
+        {"subscribe": "a", "kafka.key.deserializer": "x"},
+        {"subscribe": "a", "minPartitions": "0"},
+    ],
+    ids=lambda options: ",".join(options) or "nothing",
+)
+def test_wrong_options_are_refused(side, options):
+    with pytest.raises(Exception):  # noqa: B017, PT011 - each connector has words of its own
+        side.read(**options).collect()
+
+
+def test_records_that_were_deleted_are_a_loss(side, topic):
+    write(side.cluster, topic, range(30))
+    side.cluster.ask(lambda client: trim(client, topic, 0, 5))
+    options = {
+        "assign": json.dumps({topic: [0]}),
+        "startingOffsets": json.dumps({topic: {"0": 2}}),
+    }
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        side.read(**options).collect()
+    left = side.read(**options, failOnDataLoss="false")
+    assert rows_of(left) == expected(topic, range(15, 30, 3))
