@@ -65,6 +65,7 @@ def spark_in(home: Path) -> Iterator["SparkSession"]:
     conf = {
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"{QUICK_START} -Djava.io.tmpdir={temporary}",
+        "spark.python.authenticate.socketTimeout": "60s",  # machines that do much else
         "spark.local.dir": str(temporary),
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT),
