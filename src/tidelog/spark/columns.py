@@ -34,6 +34,11 @@ RECORD_TYPES: Mapping[str, DataType] = {
     "headers": HEADERS_TYPE,
 }
 HEADERS = "headers"
+OF_CATALOG = frozenset(
+    ("comment", "collation", "external", "is_managed_location", "owner", "provider", "table_type")
+)
+"""What Spark adds to the options of CREATE TABLE, beside copies of all of them."""
+COPIES = "option."
 
 
 def record_columns(*, headers: bool) -> StructType:
@@ -49,8 +54,10 @@ def record_columns(*, headers: bool) -> StructType:
 
 def default_schema(values: Mapping[str, str]) -> StructType:
     """Where the user gives no schema. Names of options are checked as soon as Spark asks."""
-    options = Options(values)
-    options.refuse_unknown(KNOWN)
+    options = Options(
+        {name: value for name, value in values.items() if not name.startswith(COPIES)}
+    )
+    options.refuse_unknown(KNOWN | OF_CATALOG)
     return record_columns(headers=options.truth("includeHeaders", False))
 
 
@@ -67,6 +74,10 @@ def check_columns(schema: StructType) -> tuple[str, ...]:
             raise InvalidOption(
                 f"the schema says that {field.name} is {field.dataType.simpleString()}",
                 f"it is {ours.simpleString()}; cast it in the query",
+            )
+        if not field.nullable:
+            raise InvalidOption(
+                f"the schema says that {field.name} is NOT NULL", "every column may be null"
             )
     if not schema.fields:
         raise InvalidOption("the schema has no columns", f"name some of {', '.join(RECORD_TYPES)}")

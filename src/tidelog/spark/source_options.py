@@ -57,6 +57,7 @@ KNOWN: Final = frozenset(
     )
 )
 ISOLATION: Final = ("read_committed", "read_uncommitted")
+VIEWS: Final = ("records", "batches")
 PREFIX: Final = "spark-tidelog-source"
 PATH_ADVICE: Final = "give the data directory (log.dirs) of a node, or several with commas between"
 
@@ -157,6 +158,11 @@ class SourceOptions(NamedTuple):
 
 def source_options(values: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """InvalidOption for the first thing that is wrong."""
+    if not values:
+        raise InvalidOption(
+            "no option has reached the source: Spark hands those of a catalog table to nobody",
+            "give them with the query: SELECT … FROM t WITH (…), or spark.read.option(…).table(t)",
+        )
     options = Options(values)
     options.refuse_unknown(KNOWN)
     _check_mode(options, streaming=streaming)
@@ -191,6 +197,11 @@ def source_options(values: Mapping[str, str], *, streaming: bool) -> SourceOptio
 
 
 def _check_mode(options: Options, *, streaming: bool) -> None:
+    if options.one_of("view", VIEWS[0], VIEWS) != VIEWS[0]:
+        raise InvalidOption(
+            "brokers give records, and view=batches asks for batches",
+            "give the path of segments instead of kafka.bootstrap.servers",
+        )
     if streaming:
         for name in ENDINGS:
             if name in options:

@@ -164,20 +164,20 @@ class StreamPlan:
         return admit(begins, ends, admission, sizes)
 
     def _reachable_ends(self, start: Offsets) -> Offsets:
-        if self._target is not None:
-            # A partition may have been read further than the target by the batch before it.
-            return {
-                where: end if where in self._resets else max(end, start.get(where, 0))
-                for where, end in self._target.items()
-            }
-        ends = self._current_ends()
-        if any(ends.get(where, offset) < offset for where, offset in start.items()):
+        ends = self._current_ends() if self._target is None else self._target
+        if self._target is None and self._ended_before(start, ends):
             self._asked_ends_ms = NEVER_MS  # what was remembered may be older than the start
             ends = self._current_ends()
-        for where, offset in start.items():
-            if where not in self._resets and ends.get(where, offset) < offset:
-                self._lost(f"{told([where])} was read to {offset}, and ends at {ends[where]} now")
+        for where in self._ended_before(start, ends):
+            self._lost(f"{told([where])} was read to {start[where]}, and ends at {ends[where]} now")
         return dict(ends)
+
+    def _ended_before(self, start: Offsets, ends: Offsets) -> list[TopicPartition]:
+        return [
+            where
+            for where, offset in sorted(start.items())
+            if where not in self._resets and ends.get(where, offset) < offset
+        ]
 
     def _begins(self, start: Offsets, ends: Mapping[TopicPartition, int]) -> Offsets:
         """Where each partition goes on: new ones at their beginning, so that nothing is missed
