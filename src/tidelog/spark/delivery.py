@@ -51,7 +51,15 @@ class BatchIdentity(NamedTuple):
 class Delivery:
     """Writes one micro-batch through a client, once."""
 
-    __slots__ = ("_batch", "_began_s", "_client", "_markers", "_settings", "_undecided")
+    __slots__ = (
+        "_batch",
+        "_began_s",
+        "_client",
+        "_fenced",
+        "_markers",
+        "_settings",
+        "_undecided",
+    )
 
     def __init__(
         self, client: Client, markers: MarkerLog, batch: BatchIdentity, settings: ClientSettings
@@ -61,6 +69,8 @@ class Delivery:
         self._batch = batch
         self._settings = settings
         self._began_s = 0.0
+        self._fenced = False
+        """Somebody else began to write through the sink during the last try."""
         self._undecided = False
         """The end was asked for, and the answer is not known."""
 
@@ -72,6 +82,7 @@ class Delivery:
             try:
                 return await self._try(staged)
             except ClientError as error:
+                self._fenced = isinstance(error, KafkaError) and error.error in FENCED
                 if tries_left == 0 or is_lasting(error) or self._is_hopeless(error):
                     raise self._told(error) from None
             except InvalidBatch as error:
@@ -85,7 +96,7 @@ class Delivery:
         return isinstance(error, ClusterUnreachable) and not self._undecided
 
     def _told(self, error: ClientError) -> TidelogError:
-        if isinstance(error, KafkaError) and error.error in FENCED:
+        if self._fenced:
             return self._superseded()
         number, sink_id = self._batch.number, self._batch.sink_id
         verb = "may or may not be" if self._undecided else "is not"
@@ -148,7 +159,11 @@ class Delivery:
         return marker.encoded(self._batch.key, now, self._client.now_ms())
 
     def _refuse_if_superseded(self, latest: Marker | None) -> None:
-        if latest is not None and self._batch.run_id in latest.superseded:
+        """The later of two is the one that the marker does not call superseded. Who was fenced in
+        the middle of a commit knows it too, once the other has committed."""
+        if latest is None or latest.run_id == self._batch.run_id:
+            return
+        if self._fenced or self._batch.run_id in latest.superseded:
             raise self._superseded()
 
     def _superseded(self) -> TidelogError:
