@@ -19,7 +19,7 @@ from tidelog.spark.client_settings import ClientSettings
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.marker import Marker, MarkerKey, MarkerLog
 from tidelog.spark.sink_refusals import FENCED, is_lasting, told
-from tidelog.spark.staging import StagedRows
+from tidelog.spark.staging import Piece, StagedRows
 from tidelog.wire.records import InvalidBatch, WritableBuffer
 
 TRIES: Final = 3
@@ -100,7 +100,8 @@ class Delivery:
             return self._superseded()
         number, sink_id = self._batch.number, self._batch.sink_id
         verb = "may or may not be" if self._undecided else "is not"
-        return told(error, f"batch {number} of sink {sink_id} {verb} committed")
+        what = f"batch {number} of sink {sink_id} {verb} committed"
+        return told(error, what, "start again: nothing is written twice")
 
     async def _try(self, staged: Sequence[StagedRows]) -> bool:
         producer = TransactionalProducer(
@@ -115,8 +116,8 @@ class Delivery:
             return False
         latest = self._markers.latest(self._batch.sink_id)
         self._refuse_if_superseded(latest)
-        feeds = feeds_of(staged)
-        feeds[marker.TOPIC, marker.PARTITION] = [self._next_marker(latest)]
+        place = (marker.TOPIC, marker.PARTITION)
+        feeds: Feeds = {**feeds_of(staged), place: [self._next_marker(latest)]}
         await producer.begin()
         self._began_s = time.monotonic()
         try:
@@ -194,13 +195,11 @@ class Delivery:
         """Decided is not yet visible: who reads after the write shall find it. Not for long, since
         it is decided all the same."""
         admin = TransactionAdmin(self._client)
-        deadline_s = time.monotonic() + SEEN_WITHIN_S
         try:
-            while (await admin.describe(self._batch.transactional_id)).state == PREPARE_COMMIT:
-                if time.monotonic() > deadline_s:
-                    return
-                await asyncio.sleep(SEEN_POLL_S)
-        except ClientError:
+            async with asyncio.timeout(SEEN_WITHIN_S):
+                while (await admin.describe(self._batch.transactional_id)).state == PREPARE_COMMIT:
+                    await asyncio.sleep(SEEN_POLL_S)
+        except (ClientError, TimeoutError):
             return
 
     async def _forget(self) -> None:
@@ -215,17 +214,21 @@ class Delivery:
 class StagedFeed:
     """All batches of one partition, in the order of the tasks."""
 
-    __slots__ = ("_staged", "_where")
+    __slots__ = ("_pieces",)
 
-    def __init__(self, staged: Sequence[StagedRows], where: TopicPartition) -> None:
-        self._staged = staged
-        self._where = where
+    def __init__(self) -> None:
+        self._pieces: list[tuple[StagedRows, Piece]] = []
+
+    def add(self, rows: StagedRows, piece: Piece) -> None:
+        self._pieces.append((rows, piece))
 
     def __iter__(self) -> Iterator[WritableBuffer]:
-        for rows in self._staged:
-            yield from rows.feed(self._where)
+        return (rows.read(piece) for rows, piece in self._pieces)
 
 
-def feeds_of(staged: Sequence[StagedRows]) -> dict[TopicPartition, StagedFeed | list[bytearray]]:
-    wheres = {(piece.topic, piece.partition) for rows in staged for piece in rows.pieces}
-    return {where: StagedFeed(staged, where) for where in sorted(wheres)}
+def feeds_of(staged: Sequence[StagedRows]) -> dict[TopicPartition, StagedFeed]:
+    feeds: dict[TopicPartition, StagedFeed] = {}
+    for rows in staged:
+        for piece in rows.pieces:
+            feeds.setdefault((piece.topic, piece.partition), StagedFeed()).add(rows, piece)
+    return feeds
