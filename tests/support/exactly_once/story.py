@@ -103,7 +103,7 @@ class Run:
                 self._kill_at_random(driver, sink)
             answer = driver.answer(DONE_WITHIN_S)
             if answer is DEAD:
-                driver.kill()
+                self.drivers.lose(driver)
                 driver = None
             elif "failed" not in answer:
                 return driver, restarts
