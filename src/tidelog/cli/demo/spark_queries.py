@@ -1,6 +1,7 @@
 """Spark's part of the demo: a session of its own, two queries, and how far they are."""
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -89,7 +90,11 @@ def _end(session: "SparkSession") -> None:
     if gateway is not None and process is not None:
         gateway.shutdown()
         process.stdin.close()
-        process.wait(STOP_WITHIN_SECONDS)
+        try:
+            process.wait(STOP_WITHIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         SparkContext._gateway = SparkContext._jvm = None
 
 
