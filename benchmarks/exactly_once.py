@@ -71,6 +71,8 @@ def show(outcome):
         outcome.missing,
         f"{outcome.seconds:.0f} s",
     )
+    for words in outcome.failures:
+        print(f"    started again after: {' '.join(words.split())[:160]}", flush=True)
 
 
 def main():

@@ -6,8 +6,15 @@ import pytest
 
 from support.histories import History
 from tidelog.audit.history.checks import check
+from tidelog.audit.history.file import as_read_back as as_plain_read_back
 from tidelog.audit.history.findings import ANOMALIES
-from tidelog.audit.history.on_spark import as_rows, check_on_spark, value_number
+from tidelog.audit.history.on_spark import (
+    as_history,
+    as_read_back,
+    as_rows,
+    check_on_spark,
+    value_number,
+)
 from tidelog.audit.history.rows import (
     ASSIGN,
     FAIL,
@@ -111,3 +118,17 @@ def test_spark_knows_a_value_by_the_same_number(spark):
     table = spark.createDataFrame([(value,) for value in values], "value binary")
     numbers = [row[0] for row in table.select(value_number(table["value"])).collect()]
     assert numbers == [plain_number(value) for value in values]
+
+
+def test_a_read_back_is_a_table_or_the_last_read_of_a_history(spark):
+    table = spark.createDataFrame(
+        [("orders", 0, 7, 1)], "topic string, partition int, offset long, value long"
+    )
+    (row,) = as_read_back(table, "found").collect()
+    assert tuple(row) == tuple(as_plain_read_back([("orders", 0, 7, 1)])[0])
+    with pytest.raises(BadHistory, match="found has no column offset"):
+        as_read_back(table.drop("offset"), "found")
+    with pytest.raises(BadHistory, match="found is a history without a read-back"):
+        as_read_back(as_rows(spark, History().sent(1, 0).rows), "found")
+    with pytest.raises(BadHistory, match="found has no column client"):
+        as_history(table, "found")

@@ -18,7 +18,9 @@ from tidelog.host.ports import NetworkError
 CLIENT_TIMEOUT_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 15_000
 PAUSE_AFTER_FAILURE_SECONDS = 0.1
-ABORT_EVERY = 4
+ABORT_EVERY, ABORT_AT = 4, 2
+LEAST_TRANSACTIONS = 2
+"""Of each client, however short the run: one is committed, one aborted."""
 PART_RECORDS = 3
 """Records that a transaction writes to one partition."""
 SHORT_POLL_MS = 20
@@ -152,7 +154,9 @@ class Workload:
         producer = await self._new_producer(client, name)
         consumer = Consumer(client, {(work.topic, home): 0}, committed=True)
         self.recorder.assigned(name)
-        while not self._stopping:
+        count = 0
+        while not self._stopping or count < LEAST_TRANSACTIONS:
+            count += 1
             operation = self.recorder.begin(name, transaction=name)
             ended = await self._transaction(producer, consumer, operation, name, home)
             operation.end(ended.outcome)
@@ -188,7 +192,7 @@ class Workload:
                 operation.polled(fetched)
             other = (home + 1) % self._work.partitions
             await self._write_part(producer, operation, name, other)
-            if self._numbers[name] // (2 * PART_RECORDS) % ABORT_EVERY == 0:
+            if self._numbers[name] // (2 * PART_RECORDS) % ABORT_EVERY == ABORT_AT:
                 await producer.abort()
                 return Ended(FAIL, must_begin_anew=False)
         except (ClientError, NetworkError):

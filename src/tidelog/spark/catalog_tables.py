@@ -50,13 +50,11 @@ def options_in(schema: StructType) -> dict[str, str] | None:
 
 
 def options_of_read(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """What a read is told, wherever it stands."""
-    if given:
-        return given
+    """What a read is told, wherever it stands; what the query says counts more."""
     kept = options_in(schema)
-    if kept is None:
+    if kept is None and not given:
         raise InvalidOption(
             "the options of this table are not known to Spark's Python sources",
             "create the table without columns: then Spark asks for them, and they are kept",
         )
-    return kept
+    return {**(kept or {}), **given}

@@ -34,11 +34,6 @@ RECORD_TYPES: Mapping[str, DataType] = {
     "headers": HEADERS_TYPE,
 }
 HEADERS = "headers"
-OF_CATALOG = frozenset(
-    ("comment", "collation", "external", "is_managed_location", "owner", "provider", "table_type")
-)
-"""What Spark adds to the options of CREATE TABLE, beside copies of all of them."""
-COPIES = "option."
 
 
 def record_columns(*, headers: bool) -> StructType:
@@ -54,10 +49,8 @@ def record_columns(*, headers: bool) -> StructType:
 
 def default_schema(values: Mapping[str, str]) -> StructType:
     """Where the user gives no schema. Names of options are checked as soon as Spark asks."""
-    options = Options(
-        {name: value for name, value in values.items() if not name.startswith(COPIES)}
-    )
-    options.refuse_unknown(KNOWN | OF_CATALOG)
+    options = Options(values)
+    options.refuse_unknown(KNOWN)
     return record_columns(headers=options.truth("includeHeaders", False))
 
 

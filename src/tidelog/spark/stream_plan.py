@@ -14,7 +14,7 @@ from tidelog.spark.failure import TidelogError
 from tidelog.spark.lookup import Lookup, NoSuchPartition
 from tidelog.spark.ranges import OffsetRange, Offsets, TopicPartition, told
 from tidelog.spark.source_options import SourceOptions
-from tidelog.spark.start_offsets import accept_or_fail
+from tidelog.spark.start_offsets import Bounds, accept_or_fail
 from tidelog.spark.topics import Seen, check_all_there
 
 ENDS_GOOD_FOR_MS = 100
@@ -101,14 +101,17 @@ class StreamPlan:
         self._look()
         check_all_there(self._options.subscription, self._seen)
         partitions = self._seen.partitions
-        if self._target is not None:  # it was frozen first, and nothing after it counts
+        if self._target is not None:  # it was frozen first, and other partitions do not count
             partitions = partitions.intersection(self._target)
-        resolved = self._lookup.resolve(partitions, self._options.start)
+        log = self._lookup.bounds(partitions)
+        resolved = self._lookup.resolve(log, self._options.start)
         offsets = resolved.offsets
-        if self._target is not None:
-            offsets.update((where, self._target[where]) for where in resolved.at_end)
         if self._options.start.offsets is not None:
-            self._check_given(offsets)
+            self._check_given(offsets, log)
+        if self._target is not None:  # it may start after what was there when it was frozen
+            self._target.update(
+                (where, max(offset, self._target[where])) for where, offset in offsets.items()
+            )
         group = self._options.start_group
         if group is not None:
             start = kept_start.KeptStart(offsets, self._seen.topic_ids)
@@ -116,8 +119,8 @@ class StreamPlan:
         self._at_end = resolved.at_end
         return offsets
 
-    def _check_given(self, offsets: Offsets) -> None:
-        for where, (first, last) in self._lookup.bounds(offsets).items():
+    def _check_given(self, offsets: Offsets, log: Bounds) -> None:
+        for where, (first, last) in log.items():
             if not first <= offsets[where] <= last:
                 self._lost(
                     f"startingOffsets says {offsets[where]} for {told([where])}, "

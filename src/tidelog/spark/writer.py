@@ -144,7 +144,7 @@ def refusals_told() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise told(error, "rows are not written") from None
+        raise told(error, "rows are not written", "start again") from None
 
 
 class TidelogWriter(DataSourceArrowWriter):

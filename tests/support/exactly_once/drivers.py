@@ -95,6 +95,7 @@ class Drivers:
     def __init__(self, directory):
         self._directory = directory
         self._spare = {}
+        self._taken = set()
 
     def prepare(self, spark_url):
         if not self._spare.get(spark_url):
@@ -103,10 +104,17 @@ class Drivers:
     def take(self, spark_url):
         self.prepare(spark_url)
         driver = self._spare[spark_url].pop(0)
+        self._taken.add(driver)
         driver.ready()
         return driver
 
+    def lose(self, driver):
+        """It died: what is left of it goes too."""
+        self._taken.discard(driver)
+        driver.kill()
+
     def give_back(self, spark_url, driver):
+        self._taken.discard(driver)
         self._spare[spark_url].insert(0, driver)
 
     def drop(self, spark_url):
@@ -116,6 +124,8 @@ class Drivers:
     def close(self):
         for spark_url in list(self._spare):
             self.drop(spark_url)
+        for driver in list(self._taken):
+            self.lose(driver)
 
 
 class InSession:

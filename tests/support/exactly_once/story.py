@@ -48,6 +48,8 @@ class Outcome(NamedTuple):
     missing: int
     by_spark: dict
     seconds: float
+    failures: tuple[str, ...]
+    """What queries said that failed and were started again."""
 
     @property
     def exact(self):
@@ -68,6 +70,7 @@ class Run:
         self.faults.mkdir(parents=True)
         self.leader = None
         self.random_kills = 0
+        self.failures = []
 
     def run(self):
         began = time.monotonic()
@@ -85,7 +88,8 @@ class Run:
         kills = faults.struck(self.faults) + self.random_kills
         seconds = time.monotonic() - began
         rows = sum(values.values())
-        return Outcome(self.plan, kills, restarts, rows, duplicates, missing, by_spark, seconds)
+        counts = (rows, duplicates, missing)
+        return Outcome(self.plan, kills, restarts, *counts, by_spark, seconds, tuple(self.failures))
 
     def _until_done(self, source, sink):
         driver = None
@@ -99,10 +103,12 @@ class Run:
                 self._kill_at_random(driver, sink)
             answer = driver.answer(DONE_WITHIN_S)
             if answer is DEAD:
-                driver.kill()
+                self.drivers.lose(driver)
                 driver = None
             elif "failed" not in answer:
                 return driver, restarts
+            else:
+                self.failures.append(answer["failed"])
         raise AssertionError(f"{self.plan}: not done after {TRIES} tries: {answer}")
 
     def _ask(self, driver, source, sink):

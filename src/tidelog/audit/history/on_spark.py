@@ -146,8 +146,7 @@ def check_on_spark(history: DataFrame, *, shown: int = SHOWN_OF_EACH) -> Finding
                     _nonmonotonic_sends(rows),
                 ],
             )
-            with _kept(found) as findings:
-                return _gathered(_totals(rows, matched), findings, _edges(rows), shown)
+            return _gathered(_totals(rows, matched), found, _edges(rows), shown)
 
 
 @contextmanager
@@ -434,12 +433,17 @@ def _is_stuck(rows: DataFrame, healed_us: int | None) -> bool:
 
 
 def _gathered(totals: Totals, found: DataFrame, edges: list[Edge], most: int) -> Findings:
-    counts = {row["anomaly"]: row["count"] for row in found.groupBy("anomaly").count().collect()}
+    of_kind = Window.partitionBy("anomaly")
     by_place = [f.asc_nulls_first(name) for name in Finding._fields[1:]]
-    place = f.row_number().over(Window.partitionBy("anomaly").orderBy(*by_place))
-    first = found.withColumn("nth", place).where(f.col("nth") <= most)
+    first = (
+        found.withColumn("total", f.count("*").over(of_kind))
+        .withColumn("nth", f.row_number().over(of_kind.orderBy(*by_place)))
+        .where(f.col("nth") <= most)
+    )
+    counts: dict[str, int] = {}
     shown: dict[str, list[Finding]] = {}
     for row in sorted(first.collect(), key=lambda row: row["nth"]):
+        counts[row["anomaly"]] = row["total"]
         shown.setdefault(row["anomaly"], []).append(Finding(*row[: len(Finding._fields)]))
     circles = list(found_circles(edges))
     if circles:

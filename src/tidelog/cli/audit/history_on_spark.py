@@ -28,13 +28,18 @@ APPLICATION = "tidelog audit history"
 def judged_on_spark(options: "HistoryOptions") -> Findings:
     assert options.spark_url is not None, options
     with spark_session(APPLICATION, options.spark_url, options.conf) as spark:
-        history = as_history(_table(spark, options.path), options.path)
-        if options.read_back is not None:
-            found = as_read_back(_table(spark, options.read_back), options.read_back)
-            history = history.unionByName(found)
-        elif options.bootstrap is not None:
-            history = history.unionByName(_from_cluster(spark, history, options))
-        return check_on_spark(history)
+        return judged_with(spark, options)
+
+
+def judged_with(spark: "SparkSession", options: "HistoryOptions") -> Findings:
+    """The same on a session that is there."""
+    history = as_history(_table(spark, options.path), options.path)
+    if options.read_back is not None:
+        found = as_read_back(_table(spark, options.read_back), options.read_back)
+        history = history.unionByName(found)
+    elif options.bootstrap is not None:
+        history = history.unionByName(_from_cluster(spark, history, options))
+    return check_on_spark(history)
 
 
 def _table(spark: "SparkSession", path: str) -> "DataFrame":

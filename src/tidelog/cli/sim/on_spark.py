@@ -28,10 +28,11 @@ def run_on_spark(
     """Run the seeds; on Ctrl-C, what has been finished, marked as interrupted."""
     assert orders.seeds is not None, "seeds on Spark without an end"
     with spark_session(APPLICATION, spark_url, conf) as spark:
-        return _spread(spark.sparkContext, orders, depth, tell)
+        return spread(spark.sparkContext, orders, depth, tell)
 
 
-def _spread(context: "SparkContext", orders: Orders, depth: str, tell: Tell) -> FleetReport:
+def spread(context: "SparkContext", orders: Orders, depth: str, tell: Tell) -> FleetReport:
+    """The same on a Spark that is there."""
     from pyspark import AccumulatorParam
 
     class Gathered(AccumulatorParam[list[Finished]]):
