@@ -68,3 +68,12 @@ def open_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def running_session() -> "SparkSession | None":
+    """The one that this process has already, if any."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
+    return SparkSession.getActiveSession()

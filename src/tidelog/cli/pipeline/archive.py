@@ -52,6 +52,14 @@ if TYPE_CHECKING:
     metavar="N",
     help="At most so many in a batch.",
 )
+@click.option(
+    "--value-format",
+    type=click.Choice(["binary", "json"]),
+    default="binary",
+    show_default=True,
+    help="json: values get the columns of --schema; one that has none of them ends the run.",
+)
+@click.option("--schema", metavar="DDL", help='Of values that are JSON: "id BIGINT, name STRING".')
 @click.option("--append", is_flag=True, help="Begin in a table that has rows already.")
 @runs_pipeline
 @asks_cluster
@@ -66,12 +74,20 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
       tidelog pipeline archive orders --to lake/orders --once
       tidelog pipeline archive orders payments --to lake/all --partition-by topic,date
       tidelog pipeline archive orders --to lake/orders --format iceberg
+      tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT"
 
     Goes on until Ctrl-C unless --once is given, and where it was when it is started again.
     """
     columns = tuple(each.strip() for each in given["partition_by"].split(",") if each.strip())
     with spoken():
         pipeline.check_partition_by(columns)
+    if (given["value_format"] == "json") != (given["schema"] is not None):
+        raise CommandError(
+            "--value-format json and --schema belong together",
+            why="only values that are JSON have a schema, and they need one",
+            advice='--value-format json --schema "id BIGINT, name STRING"',
+            code=USAGE,
+        )
     table = TableSpec(local_directory(given["to"]), given["form"], columns)
     looked = look_at(asking, given["topics"])
     job = make_job(looked, pipeline.Archive(table, given["append"]), given)
@@ -88,6 +104,7 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
             given["starting"],
             given["max_records"],
             f"pipeline-{state.name}",
+            given["schema"],
         )
         return pipeline.start(stream_of(spark, topics), archive, state, launch.pace)
 
@@ -98,6 +115,7 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
         "to": table.path,
         "format": table.form,
         "partition_by": list(table.partition_by),
+        "schema": given["schema"],
     }
     return Job(pipeline.KIND, usual_name, arguments, given["to"], start)
 

@@ -12,6 +12,7 @@ import click
 
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import ERROR, OK, USAGE, CommandError
+from tidelog.cli.spark_options import check_url, parse_conf
 from tidelog.spark.failure import InvalidOption, TidelogError, words_of
 from tidelog.spark.pipelines.batches import Batch, line
 from tidelog.spark.pipelines.running import Pace, follow
@@ -59,34 +60,40 @@ class Job(NamedTuple):
 
 
 def runs_pipeline(function: Any) -> Any:
-    """`--once`, `--every`, `--name`, `--state-dir`, `--master`, `--conf`, together as `launch`."""
+    """`--once` and `--every` beside those of `runs_spark`, all together as `launch`."""
 
     @functools.wraps(function)
-    def wrapped(**given: Any) -> Any:
-        launch = Launch(
-            given.pop("name"),
-            given.pop("home"),
-            Pace(given.pop("once"), given.pop("every_ms")),
-            given.pop("spark_url"),
-            parse_conf(given.pop("conf")),
-        )
-        return function(launch=launch, **given)
+    def wrapped(launch: Launch, once: bool, every_ms: int, **rest: Any) -> Any:
+        return function(launch=launch._replace(pace=Pace(once, every_ms)), **rest)
 
-    for option in reversed(OPTIONS):
-        wrapped = option(wrapped)
-    return wrapped
-
-
-OPTIONS = (
-    click.option("--once", is_flag=True, help="Do what is there now, then end."),
-    click.option(
+    every = click.option(
         "--every",
         "every_ms",
         type=DURATION,
         default="1s",
         show_default=True,
         help="How often a batch begins.",
-    ),
+    )
+    once = click.option("--once", is_flag=True, help="Do what is there now, then end.")
+    return once(every(runs_spark(wrapped)))
+
+
+def runs_spark(function: Any) -> Any:
+    """`--name`, `--state-dir`, `--master` and `--conf`, together as `launch`."""
+
+    @functools.wraps(function)
+    def wrapped(
+        name: str | None, home: Path, spark_url: str, conf: tuple[str, ...], **rest: Any
+    ) -> Any:
+        launch = Launch(name, home, Pace(once=True), spark_url, parse_conf(conf))
+        return function(launch=launch, **rest)
+
+    for option in reversed(SPARK_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+SPARK_OPTIONS = (
     click.option("--name", metavar="NAME", help="Of its checkpoint; made of what it does if not."),
     click.option(
         "--state-dir",
@@ -111,21 +118,6 @@ OPTIONS = (
         help="Any setting of Spark; may be given again and again.",
     ),
 )
-
-
-def parse_conf(texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise CommandError(
-                f"wrong value for --conf: {text}",
-                why="it is a setting of Spark, an equals sign and its value",
-                advice="--conf spark.executor.memory=2g",
-                code=USAGE,
-            )
-        found[key.strip()] = value.strip()
-    return found
 
 
 def launch_job(launch: Launch, job: Job, output: str) -> int:
@@ -158,10 +150,16 @@ def run_job(
 
 @contextmanager
 def session(launch: Launch, state: PipelineState) -> Iterator["SparkSession"]:
-    """Started quietly: what the JVM says goes into a file beside the checkpoint."""
+    """Started quietly: what the JVM says goes into a file beside the checkpoint. A session that
+    this process has already is used as it is, and left alone."""
     from tidelog.spark.quiet import says_into
-    from tidelog.spark.session import open_session
+    from tidelog.spark.session import open_session, running_session
 
+    there = running_session()
+    if there is not None:
+        yield there
+        return
+    check_url(launch.spark_url)
     click.echo(f"Spark on {launch.spark_url}; its log is {state.spark_log}", err=True)
     try:
         with says_into(state.spark_log):
