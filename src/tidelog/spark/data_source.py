@@ -59,9 +59,10 @@ class TidelogDataSource(DataSource):
         return TopicBatchReader(options, schema)
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
+        from tidelog.spark.catalog_tables import options_of_read
         from tidelog.spark.stream_reader import TopicStreamReader
 
-        return TopicStreamReader(self.options, schema)
+        return TopicStreamReader(options_of_read(self.options, schema), schema)
 
     # The names of parameters are Spark's: it passes them by name.
     def writer(self, schema: "StructType", overwrite: bool) -> "TidelogWriter":
