@@ -13,7 +13,6 @@ from tidelog.spark.pipelines.health_events import parsed
 from tidelog.spark.pipelines.health_figures import REPLICAS_SCHEMA, figures
 
 
-
 def partition(topic, index=0):
     return PartitionId(topic[:1].encode() * 16, index)
 
