@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench kernel-bench idle-bench clean
+.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench kernel-bench idle-bench spark-bench clean exactly-once
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -57,6 +57,12 @@ kernel-bench: setup ## Record batches to Arrow and back: compiled, and in Python
 
 idle-bench: setup ## What an idle cluster costs: start, stop, memory, processor
 	$(BIN)/python benchmarks/idle.py
+
+spark-bench: setup ## Spark over Tidelog beside the stock connector and Parquet; SCALE=--quick for less
+	$(BIN)/python benchmarks/spark.py $(SCALE)
+
+exactly-once: setup ## Kill drivers, workers, executors and leaders while Spark writes; count the rows
+	$(BIN)/python benchmarks/exactly_once.py --runs 20
 
 clean: ## Remove what setup and tests made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist build src/tidelog/_native/*.so

@@ -45,6 +45,22 @@ def test_the_older_of_two_drivers_is_told_that_it_is_not_the_only_one(cluster):
     assert committed(cluster, topic) == [b"0", b"1", b"two"]
 
 
+def test_who_is_overtaken_in_the_middle_of_a_commit_is_told(cluster):
+    topic = cluster.topic("sink-overtaken", partitions=1)
+    settings = settings_for(cluster, topic)
+    newer = batch("race", query="newer", run="newer")
+
+    class Overtaken(Delivery):
+        async def end(self, producer):
+            messages = await asyncio.to_thread(staged, settings, [b"newer"], query="newer")
+            await Delivery(self._client, self._markers, newer, settings.client).deliver(messages)
+            await super().end(producer)
+
+    with pytest.raises(TidelogError, match="another query writes through sink race"):
+        deliver(settings, batch("race", run="older"), staged(settings, [b"older"]), Overtaken)
+    assert committed(cluster, topic) == [b"newer"]
+
+
 class Lost(Delivery):
     """The answer to the first EndTxn is lost on its way."""
 

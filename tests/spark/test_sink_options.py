@@ -196,7 +196,8 @@ def test_little_is_handed_over_in_the_message_itself(tmp_path):
     message = pickle.loads(pickle.dumps(stage.finish("run", "here")))
     assert list(tmp_path.iterdir()) == []
     assert [piece.records for piece in message.pieces] == [2, 1, 1]
-    assert [len(list(message.feed(("t", index)))) for index in (0, 1)] == [2, 1]
+    found = [scan_batches(message.read(piece)).rows for piece in message.pieces]
+    assert found == [2, 1, 1]
 
 
 def test_much_is_handed_over_in_a_file_that_appears_when_it_is_whole(tmp_path):
@@ -207,7 +208,7 @@ def test_much_is_handed_over_in_a_file_that_appears_when_it_is_whole(tmp_path):
     message = stage.finish("run", "here")
     (path,) = (tmp_path / "made").iterdir()
     assert str(path) == message.path
-    (found,) = message.feed(("t", 1))
+    found = message.read(message.pieces[1])
     assert scan_batches(found).column("record_count")[0] == 1
     message.remove()
     message.remove()
@@ -233,7 +234,7 @@ def test_a_file_that_the_driver_cannot_see_names_the_option(tmp_path):
     message = stage.finish("run", "worker-7 some-boot")
     message.remove()
     with pytest.raises(TidelogError, match="staged on worker-7, cannot be read by the driver"):
-        list(message.feed(("t", 0)))
+        message.read(message.pieces[0])
 
 
 def test_the_place_to_stage_is_shared_by_tasks_and_driver(tmp_path):

@@ -1,6 +1,17 @@
 """Streams over topics, with a real Spark and a real cluster."""
 
-from support.spark_story import streamed, values_of, write
+import json
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from support.spark_story import refused, streamed, values_of, write
+from tidelog.client import Admin, Client, NewRecord, Producer
+from tidelog.client.loop_thread import LoopThread
+from tidelog.client.offsets import trim
+from tidelog.spark.data_source import TidelogDataSource
+from tidelog.spark.lag import LagListener
+from tidelog.spark.stream_reader import TopicStreamReader
 
 
 class CrashError(Exception):
@@ -10,12 +21,12 @@ class CrashError(Exception):
 class Query:
     """Runs a stream until it has read what is there, as often as it is asked to."""
 
-    def __init__(self, spark, cluster, checkpoint, **options):
-        self.frame = streamed(spark, cluster, **options)
+    def __init__(self, spark, cluster, checkpoint, *, kind="tidelog", **options):
+        self.frame = streamed(spark, cluster, kind=kind, **options)
         self.checkpoint = str(checkpoint)
-        self.batches = []
+        self.progress = []
 
-    def run(self, *, fails=False):
+    def run(self, *, fails=False, name=None, once=False):
         """The values of each micro-batch that has any."""
         seen = []
 
@@ -26,31 +37,32 @@ class Query:
             if values:
                 seen.append(values)
 
-        query = (
-            self.frame.writeStream.foreachBatch(take)
-            .option("checkpointLocation", self.checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
+        trigger = {"once": True} if once else {"availableNow": True}
+        writer = self.frame.writeStream.foreachBatch(take)
+        writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
+        query = (writer.queryName(name) if name else writer).start()
         try:
-            query.awaitTermination(60)
+            assert query.awaitTermination(60)
             self.progress = query.recentProgress
         finally:
             query.stop()
         return seen
 
 
-def test_a_stream_reads_what_is_there_and_goes_on_after_a_restart(spark, cluster, tmp_path):
-    topic = cluster.topic("restarts", partitions=2)
+def test_a_stream_goes_on_after_a_restart_and_finds_new_partitions(spark, cluster, tmp_path):
+    topic = cluster.topic("restarts")
     write(cluster, topic, range(10))
     query = Query(spark, cluster, tmp_path, subscribe=topic, startingOffsets="earliest")
     assert query.run() == [list(range(10))]
+    assert json.loads(query.progress[-1]["sources"][0]["endOffset"]) == {topic: {"0": 10}}
+    cluster.ask(lambda client: Admin(client).add_partitions(topic, 2))
+    cluster.wait(lambda: cluster.partition(topic, 1).leader is not None)
     write(cluster, topic, range(10, 15), partition=1)
     assert query.run() == [list(range(10, 15))]
     assert query.run() == []
 
 
-def test_available_now_takes_batches_of_the_size_asked_for(spark, cluster, tmp_path):
+def test_batches_are_as_large_as_asked_for_and_lag_is_told(spark, cluster, tmp_path):
     topic = cluster.topic("paced")
     write(cluster, topic, range(10))
     query = Query(
@@ -61,4 +73,89 @@ def test_available_now_takes_batches_of_the_size_asked_for(spark, cluster, tmp_p
         startingOffsets="earliest",
         maxOffsetsPerTrigger="4",
     )
-    assert query.run() == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    told = []
+    listener = LagListener(told.append)
+    spark.streams.addListener(listener)
+    try:
+        assert query.run(name="paced") == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+        cluster.wait(lambda: len(told) >= 3)
+    finally:
+        spark.streams.removeListener(listener)
+    assert [lag.total for lag in told[:3]] == [6, 2, 0]
+    assert told[0].query_name == "paced"
+    assert told[0].metrics == {
+        "minOffsetsBehindLatest": "6",
+        "maxOffsetsBehindLatest": "6",
+        "avgOffsetsBehindLatest": "6.0",
+    }
+
+
+def register_meddler(spark, topic):
+    """A source under which records come in just after a stream has resolved where it starts."""
+
+    class MeddledReader(TopicStreamReader):
+        def latestOffset(self, start, limit):  # noqa: N802
+            loop = LoopThread()
+
+            async def produce():
+                async with Client(self._topics.options.bootstrap) as client:
+                    records = [NewRecord(b"%d" % n, partition=0) for n in range(5)]
+                    await Producer(client).write(topic, records)
+
+            if start == {topic: {"0": 10}}:
+                loop.run(produce())
+            loop.close()
+            return super().latestOffset(start, limit)
+
+    class MeddledSource(TidelogDataSource):
+        @classmethod
+        def name(cls):
+            return f"meddled_{topic}"
+
+        def streamReader(self, schema):  # noqa: N802
+            return MeddledReader(self.options, schema)
+
+    spark.dataSource.register(MeddledSource)
+    return MeddledSource.name()
+
+
+def test_a_crash_in_the_first_batch_from_latest_loses_nothing(spark, cluster, tmp_path):
+    topic = cluster.topic("pitfall")
+    write(cluster, topic, range(10))
+    kind = register_meddler(spark, topic)
+    query = Query(spark, cluster, tmp_path / "kept", kind=kind, subscribe=topic, sourceId="pitfall")
+    with pytest.raises(StreamingQueryException, match="in the middle of a batch"):
+        query.run(fails=True, once=True)
+    write(cluster, topic, [99])
+    assert query.run(once=True) == [[0, 1, 2, 3, 4]]
+    assert query.run() == [[99]]
+
+
+def test_a_crash_in_the_first_batch_is_told_where_its_start_was_not_kept(spark, cluster, tmp_path):
+    topic = cluster.topic("unkept")
+    write(cluster, topic, range(10))
+    kind = register_meddler(spark, topic)
+    query = Query(spark, cluster, tmp_path, kind=kind, subscribe=topic)
+    with pytest.raises(StreamingQueryException, match="in the middle of a batch"):
+        query.run(fails=True, once=True)
+    with refused("the first batch of this query was cut short, and where it began is not known"):
+        query.run(once=True)
+
+
+def test_records_that_went_while_a_stream_was_away_fail_it_or_are_skipped(spark, cluster, tmp_path):
+    topic = cluster.topic("retained")
+    write(cluster, topic, range(4))
+    given = {"subscribe": topic, "startingOffsets": "earliest"}
+    assert Query(spark, cluster, tmp_path, **given).run() == [[0, 1, 2, 3]]
+    write(cluster, topic, range(4, 10))
+    cluster.ask(lambda client: trim(client, topic, 0, 7))
+    with refused("retained-0 was read to 4, and begins at 7 now; set failOnDataLoss=false"):
+        Query(spark, cluster, tmp_path, **given).run()
+    lenient = Query(spark, cluster, tmp_path, failOnDataLoss="false", **given)
+    assert lenient.run() == [[7, 8, 9]]
+
+
+def test_an_end_in_a_stream_is_refused(spark, cluster, tmp_path):
+    query = Query(spark, cluster, tmp_path, subscribe="t", endingOffsets="latest")
+    with refused("the option endingOffsets is for batches; a stream has no end"):
+        query.run()

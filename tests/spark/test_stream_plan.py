@@ -258,13 +258,13 @@ def test_available_now_ends_where_the_topic_ended_when_it_began(cluster):
     assert ends == [{(topic, 0): each} for each in (0, 3, 5, 5)]
 
 
-def test_available_now_from_latest_is_nothing_whatever_comes_in_meanwhile(cluster):
-    topic = cluster.topic("frozen-latest")
-    query = Started(cluster, subscribe=topic)
-    query.plan.freeze()
-    write(cluster, topic, range(5))
-    start = query.plan.initial()
-    assert query.next_end(start) == start == {(topic, 0): 0}
+def test_available_now_may_start_after_what_was_there_when_it_was_frozen(cluster):
+    topic = cluster.topic("frozen-after")
+    for given, start in (("latest", 5), ('{"frozen-after":{"0":8}}', 8)):
+        query = Started(cluster, subscribe=topic, startingOffsets=given)
+        query.plan.freeze()
+        write(cluster, topic, range(5))
+        assert query.plan.initial() == query.next_end({(topic, 0): start}) == {(topic, 0): start}
 
 
 def test_new_partitions_are_read_from_their_beginning(cluster):

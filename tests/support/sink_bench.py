@@ -44,8 +44,8 @@ def deliver(settings, identity, messages, kind=Delivery):
     return asyncio.run(story())
 
 
-def committed(cluster, *topics):
-    """Values of what readers of committed records see, sorted."""
+def committed(cluster, *topics, sort=True):
+    """Values of what readers of committed records see."""
 
     async def story():
         async with Client(cluster.bootstrap_servers, timeout_ms=20_000) as client:
@@ -61,6 +61,6 @@ def committed(cluster, *topics):
             while any(consumer.positions[where] < end for where, end in ends.items()):
                 for fetched in (await consumer.read(max_wait_ms=50)).values():
                     values += [each.record.value for each in fetched.reads]
-            return sorted(values)
+            return sorted(values) if sort else values
 
     return asyncio.run(story())

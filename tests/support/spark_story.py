@@ -26,12 +26,12 @@ def loaded(spark, cluster, **options):
     return _given(spark.read, cluster, options).load()
 
 
-def streamed(spark, cluster, **options):
-    return _given(spark.readStream, cluster, options).load()
+def streamed(spark, cluster, *, kind="tidelog", **options):
+    return _given(spark.readStream, cluster, options, kind).load()
 
 
-def _given(reader, cluster, options):
-    reader = reader.format("tidelog").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+def _given(reader, cluster, options, kind="tidelog"):
+    reader = reader.format(kind).option("kafka.bootstrap.servers", cluster.bootstrap_servers)
     if "schema" in options:
         reader = reader.schema(options.pop("schema"))
     for name, value in options.items():

@@ -23,7 +23,13 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 
 INTERNAL_TOPICS = frozenset(
-    (CONSUMER_OFFSETS, TRANSACTION_STATE, "__cluster_metadata", "__tidelog_events")
+    (
+        CONSUMER_OFFSETS,
+        TRANSACTION_STATE,
+        "__cluster_metadata",
+        "__tidelog_events",
+        "__tidelog_spark_sinks",
+    )
 )
 """Clients leave these out when they take all topics (Spark does), and nobody gets one by asking
 for its metadata: whoever owns it creates it, with the settings it needs."""

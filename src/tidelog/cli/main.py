@@ -33,6 +33,7 @@ COMMANDS = {
     "leaders": Lazy("tidelog.cli.leaders", "Elect leaders, bring them home.", "group"),
     "explain": Lazy("tidelog.cli.explain", "Why a partition or a group is as it is."),
     "chaos": Lazy("tidelog.cli.chaos", "Break the local cluster on purpose.", "group"),
+    "audit": Lazy("tidelog.cli.audit", "Was anything lost, written twice or changed?", "group"),
     "bench": Lazy("tidelog.cli.bench", "Figures of a real cluster on this machine.", "group"),
     "sim": Lazy("tidelog.cli.sim", "Run, replay and shrink simulated clusters.", "group"),
     "pipeline": Lazy(

@@ -15,7 +15,13 @@ from tidelog.replica_files.segments import (
     time_index,
 )
 from tidelog.replica_files.times import offset_at_time
-from tidelog.replica_files.walking import REGION_BYTES, Region, SegmentWalk, Stopped
+from tidelog.replica_files.walking import (
+    REGION_BYTES,
+    Region,
+    SegmentWalk,
+    Stopped,
+    resume_after,
+)
 from tidelog.storage.errors import CorruptFile
 
 __all__ = [
@@ -34,6 +40,7 @@ __all__ = [
     "log_end",
     "offset_at_time",
     "offset_index",
+    "resume_after",
     "segments_of",
     "shared_end",
     "time_index",

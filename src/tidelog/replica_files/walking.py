@@ -10,12 +10,15 @@ from enum import StrEnum
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from tidelog.replica_files.segments import SegmentFile, offset_index
 from tidelog.wire.kernel import BatchTable, scan_region
 
 REGION_BYTES = 4 << 20
 LARGEST_BATCH_BYTES = 256 << 20
 """A length beyond that is not believed: nobody sends such a batch."""
 _LENGTH_AT, _LENGTH_END = 8, 12
+_PROBE_BYTES = 64 << 10
+_MOST_CANDIDATES = 1_000
 
 
 class Stopped(StrEnum):
@@ -118,3 +121,17 @@ def _size_of_batch(data: memoryview) -> int:
         return _LENGTH_END
     length = int.from_bytes(data[_LENGTH_AT:_LENGTH_END], "big", signed=True)
     return max(length + _LENGTH_END, len(data) + 1)
+
+
+def resume_after(segment: SegmentFile, position: int) -> int | None:
+    """Where a walk that found no batch at `position` can go on: at the next entry of the index
+    that leads to an intact batch. None if there is none in this segment."""
+    entries = [entry for entry in offset_index(segment).entries() if entry[1] > position]
+    for offset, candidate in entries[:_MOST_CANDIDATES]:
+        with SegmentWalk(segment.path, position=candidate, region_bytes=_PROBE_BYTES) as walk:
+            region = next(walk.regions(), None)
+            if region is None or not region.table.column("crc_ok")[0]:
+                continue
+            if region.table.column("base_offset")[0] <= offset:
+                return candidate
+    return None

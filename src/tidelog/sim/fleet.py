@@ -13,7 +13,7 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -155,8 +155,11 @@ def _chunks(orders: Orders, report: FleetReport) -> Iterator[range]:
         seed = end
 
 
-def _run_chunk(chunk: range, run_one: RunOne, *, stop_at_first: bool) -> Iterator[Finished]:
-    for seed in chunk:
+def run_seeds(
+    seeds: Iterable[int], run_one: RunOne, *, stop_at_first: bool = False
+) -> Iterator[Finished]:
+    """One after the other, each with the time it took."""
+    for seed in seeds:
         begin_ns = time.process_time_ns()
         result = run_one(seed)
         yield Finished(result, time.process_time_ns() - begin_ns)
@@ -166,7 +169,7 @@ def _run_chunk(chunk: range, run_one: RunOne, *, stop_at_first: bool) -> Iterato
 
 def _run_here(orders: Orders, run_one: RunOne, report: FleetReport, tell: Progress) -> None:
     for chunk in _chunks(orders, report):
-        for finished in _run_chunk(chunk, run_one, stop_at_first=orders.stop_at_first):
+        for finished in run_seeds(chunk, run_one, stop_at_first=orders.stop_at_first):
             report.add(finished)
             tell(report)
 
@@ -252,6 +255,6 @@ def _serve(
 
 def _answer(chunk: range, run_one: RunOne, *, stop_at_first: bool) -> list[Finished] | Stumbled:
     try:
-        return list(_run_chunk(chunk, run_one, stop_at_first=stop_at_first))
+        return list(run_seeds(chunk, run_one, stop_at_first=stop_at_first))
     except Exception:
         return Stumbled(traceback.format_exc())

@@ -10,9 +10,9 @@ from tidelog.spark.formats import columns_of
 from tidelog.spark.lookup import Lookup
 from tidelog.spark.options import Options
 from tidelog.spark.planning import Group, default_tasks, plan
-from tidelog.spark.ranges import OffsetRange
-from tidelog.spark.source_options import SourceOptions, source_options
-from tidelog.spark.start_offsets import ranges_between
+from tidelog.spark.ranges import OffsetRange, Offsets
+from tidelog.spark.source_options import Place, SourceOptions, source_options
+from tidelog.spark.start_offsets import Bounds, ranges_between
 from tidelog.spark.topics import check_all_there
 
 if TYPE_CHECKING:
@@ -76,13 +76,20 @@ class TopicBatchReader(DataSourceReader):
         lookup = Lookup(options)
         seen = lookup.seen()
         check_all_there(options.subscription, seen)
-        # The end is looked up first: what is written in between is in a later batch, and an
-        # end that was taken before the start cannot lie beyond the log.
-        ends = lookup.resolve(seen.partitions, options.end).offsets
-        starts = lookup.resolve(seen.partitions, options.start).offsets
         log = lookup.bounds(seen.partitions)
+        starts, ends = (
+            self._resolved(lookup, log, place) for place in (options.start, options.end)
+        )
         fail = options.fail_on_data_loss
         return self._topics.tasks(ranges_between(starts, ends, log, fail=fail))
+
+    @staticmethod
+    def _resolved(lookup: Lookup, log: Bounds, place: Place) -> Offsets:
+        offsets = lookup.resolve(log, place).offsets
+        if place.offsets is not None:
+            return offsets
+        # What has come in since the ends were asked for is not in this batch.
+        return {where: min(offset, log[where][1]) for where, offset in offsets.items()}
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         return self._topics.pieces(partition)

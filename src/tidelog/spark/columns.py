@@ -68,6 +68,10 @@ def check_columns(schema: StructType) -> tuple[str, ...]:
                 f"the schema says that {field.name} is {field.dataType.simpleString()}",
                 f"it is {ours.simpleString()}; cast it in the query",
             )
+        if not field.nullable:
+            raise InvalidOption(
+                f"the schema says that {field.name} is NOT NULL", "every column may be null"
+            )
     if not schema.fields:
         raise InvalidOption("the schema has no columns", f"name some of {', '.join(RECORD_TYPES)}")
     return tuple(field.name for field in schema.fields)

@@ -5,6 +5,7 @@ Spark uses its Python workers again, and a micro-batch that had to connect anew 
 
 import os
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from tidelog.client import Client
@@ -30,6 +31,10 @@ class Connection:
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._loop.run(work)
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Begin it; whoever wants the result waits for it."""
+        return self._loop.submit(work)
 
     def close(self) -> None:
         self._loop.run(self.client.close())

@@ -12,12 +12,19 @@ from pyspark.sql.datasource import DataSource
 from tidelog.spark.options import Options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
     from tidelog.spark.writer import TidelogStreamWriter, TidelogWriter
 
 NAME = "tidelog"
+
+
+def is_batches_view(values: "Mapping[str, str]") -> bool:
+    """Rows are batches (`view=batches`), not records."""
+    return Options(values).one_of("view", "records", ("records", "batches")) == "batches"
 
 
 class TidelogDataSource(DataSource):
@@ -28,20 +35,34 @@ class TidelogDataSource(DataSource):
         return NAME
 
     def schema(self) -> "StructType":
-        from tidelog.spark.columns import default_schema
-        from tidelog.spark.formats import formatted
+        from tidelog.spark.catalog_tables import is_creation, with_options, without_catalog
 
-        return formatted(default_schema(self.options), Options(self.options))
+        if not is_creation(self.options):
+            return _schema(self.options)
+        options = without_catalog(self.options)
+        return with_options(_schema(options), options)
 
     def reader(self, schema: "StructType") -> "DataSourceReader":
+        from tidelog.spark.catalog_tables import options_of_read
+
+        options = options_of_read(self.options, schema)
+        if is_batches_view(options):
+            from tidelog.spark.segments.batches_reader import BatchesReader
+
+            return BatchesReader(options, schema)
+        if "path" in options:
+            from tidelog.spark.segments.reader import SegmentsReader
+
+            return SegmentsReader(options, schema)
         from tidelog.spark.batch_reader import TopicBatchReader
 
-        return TopicBatchReader(self.options, schema)
+        return TopicBatchReader(options, schema)
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
+        from tidelog.spark.catalog_tables import options_of_read
         from tidelog.spark.stream_reader import TopicStreamReader
 
-        return TopicStreamReader(self.options, schema)
+        return TopicStreamReader(options_of_read(self.options, schema), schema)
 
     # The names of parameters are Spark's: it passes them by name.
     def writer(self, schema: "StructType", overwrite: bool) -> "TidelogWriter":
@@ -60,3 +81,15 @@ class TidelogDataSource(DataSource):
         settings = sink_options.sink_settings(Options(self.options))
         sink_options.refuse_application(settings)
         return writer.TidelogStreamWriter(settings, sink_options.check_columns(schema, settings))
+
+
+def _schema(options: "Mapping[str, str]") -> "StructType":
+    """Where the user gives none."""
+    if is_batches_view(options):
+        from tidelog.spark.segments.batch_columns import BATCH_COLUMNS
+
+        return BATCH_COLUMNS
+    from tidelog.spark.columns import default_schema
+    from tidelog.spark.formats import formatted
+
+    return formatted(default_schema(options), Options(options))

@@ -19,7 +19,7 @@ from tidelog.spark.client_settings import ClientSettings
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.marker import Marker, MarkerKey, MarkerLog
 from tidelog.spark.sink_refusals import FENCED, is_lasting, told
-from tidelog.spark.staging import StagedRows
+from tidelog.spark.staging import Piece, StagedRows
 from tidelog.wire.records import InvalidBatch, WritableBuffer
 
 TRIES: Final = 3
@@ -51,7 +51,15 @@ class BatchIdentity(NamedTuple):
 class Delivery:
     """Writes one micro-batch through a client, once."""
 
-    __slots__ = ("_batch", "_began_s", "_client", "_markers", "_settings", "_undecided")
+    __slots__ = (
+        "_batch",
+        "_began_s",
+        "_client",
+        "_fenced",
+        "_markers",
+        "_settings",
+        "_undecided",
+    )
 
     def __init__(
         self, client: Client, markers: MarkerLog, batch: BatchIdentity, settings: ClientSettings
@@ -61,6 +69,8 @@ class Delivery:
         self._batch = batch
         self._settings = settings
         self._began_s = 0.0
+        self._fenced = False
+        """Somebody else began to write through the sink during the last try."""
         self._undecided = False
         """The end was asked for, and the answer is not known."""
 
@@ -72,6 +82,7 @@ class Delivery:
             try:
                 return await self._try(staged)
             except ClientError as error:
+                self._fenced = isinstance(error, KafkaError) and error.error in FENCED
                 if tries_left == 0 or is_lasting(error) or self._is_hopeless(error):
                     raise self._told(error) from None
             except InvalidBatch as error:
@@ -85,11 +96,12 @@ class Delivery:
         return isinstance(error, ClusterUnreachable) and not self._undecided
 
     def _told(self, error: ClientError) -> TidelogError:
-        if isinstance(error, KafkaError) and error.error in FENCED:
+        if self._fenced:
             return self._superseded()
         number, sink_id = self._batch.number, self._batch.sink_id
         verb = "may or may not be" if self._undecided else "is not"
-        return told(error, f"batch {number} of sink {sink_id} {verb} committed")
+        what = f"batch {number} of sink {sink_id} {verb} committed"
+        return told(error, what, "start again: nothing is written twice")
 
     async def _try(self, staged: Sequence[StagedRows]) -> bool:
         producer = TransactionalProducer(
@@ -104,8 +116,8 @@ class Delivery:
             return False
         latest = self._markers.latest(self._batch.sink_id)
         self._refuse_if_superseded(latest)
-        feeds = feeds_of(staged)
-        feeds[marker.TOPIC, marker.PARTITION] = [self._next_marker(latest)]
+        place = (marker.TOPIC, marker.PARTITION)
+        feeds: Feeds = {**feeds_of(staged), place: [self._next_marker(latest)]}
         await producer.begin()
         self._began_s = time.monotonic()
         try:
@@ -148,7 +160,11 @@ class Delivery:
         return marker.encoded(self._batch.key, now, self._client.now_ms())
 
     def _refuse_if_superseded(self, latest: Marker | None) -> None:
-        if latest is not None and self._batch.run_id in latest.superseded:
+        """The later of two is the one that the marker does not call superseded. Who was fenced in
+        the middle of a commit knows it too, once the other has committed."""
+        if latest is None or latest.run_id == self._batch.run_id:
+            return
+        if self._fenced or self._batch.run_id in latest.superseded:
             raise self._superseded()
 
     def _superseded(self) -> TidelogError:
@@ -179,13 +195,11 @@ class Delivery:
         """Decided is not yet visible: who reads after the write shall find it. Not for long, since
         it is decided all the same."""
         admin = TransactionAdmin(self._client)
-        deadline_s = time.monotonic() + SEEN_WITHIN_S
         try:
-            while (await admin.describe(self._batch.transactional_id)).state == PREPARE_COMMIT:
-                if time.monotonic() > deadline_s:
-                    return
-                await asyncio.sleep(SEEN_POLL_S)
-        except ClientError:
+            async with asyncio.timeout(SEEN_WITHIN_S):
+                while (await admin.describe(self._batch.transactional_id)).state == PREPARE_COMMIT:
+                    await asyncio.sleep(SEEN_POLL_S)
+        except (ClientError, TimeoutError):
             return
 
     async def _forget(self) -> None:
@@ -200,17 +214,21 @@ class Delivery:
 class StagedFeed:
     """All batches of one partition, in the order of the tasks."""
 
-    __slots__ = ("_staged", "_where")
+    __slots__ = ("_pieces",)
 
-    def __init__(self, staged: Sequence[StagedRows], where: TopicPartition) -> None:
-        self._staged = staged
-        self._where = where
+    def __init__(self) -> None:
+        self._pieces: list[tuple[StagedRows, Piece]] = []
+
+    def add(self, rows: StagedRows, piece: Piece) -> None:
+        self._pieces.append((rows, piece))
 
     def __iter__(self) -> Iterator[WritableBuffer]:
-        for rows in self._staged:
-            yield from rows.feed(self._where)
+        return (rows.read(piece) for rows, piece in self._pieces)
 
 
-def feeds_of(staged: Sequence[StagedRows]) -> dict[TopicPartition, StagedFeed | list[bytearray]]:
-    wheres = {(piece.topic, piece.partition) for rows in staged for piece in rows.pieces}
-    return {where: StagedFeed(staged, where) for where in sorted(wheres)}
+def feeds_of(staged: Sequence[StagedRows]) -> dict[TopicPartition, StagedFeed]:
+    feeds: dict[TopicPartition, StagedFeed] = {}
+    for rows in staged:
+        for piece in rows.pieces:
+            feeds.setdefault((piece.topic, piece.partition), StagedFeed()).add(rows, piece)
+    return feeds

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from tidelog.client import Admin, Client, ClientError, KafkaError
@@ -13,7 +13,7 @@ from tidelog.spark.connection import Connection, connect
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.ranges import Offsets, TopicPartition
 from tidelog.spark.source_options import Place, SourceOptions
-from tidelog.spark.start_offsets import Resolved, resolve
+from tidelog.spark.start_offsets import Bounds, Resolved, resolve
 from tidelog.spark.topics import Seen, look
 
 Result = TypeVar("Result")
@@ -34,9 +34,9 @@ class Lookup:
     def seen(self) -> Seen:
         return self.ask(lambda client: look(client, self._options.subscription))
 
-    def resolve(self, partitions: Collection[TopicPartition], place: Place) -> Resolved:
+    def resolve(self, log: Bounds, place: Place) -> Resolved:
         isolation = self._isolation
-        return self.ask(lambda client: resolve(client, partitions, place, isolation=isolation))
+        return self.ask(lambda client: resolve(client, log, place, isolation=isolation))
 
     def log_starts(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self.ask(lambda client: self._find(client, partitions, EARLIEST))
@@ -45,9 +45,7 @@ class Lookup:
         """The end of what may be read: the last stable offset, or the high watermark."""
         return self.ask(lambda client: self._find(client, partitions, LATEST))
 
-    def bounds(
-        self, partitions: Collection[TopicPartition]
-    ) -> Mapping[TopicPartition, tuple[int, int]]:
+    def bounds(self, partitions: Collection[TopicPartition]) -> Bounds:
         async def find(client: Client) -> dict[TopicPartition, tuple[int, int]]:
             starts, ends = await asyncio.gather(
                 self._find(client, partitions, EARLIEST), self._find(client, partitions, LATEST)
@@ -56,9 +54,7 @@ class Lookup:
 
         return self.ask(find)
 
-    def offset_bytes(
-        self, log: Mapping[TopicPartition, tuple[int, int]]
-    ) -> dict[TopicPartition, float]:
+    def offset_bytes(self, log: Bounds) -> dict[TopicPartition, float]:
         """What an offset of each partition weighs on disk, on average."""
 
         async def find(client: Client) -> dict[TopicPartition, float]:

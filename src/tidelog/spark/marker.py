@@ -113,9 +113,15 @@ class MarkerLog:
             first = await find_offset(self._client, TOPIC, PARTITION, EARLIEST)
             self._position = first.offset
         end = (await find_offset(self._client, TOPIC, PARTITION, LATEST)).offset
+        attempts = self._client.attempts()
         while self._position < end:
-            data = await self._client.retrying(self._fetch)
-            self._take(data)
+            before = self._position
+            self._take(await self._client.retrying(self._fetch))
+            if self._position > before:
+                attempts = self._client.attempts()
+            elif not await attempts.pause():
+                where = f"{TOPIC}-{PARTITION} at offset {before}"
+                raise KafkaError(Error.REQUEST_TIMED_OUT, f"nothing is read of {where}")
 
     async def _ensure_topic(self) -> None:
         try:

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidelog.client import Client, KafkaError
-from tidelog.client.loop_thread import LoopThread
 from tidelog.core.errors import Error
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.sink_options import SinkSettings
@@ -28,33 +27,15 @@ class TopicRows(NamedTuple):
 
 
 async def partition_count(client: Client, topic: str, bootstrap: str) -> int:
-    """Asks the cluster, which may make the topic if it does such things."""
+    """Asks the cluster, which may make the topic if it does such things. It is asked anew by each
+    task: workers live long, and topics are made again."""
     try:
-        found = await client.known_topic(topic, create=True)
+        found = await client.topic(topic, create=True)
     except KafkaError as error:
         if error.error in (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_TOPIC_EXCEPTION):
             raise no_topic(topic, bootstrap) from None
         raise
     return len(found.partitions)
-
-
-class ClusterThread:
-    """A client on a loop of its own, for tasks: they are not async."""
-
-    __slots__ = ("client", "loop")
-
-    def __init__(self, settings: SinkSettings, timeout_ms: int) -> None:
-        self.loop = LoopThread()
-        self.client = self.loop.run(self._connected(settings, timeout_ms))
-
-    @staticmethod
-    async def _connected(settings: SinkSettings, timeout_ms: int) -> Client:
-        client_id = settings.client.client_id
-        return Client(settings.bootstrap, client_id=client_id, timeout_ms=timeout_ms)
-
-    def close(self) -> None:
-        self.loop.run(self.client.close())
-        self.loop.close()
 
 
 class OutgoingRows:

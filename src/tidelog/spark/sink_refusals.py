@@ -23,8 +23,10 @@ ADVICE: Final[Mapping[int, str]] = {
     " say exactlyOnce=false to write at least once",
     Error.NOT_ENOUGH_REPLICAS: "bring back the brokers of its replicas",
 }
-"""Trying again changes none of these, but for the last."""
-LASTING: Final = frozenset(ADVICE) - {Error.NOT_ENOUGH_REPLICAS}
+LASTING: Final = frozenset(ADVICE) - {
+    Error.NOT_ENOUGH_REPLICAS,
+    Error.UNKNOWN_TOPIC_OR_PARTITION,  # brokers hear of a topic one after the other
+}
 
 
 def is_lasting(error: ClientError) -> bool:
@@ -32,15 +34,15 @@ def is_lasting(error: ClientError) -> bool:
     return isinstance(error, KafkaError) and error.error in LASTING
 
 
-def told(error: ClientError, what: str) -> TidelogError:
-    """`what` says what was not done."""
+def told(error: ClientError, what: str, advice: str) -> TidelogError:
+    """`what` says what was not done; `advice` is for errors that nothing better is known of."""
     if isinstance(error, KafkaError):
-        advice = ADVICE.get(error.error, "start again: nothing is written twice")
+        advice = ADVICE.get(error.error, advice)
         return TidelogError(f"{what}: {error.message or error_name(error.error)}", advice)
     if isinstance(error, ClusterUnreachable):
         advice = "check kafka.bootstrap.servers and that the brokers run"
         return TidelogError(f"{what}: {error}", advice)
-    return TidelogError(f"{what}: {error}", "start again")
+    return TidelogError(f"{what}: {error}", advice)
 
 
 def no_topic(name: str, bootstrap: str) -> TidelogError:

@@ -56,7 +56,9 @@ KNOWN: Final = frozenset(
         "view",
     )
 )
+MAX_INT64: Final = 2**63 - 1
 ISOLATION: Final = ("read_committed", "read_uncommitted")
+VIEWS: Final = ("records", "batches")
 PREFIX: Final = "spark-tidelog-source"
 PATH_ADVICE: Final = "give the data directory (log.dirs) of a node, or several with commas between"
 
@@ -191,6 +193,9 @@ def source_options(values: Mapping[str, str], *, streaming: bool) -> SourceOptio
 
 
 def _check_mode(options: Options, *, streaming: bool) -> None:
+    is_of_batches = options.one_of("view", VIEWS[0], VIEWS) != VIEWS[0]
+    if is_of_batches and (streaming or "path" not in options):
+        raise InvalidOption("brokers give records, and view=batches asks for batches", PATH_ADVICE)
     if streaming:
         for name in ENDINGS:
             if name in options:
@@ -321,6 +326,8 @@ def _place(options: Options, side: str, default: int) -> Place:
         f"{side}Offsets",
     )
     time_ms = options.whole(by_time)
+    if time_ms is not None and time_ms > MAX_INT64:
+        raise _malformed(by_time, str(time_ms), "1700000000000")
     if time_ms is not None:
         return Place(by_time, default, time_ms=time_ms)
     text = (options.text(by_times) or "").strip()
@@ -345,7 +352,8 @@ def _numbers(name: str, text: str, example: str, *, least: int) -> Offsets:
         }
     except (ValueError, AttributeError, TypeError):
         raise _malformed(name, text, example) from None
-    if not found or not all(type(each) is int and each >= least for each in found.values()):
+    good = all(type(each) is int and least <= each <= MAX_INT64 for each in found.values())
+    if not found or not good:
         raise _malformed(name, text, example)
     return found
 

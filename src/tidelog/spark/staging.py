@@ -9,7 +9,7 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, NamedTuple
@@ -19,8 +19,6 @@ from pyspark.sql.datasource import WriterCommitMessage
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.sink_options import SinkSettings, temporary_directory
 from tidelog.wire.records import Buffer, read_header
-
-TopicPartition = tuple[str, int]
 
 INLINE_BYTES: Final = 1024 * 1024
 """More goes to a file, if there is a place for one."""
@@ -63,13 +61,8 @@ class StagedRows(WriterCommitMessage):
     path: str | None
     machine: str
 
-    def feed(self, where: TopicPartition) -> Iterator[bytearray]:
-        """Fresh copies of the batches of one partition, to be stamped in place."""
-        for piece in self.pieces:
-            if (piece.topic, piece.partition) == where:
-                yield self._read(piece)
-
-    def _read(self, piece: Piece) -> bytearray:
+    def read(self, piece: Piece) -> bytearray:
+        """A fresh copy of the batches, to be stamped in place."""
         end = piece.position + piece.size_bytes
         if self.inline is not None:
             return bytearray(memoryview(self.inline)[piece.position : end])

@@ -5,11 +5,14 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tidelog.client import Client
-from tidelog.client.offsets import LATEST, NOTHING, find_offsets
+from tidelog.client.offsets import EARLIEST, LATEST, NOTHING, find_offsets
 from tidelog.spark.client_settings import LOGGER
 from tidelog.spark.failure import DataLoss, InvalidOption, TidelogError
 from tidelog.spark.ranges import OffsetRange, Offsets, TopicPartition, told
 from tidelog.spark.source_options import Place
+
+Bounds = Mapping[TopicPartition, tuple[int, int]]
+"""The log start and the end of what may be read."""
 
 ACCEPT_LOSS = "set failOnDataLoss=false to go on with what is there"
 
@@ -20,24 +23,29 @@ class Resolved(NamedTuple):
     """Those that were resolved as the end: asked later, it is another one."""
 
 
-async def resolve(
-    client: Client, partitions: Collection[TopicPartition], place: Place, *, isolation: int
-) -> Resolved:
-    """The offset of a place in each partition."""
-    times = asked_times(partitions, place)
-    fixed: Offsets = {}
-    if place.offsets is not None:
-        fixed = {where: each for where, each in times.items() if each >= 0}
-    asked = {where: each for where, each in times.items() if where not in fixed}
-    found = await find_offsets(client, asked, isolation=isolation)
-    offsets = {where: each.offset for where, each in found.items()}
-    without = [where for where, offset in offsets.items() if offset == NOTHING]
+async def resolve(client: Client, log: Bounds, place: Place, *, isolation: int) -> Resolved:
+    """The offset of a place in each partition. Only times have to be asked for."""
+    offsets: Offsets = {}
+    at_end: set[TopicPartition] = set()
+    timed: Offsets = {}
+    for where, asked in asked_times(log, place).items():
+        first, last = log[where]
+        if asked == LATEST:
+            at_end.add(where)
+        if asked in (EARLIEST, LATEST):
+            offsets[where] = first if asked == EARLIEST else last
+        elif place.offsets is not None:
+            offsets[where] = asked
+        else:
+            timed[where] = asked
+    found = await find_offsets(client, timed, isolation=isolation)
+    without = [where for where, each in found.items() if each.offset == NOTHING]
     if without and not place.latest_if_none:
-        raise nothing_there(place, without, times[min(without)])
-    ends = await find_offsets(client, dict.fromkeys(without, LATEST), isolation=isolation)
-    offsets.update((where, each.offset) for where, each in ends.items())
-    at_end = frozenset(where for where, each in asked.items() if each == LATEST).union(without)
-    return Resolved({**offsets, **fixed}, at_end)
+        raise nothing_there(place, without, timed[min(without)])
+    at_end.update(without)
+    offsets.update((where, each.offset) for where, each in found.items())
+    offsets.update((where, log[where][1]) for where in without)
+    return Resolved(offsets, frozenset(at_end))
 
 
 def asked_times(partitions: Collection[TopicPartition], place: Place) -> Offsets:
@@ -63,7 +71,10 @@ def asked_times(partitions: Collection[TopicPartition], place: Place) -> Offsets
 
 
 def nothing_there(place: Place, without: Collection[TopicPartition], time_ms: int) -> TidelogError:
-    when = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    try:
+        when = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError):  # after the year 9999
+        when = f"{time_ms} ms"
     return TidelogError(
         f"{told(without)} has nothing at or after {when} ({place.option})",
         "give an earlier time, or startingOffsetsByTimestampStrategy=latest",
@@ -80,7 +91,7 @@ def accept_or_fail(what: str, *, fail: bool) -> None:
 def ranges_between(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
-    log: Mapping[TopicPartition, tuple[int, int]],
+    log: Bounds,
     *,
     fail: bool,
 ) -> list[OffsetRange]:

@@ -14,7 +14,7 @@ from tidelog.spark.failure import TidelogError
 from tidelog.spark.lookup import Lookup, NoSuchPartition
 from tidelog.spark.ranges import OffsetRange, Offsets, TopicPartition, told
 from tidelog.spark.source_options import SourceOptions
-from tidelog.spark.start_offsets import accept_or_fail
+from tidelog.spark.start_offsets import Bounds, accept_or_fail
 from tidelog.spark.topics import Seen, check_all_there
 
 ENDS_GOOD_FOR_MS = 100
@@ -101,14 +101,17 @@ class StreamPlan:
         self._look()
         check_all_there(self._options.subscription, self._seen)
         partitions = self._seen.partitions
-        if self._target is not None:  # it was frozen first, and nothing after it counts
+        if self._target is not None:  # it was frozen first, and other partitions do not count
             partitions = partitions.intersection(self._target)
-        resolved = self._lookup.resolve(partitions, self._options.start)
+        log = self._lookup.bounds(partitions)
+        resolved = self._lookup.resolve(log, self._options.start)
         offsets = resolved.offsets
-        if self._target is not None:
-            offsets.update((where, self._target[where]) for where in resolved.at_end)
         if self._options.start.offsets is not None:
-            self._check_given(offsets)
+            self._check_given(offsets, log)
+        if self._target is not None:  # it may start after what was there when it was frozen
+            self._target.update(
+                (where, max(offset, self._target[where])) for where, offset in offsets.items()
+            )
         group = self._options.start_group
         if group is not None:
             start = kept_start.KeptStart(offsets, self._seen.topic_ids)
@@ -116,8 +119,8 @@ class StreamPlan:
         self._at_end = resolved.at_end
         return offsets
 
-    def _check_given(self, offsets: Offsets) -> None:
-        for where, (first, last) in self._lookup.bounds(offsets).items():
+    def _check_given(self, offsets: Offsets, log: Bounds) -> None:
+        for where, (first, last) in log.items():
             if not first <= offsets[where] <= last:
                 self._lost(
                     f"startingOffsets says {offsets[where]} for {told([where])}, "
@@ -164,20 +167,20 @@ class StreamPlan:
         return admit(begins, ends, admission, sizes)
 
     def _reachable_ends(self, start: Offsets) -> Offsets:
-        if self._target is not None:
-            # A partition may have been read further than the target by the batch before it.
-            return {
-                where: end if where in self._resets else max(end, start.get(where, 0))
-                for where, end in self._target.items()
-            }
-        ends = self._current_ends()
-        if any(ends.get(where, offset) < offset for where, offset in start.items()):
+        ends = self._current_ends() if self._target is None else self._target
+        if self._target is None and self._ended_before(start, ends):
             self._asked_ends_ms = NEVER_MS  # what was remembered may be older than the start
             ends = self._current_ends()
-        for where, offset in start.items():
-            if where not in self._resets and ends.get(where, offset) < offset:
-                self._lost(f"{told([where])} was read to {offset}, and ends at {ends[where]} now")
+        for where in self._ended_before(start, ends):
+            self._lost(f"{told([where])} was read to {start[where]}, and ends at {ends[where]} now")
         return dict(ends)
+
+    def _ended_before(self, start: Offsets, ends: Offsets) -> list[TopicPartition]:
+        return [
+            where
+            for where, offset in sorted(start.items())
+            if where not in self._resets and ends.get(where, offset) < offset
+        ]
 
     def _begins(self, start: Offsets, ends: Mapping[TopicPartition, int]) -> Offsets:
         """Where each partition goes on: new ones at their beginning, so that nothing is missed

@@ -6,7 +6,7 @@ Spark keeps one instance on the driver for a query, and sends copies to tasks th
 # ruff: noqa: N802 - Spark names the methods
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -32,15 +32,16 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Turns Spark's questions into those of a StreamPlan."""
 
     def __init__(self, values: Mapping[str, str], schema: StructType) -> None:
-        self._values = dict(values)
-        self._schema = schema
         self._topics = TopicReader(values, schema, streaming=True)
         options = self._topics.options
         self._plan = StreamPlan(options, Lookup(options), _monotonic_ms)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> TopicReader:
         """A copy for tasks knows the options and nothing of where the query is."""
-        return type(self), (self._values, self._schema)
+        return self._topics
+
+    def __setstate__(self, topics: TopicReader) -> None:
+        self._topics = topics
 
     def initialOffset(self) -> OffsetsDocument:
         return as_document(self._plan.initial())

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import re2
 
 from tidelog.client import Client, KafkaError, TopicView
+from tidelog.client.errors import check
 from tidelog.core.errors import Error
 from tidelog.spark.failure import InvalidOption, TidelogError
 from tidelog.spark.ranges import TopicPartition, told
@@ -66,8 +67,8 @@ async def look(client: Client, subscription: Subscription) -> Seen:
 
     async def ask() -> None:
         found.update(await client.topics(names))
-        if any(each.error == Error.UNKNOWN_TOPIC_OR_PARTITION for each in found.values()):
-            raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION)
+        for topic in found.values():
+            check(topic.error, f"the topic {topic.name}")
 
     try:
         await client.retrying(ask)  # it may just have been made, or one broker lag behind

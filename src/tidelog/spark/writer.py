@@ -7,9 +7,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -20,10 +21,11 @@ from pyspark.sql.datasource import (
 
 from tidelog.client import ClientError
 from tidelog.client.batch_producer import BatchProducer
+from tidelog.spark.connection import Connection, connect
 from tidelog.spark.delivery import BatchIdentity, Delivery
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.marker import MarkerLog
-from tidelog.spark.outgoing_rows import ClusterThread, OutgoingRows, TopicRows, partition_count
+from tidelog.spark.outgoing_rows import OutgoingRows, TopicRows, partition_count
 from tidelog.spark.sink_options import SinkSettings
 from tidelog.spark.sink_refusals import told
 from tidelog.spark.staging import (
@@ -38,7 +40,6 @@ from tidelog.spark.staging import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Result = TypeVar("Result")
 Received = Sequence[WriterCommitMessage | None]
 """What the driver has of its tasks; None for those that failed."""
 
@@ -55,36 +56,23 @@ class SentRows(WriterCommitMessage):
     records: int
 
 
-class Committing:
-    """A client of the commit process and what it has read of the markers. Spark keeps the process
-    for the next micro-batch, so this is kept too."""
-
-    __slots__ = ("markers", "thread")
-
-    def __init__(self, settings: SinkSettings) -> None:
-        self.thread = ClusterThread(settings, settings.client.delivery_timeout_ms)
-        self.markers = MarkerLog(self.thread.client)
-
-
-_kept: dict[tuple[str, object], Committing] = {}
+_markers: dict[tuple[str, str, int], MarkerLog] = {}
+"""What the commit process has read. Spark keeps it for the next micro-batch."""
 
 
 def deliver(
     settings: SinkSettings,
-    kind: type[Delivery],
+    kind: Callable[..., Delivery],
     batch: BatchIdentity,
     staged: Sequence[StagedRows],
 ) -> bool:
     """Commit on the driver. Files go when it is decided; after a failure nothing is kept."""
-    key = (settings.bootstrap, settings.client)
-    committing = _kept.pop(key, None) or Committing(settings)
-    try:
-        delivery = kind(committing.thread.client, committing.markers, batch, settings.client)
-        written = committing.thread.loop.run(delivery.deliver(staged))
-    except BaseException:
-        committing.thread.close()
-        raise
-    _kept[key] = committing
+    key = (settings.bootstrap, settings.client.client_id, settings.client.delivery_timeout_ms)
+    connection = connect(*key)
+    markers = _markers.pop(key, None) or MarkerLog(connection.client)
+    delivery = kind(connection.client, markers, batch, settings.client)
+    written = connection.run(delivery.deliver(staged))
+    _markers[key] = markers
     remove(staged)
     for directory in {Path(rows.path).parent for rows in staged if rows.path is not None}:
         sweep(directory, batch.query_id, batch.number)
@@ -107,50 +95,42 @@ class TaskRows:
 
     def stage(self, rows: Iterator["pa.RecordBatch"], attempt: Attempt, run_id: str) -> StagedRows:
         staging = Staging(attempt, staging_directory(self.settings, self.driver))
-        timeout_ms = self.settings.client.timeout_ms
         try:
-            with_cluster(
-                self.settings, timeout_ms, lambda cluster: self._stage(cluster, rows, staging)
-            )
+            with refusals_told():
+                for topic, batches in self._encoded(self._connection(), rows):
+                    for partition, encoded in batches.items():
+                        for batch in encoded:
+                            staging.add(topic, partition, batch)
             return staging.finish(run_id, this_machine())
         except BaseException:
             staging.discard()
             raise
 
-    def _stage(
-        self, cluster: ClusterThread, rows: Iterator["pa.RecordBatch"], staging: Staging
-    ) -> None:
-        for topic, batches in self._encoded(cluster, rows):
-            for partition, encoded in batches.items():
-                for batch in encoded:
-                    staging.add(topic, partition, batch)
-
     def send(self, rows: Iterator["pa.RecordBatch"]) -> SentRows:
-        timeout_ms = self.settings.client.delivery_timeout_ms
-        return SentRows(
-            with_cluster(self.settings, timeout_ms, lambda cluster: self._send(cluster, rows))
-        )
-
-    def _send(self, cluster: ClusterThread, rows: Iterator["pa.RecordBatch"]) -> int:
         """What was encoded is on its way while the next rows are encoded."""
-        producer = BatchProducer(cluster.client, acks=self.settings.client.acks)
+        connection = self._connection()
+        producer = BatchProducer(connection.client, acks=self.settings.client.acks)
         records = 0
         sending: Future[int] | None = None
-        for part in self._encoded(cluster, rows):
+        with refusals_told():
+            for part in self._encoded(connection, rows):
+                records += sending.result() if sending is not None else 0
+                sending = connection.submit(send_part(producer, part))
             records += sending.result() if sending is not None else 0
-            sending = cluster.loop.submit(send_part(producer, part))
-        return records + (sending.result() if sending is not None else 0)
+        return SentRows(records)
+
+    def _connection(self) -> Connection:
+        client = self.settings.client
+        return connect(self.settings.bootstrap, client.client_id, client.delivery_timeout_ms)
 
     def _encoded(
-        self, cluster: ClusterThread, rows: Iterator["pa.RecordBatch"]
+        self, connection: Connection, rows: Iterator["pa.RecordBatch"]
     ) -> Iterator[TopicRows]:
         def count(topic: str) -> int:
-            asked = partition_count(cluster.client, topic, self.settings.bootstrap)
-            return cluster.loop.run(asked)
+            asked = partition_count(connection.client, topic, self.settings.bootstrap)
+            return connection.run(asked)
 
-        context = TaskContext.get()
-        task = context.partitionId() if context is not None else 0
-        outgoing = OutgoingRows(self.settings, self.columns, count, task)
+        outgoing = OutgoingRows(self.settings, self.columns, count, task_number())
         return outgoing.encoded(rows, lambda: time.time_ns() // 1_000_000)
 
 
@@ -159,16 +139,12 @@ async def send_part(producer: BatchProducer, part: TopicRows) -> int:
     return sum(each.records for each in await producer.write_batches(feeds))
 
 
-def with_cluster(
-    settings: SinkSettings, timeout_ms: int, work: Callable[[ClusterThread], Result]
-) -> Result:
-    cluster = ClusterThread(settings, timeout_ms)
+@contextmanager
+def refusals_told() -> Iterator[None]:
     try:
-        return work(cluster)
+        yield
     except ClientError as error:
-        raise told(error, "rows are not written") from None
-    finally:
-        cluster.close()
+        raise told(error, "rows are not written", "start again") from None
 
 
 class TidelogWriter(DataSourceArrowWriter):

@@ -1,7 +1,7 @@
 """The demo as a picture: what happened when, and what was sold in which minute."""
 
 import time
-from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ from tidelog.cli.demo.facts import Facts
 from tidelog.cli.demo.orders import MINUTE_MS, OPENS_MS
 from tidelog.cli.demo.spark_queries import Flow
 
-BIN_SECONDS = 0.5
 INCHES = (11.0, 8.0)
 COLOURS = ("#1d6bc0", "#b35900", "#1a7f37", "#8250df")
 
@@ -28,22 +27,33 @@ def draw(facts: Facts, path: Path) -> None:
 
 
 def _happenings(axes: Any, facts: Facts) -> None:
+    """How far everybody is. Distance to the right is how much later Spark has it."""
     sold, killed, returned = facts.sold, facts.killed, facts.returned
-    seconds, rates = acknowledged_rates(sold.answers, sold.began)
-    axes.fill_between(seconds, rates, step="post", color=COLOURS[0], alpha=0.25)
-    axes.step(seconds, rates, where="post", color=COLOURS[0], label="acknowledged orders/s")
-    for flow, name, colour in (
-        (facts.revenue, "revenue per minute", COLOURS[1]),
-        (facts.table, "table", COLOURS[2]),
+    axes.plot(*acknowledged(sold.answers, sold.began), color=COLOURS[0], label="acknowledged")
+    for flow, label, colour in (
+        (facts.table, "in the table", COLOURS[2]),
+        (facts.revenue, "counted into revenue", COLOURS[1]),
     ):
-        ends, read = batch_rates(flow, sold.began)
-        axes.plot(ends, read, "o-", color=colour, markersize=3, label=f"Spark, {name}: rows/s")
+        seconds, orders = read_by(flow, sold.began)
+        axes.step(seconds, orders, "o-", where="post", color=colour, markersize=3, label=label)
     gone, back = killed.at - sold.began, returned.at - sold.began
     axes.axvline(gone, color="black", linewidth=1)
     axes.axvspan(gone, back + returned.in_sync_ms / 1000, color="black", alpha=0.06)
-    note = f" broker {killed.node_id} killed: gap {killed.silence_ms:.0f} ms"
-    axes.annotate(note, (gone, axes.get_ylim()[1]), va="top", fontsize=9)
-    axes.set_xlabel("seconds since the first order (grey: a broker is missing or catches up)")
+    note = (
+        f"broker {killed.node_id} killed: a gap of {killed.silence_ms:.0f} ms"
+        f"\ngrey: it is missing or catches up"
+    )
+    axes.annotate(
+        note,
+        (gone, facts.verdict.acknowledged),
+        (6, 0),
+        textcoords="offset points",
+        va="top",
+        fontsize=9,
+    )
+    axes.set_xlabel("seconds since the doors opened")
+    axes.set_ylabel("orders")
+    axes.set_xlim(left=-2)
     axes.set_ylim(bottom=0)
     axes.legend(loc="lower right", fontsize=8)
 
@@ -71,24 +81,21 @@ def _revenue(axes: Any, facts: Facts) -> None:
                 markerfacecolor="none",
                 label=f"topic revenue, {currency}",
             )
-    axes.set_xlabel("minute of the shop's day")
+    axes.set_xlabel("minute of the shop's day (dots on lines: what Spark wrote is what was sold)")
     axes.set_ylabel("revenue per minute")
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="lower right", fontsize=8, ncols=len(facts.verdict.cents) or 1)
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.25)  # room for the legend
+    axes.legend(loc="upper right", fontsize=8, ncols=len(facts.verdict.cents) or 1)
 
 
-def acknowledged_rates(answers: list[Answered], began: float) -> tuple[list[float], list[float]]:
-    """(seconds, orders per second) in equal steps, those without an answer included."""
-    orders: Counter[int] = Counter()
-    for answer in answers:
-        orders[int((answer.at - began) / BIN_SECONDS)] += answer.orders
-    steps = range(max(orders, default=0) + 1)
-    return [each * BIN_SECONDS for each in steps], [orders[each] / BIN_SECONDS for each in steps]
+def acknowledged(answers: list[Answered], began: float) -> tuple[list[float], list[int]]:
+    """(seconds, orders until then)"""
+    ordered = sorted(answers, key=lambda each: each.at)
+    orders = accumulate(each.orders for each in ordered)
+    return [each.at - began for each in ordered], list(orders)
 
 
-def batch_rates(flow: Flow, began: float) -> tuple[list[float], list[float]]:
-    """(when a batch ended, how many rows of it per second of work)"""
+def read_by(flow: Flow, began: float) -> tuple[list[float], list[int]]:
+    """(when a batch was committed, orders until then)"""
     since_1970 = began + time.time() - time.monotonic()
-    batches = flow.with_rows
-    ends = [each.began + each.seconds - since_1970 for each in batches]
-    return ends, [each.rows / max(each.seconds, 1e-9) for each in batches]
+    ends = [each.began + each.seconds - since_1970 for each in flow.with_rows]
+    return ends, list(accumulate(each.rows for each in flow.with_rows))

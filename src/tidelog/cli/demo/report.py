@@ -82,7 +82,7 @@ def rows(facts: Facts) -> list[tuple[str, str]]:
         ("sold", money),
         (
             "replicas",
-            f"{count(replicas.compared_bytes)} bytes in {plural(replicas.batches, 'batch')}"
+            f"{count(replicas.compared_bytes)} bytes in {count(replicas.batches)} batches"
             f" compared at {rate:.1f} GB/s, {same}",
         ),
         ("produce", f"{count(verdict.acknowledged / sold.seconds)} orders/s with acks=all"),

@@ -35,6 +35,10 @@ class Selling:
     def acknowledged(self) -> int:
         return len(self.book.acknowledged)
 
+    def open(self) -> None:
+        self.began = time.monotonic()
+        self._till.open()
+
     def reach(self, orders: int) -> None:
         """Until so many are acknowledged or all are sold; TimeoutError if for long none is."""
         before, moved_at = self.acknowledged, time.monotonic()

@@ -1,6 +1,7 @@
 """Spark's part of the demo: a session of its own, two queries, and how far they are."""
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -65,6 +66,7 @@ def spark_in(home: Path) -> Iterator["SparkSession"]:
     conf = {
         "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": f"{QUICK_START} -Djava.io.tmpdir={temporary}",
+        "spark.python.authenticate.socketTimeout": "60s",  # machines that do much else
         "spark.local.dir": str(temporary),
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT),
@@ -88,7 +90,11 @@ def _end(session: "SparkSession") -> None:
     if gateway is not None and process is not None:
         gateway.shutdown()
         process.stdin.close()
-        process.wait(STOP_WITHIN_SECONDS)
+        try:
+            process.wait(STOP_WITHIN_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         SparkContext._gateway = SparkContext._jvm = None
 
 

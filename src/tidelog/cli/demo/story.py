@@ -155,9 +155,14 @@ class Story:
 
     def _with_spark(self, spark: "SparkSession", ready_ms: float) -> Facts:
         begin = time.monotonic()
+        till = Till(self._cluster.bootstrap_servers, "orders", self._shop, self._plan.seconds)
+        selling = Selling(till)
         revenue, table = self._start_queries(spark)
+        for query in (revenue, table):
+            wait_for(query, lambda each: each["numInputRows"] > 0, "Spark", CATCH_UP_SECONDS)
         spark_ms = (time.monotonic() - begin) * 1000
-        selling = self._start_selling()
+        self._tell("spark", f"both queries read the first orders after {spark_ms / 1000:.1f} s")
+        self._open(selling)
         killed = self._kill_leader(selling)
         returned = self._restart(selling, killed)
         sold = self._finish(selling)
@@ -202,15 +207,14 @@ class Story:
     def _table(self) -> str:
         return str(self._home / "table")
 
-    def _start_selling(self) -> Selling:
+    def _open(self, selling: Selling) -> None:
         plan = self._plan
-        till = Till(self._cluster.bootstrap_servers, "orders", self._shop, plan.seconds)
         self._tell(
             "orders",
             f"{plan.orders:,} orders of {plan.minutes} minutes in {plan.seconds:.0f} s, by "
             f"customer into {PARTITIONS} partitions on {BROKERS} brokers, acks=all",
         )
-        return Selling(till)
+        selling.open()
 
     # ---- the kill and the return ----
 

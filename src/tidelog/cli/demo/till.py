@@ -15,20 +15,27 @@ TICK_SECONDS = 0.02
 CHUNK_ORDERS_MAX = 500
 ANSWER_WITHIN_MS = 30_000
 PAUSE_AFTER_FAILURE_SECONDS = 0.2
+FIRST_ORDERS = 60
+"""Sold before the doors open, for whoever reads to get going."""
 
 
 class Till:
     """acks=all, numbered, keyed by customer. The next orders are sent when the cluster has
     acknowledged the last ones, so no order is later in its log than a chunk of them."""
 
-    __slots__ = ("_bootstrap", "_seconds", "_shop", "_topic", "book")
+    __slots__ = ("_bootstrap", "_opened", "_seconds", "_shop", "_topic", "book")
 
     def __init__(self, bootstrap: str, topic: str, shop: Shop, seconds: float) -> None:
         self._bootstrap = bootstrap
         self._topic = topic
         self._shop = shop
         self._seconds = seconds
+        self._opened: float | None = None
         self.book = Book()
+
+    def open(self) -> None:
+        """From now on at its pace. Until then only the first orders are sold."""
+        self._opened = time.monotonic()
 
     @property
     def orders(self) -> int:
@@ -41,19 +48,25 @@ class Till:
         async with Client(self._bootstrap, client_id="till", timeout_ms=ANSWER_WITHIN_MS) as client:
             partitions = len((await client.topic(self._topic)).partitions)
             producer = Producer(client)
-            begin = time.monotonic()
-            while chunk := list(islice(orders, self._due(begin))):
+            while chunk := list(islice(orders, self._due())):
                 try:
                     await self._write(producer, chunk, partitions)
                 except (ClientError, NetworkError) as error:
                     self.book.doubt(chunk, str(error))
                     producer = Producer(client)  # the numbers of the old one have a hole now
                     await asyncio.sleep(PAUSE_AFTER_FAILURE_SECONDS)
+                await self._until_open()
                 await asyncio.sleep(TICK_SECONDS)
 
-    def _due(self, begin: float) -> int:
+    async def _until_open(self) -> None:
+        while self._opened is None:
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _due(self) -> int:
         """How many orders to send now: those that should have been, within bounds."""
-        share = (time.monotonic() - begin) / self._seconds
+        if self._opened is None:
+            return FIRST_ORDERS
+        share = (time.monotonic() - self._opened) / self._seconds
         behind = int(self._shop.orders * share) - self.book.sent
         return max(1, min(CHUNK_ORDERS_MAX, behind))
 

@@ -12,6 +12,7 @@ import click
 
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import ERROR, OK, USAGE, CommandError
+from tidelog.cli.spark_options import check_url, parse_conf
 from tidelog.spark.failure import InvalidOption, TidelogError, words_of
 from tidelog.spark.pipelines.batches import Batch, line
 from tidelog.spark.pipelines.running import Pace, follow, noting_failure
@@ -119,21 +120,6 @@ SPARK_OPTIONS = (
 )
 
 
-def parse_conf(texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise CommandError(
-                f"wrong value for --conf: {text}",
-                why="it is a setting of Spark, an equals sign and its value",
-                advice="--conf spark.executor.memory=2g",
-                code=USAGE,
-            )
-        found[key.strip()] = value.strip()
-    return found
-
-
 def launch_job(launch: Launch, job: Job, output: str) -> int:
     """Run it to its end, with a session of its own. The exit code."""
     with spoken(), launch.state(job.usual_name) as state, session(launch, state) as spark:
@@ -173,6 +159,7 @@ def session(launch: Launch, state: PipelineState) -> Iterator["SparkSession"]:
     if there is not None:
         yield there
         return
+    check_url(launch.spark_url)
     click.echo(f"Spark on {launch.spark_url}; its log is {state.spark_log}", err=True)
     try:
         with says_into(state.spark_log):

@@ -1,6 +1,7 @@
 """`tidelog sim run`: many seeds added up, or one told as a story."""
 
 import time
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
@@ -11,6 +12,7 @@ from tidelog.cli.output import plural, print_json
 from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant, depth_option, jobs_option, mutant_option
+from tidelog.cli.spark_options import spark_options
 from tidelog.sim.fleet import FleetError, FleetReport, Orders, RunOne, run_fleet
 from tidelog.sim.marks import MARKS, unreached
 from tidelog.sim.run import Run, plan_for, run_seed, the_real_world
@@ -30,6 +32,8 @@ class RunOptions(NamedTuple):
     mutant: str | None
     everything: bool
     require_marks: bool
+    spark_url: str | None
+    conf: dict[str, str]
     output: str
 
 
@@ -45,6 +49,7 @@ class RunOptions(NamedTuple):
 @mutant_option
 @click.option("--everything", is_flag=True, help="Also appends and high watermarks in the story.")
 @click.option("--require-marks", is_flag=True, help="Fail if a rare state was never reached.")
+@spark_options
 @output_option
 @shared_options
 @click.pass_context
@@ -57,12 +62,14 @@ def command(context: click.Context, /, **given: Any) -> None:
       tidelog sim run --minutes 10 --first 50000
       tidelog sim run --seed 4711
       tidelog sim run --seeds 200 -o json
+      tidelog sim run --seeds 20000 --master spark://host:7077
 
     Ends with exit code 5 if a rule was broken, with --require-marks also with exit code 1 if
     a mark was not reached. The same seed always does the same.
     """
     options = RunOptions(**given)
     check_mutant(options.mutant)
+    check_spark(options)
     if options.seed is None:
         context.exit(run_many(_orders(options), options))
     if options.require_marks or any(
@@ -75,6 +82,23 @@ def command(context: click.Context, /, **given: Any) -> None:
             code=USAGE,
         )
     context.exit(tell_one(options.seed, options))
+
+
+def check_spark(options: RunOptions) -> None:
+    """On Spark there are many seeds of the real code, and their number is known."""
+    other = {
+        "--seed": options.seed,
+        "--minutes": options.minutes,
+        "--mutant": options.mutant,
+    }
+    wrong = next((name for name, value in other.items() if value is not None), None)
+    if options.spark_url is not None and wrong is not None:
+        raise CommandError(
+            f"--master together with {wrong}",
+            why="a number of seeds is spread over a Spark cluster, without mutants",
+            advice=f"tidelog sim run --seeds 2000 --master {options.spark_url}",
+            code=USAGE,
+        )
 
 
 def _orders(options: RunOptions) -> Orders:
@@ -104,9 +128,12 @@ def tell_one(seed: int, options: RunOptions) -> int:
 def run_many(orders: Orders, options: RunOptions) -> int:
     depth, mutant = options.depth, options.mutant
     begin = time.monotonic()
-    total = run_with_progress(
-        orders, lambda seed: run_seed(seed, depth=depth, mutant=mutant), "seeds"
-    )
+    if options.spark_url is not None:
+        total = run_on_spark_with_progress(orders, options)
+    else:
+        total = run_with_progress(
+            orders, lambda seed: run_seed(seed, depth=depth, mutant=mutant), "seeds"
+        )
     if options.output == "json":
         print_json(report.fleet_json(total, depth=depth, mutant=mutant))
     else:
@@ -135,12 +162,8 @@ def run_with_progress(orders: Orders, run_one: RunOne, what: str) -> FleetReport
     """Run a fleet and show how far it is."""
     the_real_world()  # imported before the fork, once for all processes
     with Progress(what, orders.seeds, seconds=orders.seconds) as progress:
-
-        def tell(so_far: FleetReport) -> None:
-            progress.update(so_far.seeds, plural(so_far.violations, "violation"))
-
         try:
-            return run_fleet(orders, run_one, tell)
+            return run_fleet(orders, run_one, partial(tell, progress))
         except FleetError as reason:
             raise CommandError(
                 "a process of the fleet died",
@@ -148,3 +171,17 @@ def run_with_progress(orders: Orders, run_one: RunOne, what: str) -> FleetReport
                 advice="the same command with --jobs 1 --debug",
                 code=ERROR,
             ) from None
+
+
+def run_on_spark_with_progress(orders: Orders, options: RunOptions) -> FleetReport:
+    from tidelog.cli.sim.on_spark import run_on_spark
+
+    assert options.spark_url is not None, options
+    with Progress("seeds", orders.seeds) as progress:
+        return run_on_spark(
+            orders, options.depth, options.spark_url, options.conf, partial(tell, progress)
+        )
+
+
+def tell(progress: Progress, so_far: FleetReport) -> None:
+    progress.update(so_far.seeds, plural(so_far.violations, "violation"))

@@ -5,6 +5,7 @@ offsets and times is never touched.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 from tidelog.client.offsets import EARLIEST, LATEST
 from tidelog.replica_files import (
@@ -54,11 +55,12 @@ def plan_groups(options: SourceOptions) -> list[SegmentGroup]:
         _refuse_short(chosen, ends, fail=options.fail_on_data_loss)
     log = {where: (each.start, each.end) for where, each in chosen.items()}
     ranges = ranges_between(starts, ends, log, fail=options.fail_on_data_loss)
-    tasks = default_tasks()
-    pieces, tasks = _pieces(ranges, chosen, tasks)
+    pieces, tasks = _pieces(ranges, chosen, default_tasks())
+    packing = options.packing
+    if packing.min_partitions is None and pieces:  # by bytes, where others count offsets
+        packing = packing._replace(min_partitions=min(tasks, len(pieces)))
     return [
-        tuple(_of_replica(each, chosen) for each in group)
-        for group in plan(pieces, options.packing, tasks)
+        tuple(_of_replica(each, chosen) for each in group) for group in plan(pieces, packing, tasks)
     ]
 
 
@@ -174,7 +176,8 @@ def _pieces(
         else:
             replica = chosen[each.topic, each.partition].replica
             pieces += _cut(each, _cuts(each, replica, piece_bytes))
-    return pieces, max(tasks, -(-total // LARGEST_PIECE_BYTES))
+    worth = max(1, min(tasks, total // SMALLEST_PIECE_BYTES))
+    return pieces, max(worth, -(-total // LARGEST_PIECE_BYTES))
 
 
 def _bytes_of(read: OffsetRange, replica: Replica) -> int:
@@ -224,6 +227,4 @@ def _cuts(read: OffsetRange, replica: Replica, piece_bytes: int) -> list[int]:
 
 def _cut(whole: OffsetRange, cuts: list[int]) -> list[OffsetRange]:
     edges = [whole.start, *(cut for cut in cuts if whole.start < cut < whole.end), whole.end]
-    return [
-        whole._replace(start=start, end=end) for start, end in zip(edges, edges[1:], strict=False)
-    ]
+    return [whole._replace(start=start, end=end) for start, end in pairwise(edges)]

@@ -1,8 +1,11 @@
 """What the driver tells the tasks that read segment files."""
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.replica_files import REGION_BYTES, Replica
+from tidelog.replica_files import REGION_BYTES, Replica, SegmentFile
+
+if TYPE_CHECKING:
+    from tidelog.spark.value_format import ValueFormat
 
 
 class SegmentRange(NamedTuple):
@@ -25,4 +28,13 @@ class SegmentsPlan(NamedTuple):
     columns: tuple[str, ...]
     committed: bool = True
     fail_on_data_loss: bool = True
+    values: "ValueFormat | None" = None
     region_bytes: int = REGION_BYTES
+
+
+class ReplicaSegment(NamedTuple):
+    """One file, for one task."""
+
+    replica: Replica
+    segment: SegmentFile
+    is_last: bool

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tidelog.spark.columns import check_columns
+from tidelog.spark.formats import columns_of
+from tidelog.spark.options import Options
 from tidelog.spark.segments.planning import SegmentGroup, plan_groups
+from tidelog.spark.segments.ranges import SegmentsPlan
 from tidelog.spark.source_options import source_options
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ class SegmentsReader(DataSourceReader):
 
     def __init__(self, values: Mapping[str, str], schema: StructType) -> None:
         self._options = source_options(values, streaming=False)
-        self._columns = check_columns(schema)
+        self._columns = columns_of(schema, Options(values))
 
     def partitions(self) -> Sequence[InputPartition]:
         return [SegmentsOfTask(group) for group in plan_groups(self._options)]
@@ -39,11 +41,9 @@ class SegmentsReader(DataSourceReader):
         """Spark makes a partition of its own where there are none."""
         if not isinstance(partition, SegmentsOfTask):
             return iter(())
-        from tidelog.spark.segments.reading import (  # noqa: PLC0415 - numpy, for tasks alone
-            SegmentsPlan,
-            read_segments,
-        )
+        from tidelog.spark.segments.reading import read_segments  # noqa: PLC0415 - heavy, for tasks
 
         options = self._options
-        plan = SegmentsPlan(self._columns, options.committed, options.fail_on_data_loss)
+        names, values = self._columns
+        plan = SegmentsPlan(names, options.committed, options.fail_on_data_loss, values)
         return read_segments(partition.ranges, plan)

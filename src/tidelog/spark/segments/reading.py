@@ -146,17 +146,18 @@ class _Reading:
     def _decoded(self, region: Region, segment: SegmentFile) -> Iterator[pa.RecordBatch]:
         table = region.table
         self._check(table, segment, region.position)
-        replica = self._range.replica
+        replica, values, columns = self._range.replica, self._plan.values, self._plan.columns
         selection = Selection(
             replica.topic,
             replica.partition,
-            self._plan.columns,
+            columns if values is None else values.raw_columns(columns),
             from_offset=self._next,
             to_offset=self._range.end,
             aborted=self._aborted,
         )
         try:
-            yield from decode_columns(region.data, table, selection)
+            for piece in decode_columns(region.data, table, selection):
+                yield piece if values is None else values.made(piece, columns, replica.name)
         except InvalidBatch as error:
             self._damaged(f"{segment.path}: {error}", error)
         self._next = max(self._next, table.column("last_offset")[table.rows - 1] + 1)

@@ -1,0 +1,347 @@
+"""Spark's reads and writes: `format("tidelog")` beside the stock Kafka connector and Parquet.
+
+Everything runs in one session against one cluster of three brokers on this machine. The sides of
+a comparison take turns, so that whatever else the machine does meets both; figures are medians
+over the rounds, with the slowest and the fastest. Reads go to Spark's `noop` sink.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from tidelog.client import Client
+from tidelog.client.links import PRODUCE
+from tidelog.spark.failure import words_of
+from tidelog.spark.session import open_session
+from tidelog.testing import Cluster
+from tidelog.wire.arrow import BatchSettings, Partitioner, encode_batches
+from tidelog.wire.protocol.schemas.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tidelog.wire.protocol.schemas.produce_response import ProduceResponse
+from tidelog.wire.records import CODEC_NAMES, LZ4, NONE
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support import stock_connector
+
+PARTITIONS = 6
+CHUNK_ROWS = 30_000
+BATCH_BYTES = 16 * 1024
+"""As large as Java's producer makes them by default."""
+MEGABYTE = 1_000_000
+
+
+class Load(NamedTuple):
+    """So many records of this size in a topic."""
+
+    rows: int
+    value_bytes: int
+    codec: int
+
+    @property
+    def topic(self) -> str:
+        return f"bench-{self.value_bytes}-{CODEC_NAMES[self.codec]}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.value_bytes} B {CODEC_NAMES[self.codec]}"
+
+
+class Side(NamedTuple):
+    """One way to do it, and how many rows it takes through."""
+
+    name: str
+    run: Callable[[], None]
+
+
+class Comparison(NamedTuple):
+    """Sides that do the same. Ratios are against the last one."""
+
+    name: str
+    load: Load
+    sides: tuple[Side, ...]
+
+
+class Bench(NamedTuple):
+    spark: SparkSession
+    cluster: Cluster
+    scratch: Path
+
+    @property
+    def at(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.cluster.bootstrap_servers}
+
+
+# ---- topics ----
+
+
+def rows_of(load: Load) -> pa.RecordBatch:
+    """Rows that compress to about half: random letters in fields with names."""
+    chance = random.Random(load.value_bytes)  # noqa: S311 - the same in every run
+    values = []
+    for n in range(CHUNK_ROWS):
+        fixed = f'{{"id":{n:08d},"user":"{chance.randrange(10**6):06d}","note":"'
+        note = chance.randbytes(load.value_bytes // 2).hex()
+        values.append((fixed + note)[: load.value_bytes - 2].ljust(load.value_bytes - 2) + '"}')
+    return pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([b"%08d" % n for n in range(CHUNK_ROWS)], pa.binary()),
+            "value": pa.array(values, pa.string()).cast(pa.binary()),
+            "partition": pa.array([n % PARTITIONS for n in range(CHUNK_ROWS)], pa.int32()),
+        }
+    )
+
+
+def fill(cluster: Cluster, load: Load) -> None:
+    """Write the topic, one batch per partition and request, many requests under way."""
+    cluster.topic(load.topic, partitions=PARTITIONS, replication_factor=1)
+    settings = BatchSettings(codec=load.codec, max_batch_bytes=BATCH_BYTES)
+    now_ms = int(time.time() * 1000)
+    batches = encode_batches(
+        rows_of(load), Partitioner(PARTITIONS), timestamp_ms=now_ms, settings=settings
+    )
+    times = load.rows // CHUNK_ROWS
+
+    async def write_partition(client: Client, index: int) -> None:
+        leader = (await client.partition(load.topic, index)).leader
+        assert leader is not None, index
+        under_way = asyncio.Semaphore(8)
+
+        async def send(batch: Any) -> None:
+            data = PartitionProduceData(index=index, records=batch)
+            topic = TopicProduceData(name=load.topic, partition_data=[data])
+            request = ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[topic])
+            async with under_way:
+                answer = await client.ask_broker(
+                    leader, request, ProduceResponse, purpose=PRODUCE, timeout_ms=30_000
+                )
+            code = answer.responses[0].partition_responses[0].error_code
+            assert not code, (load.topic, index, code)
+
+        for _ in range(times):
+            await asyncio.gather(*(send(batch) for batch in batches[index]))
+
+    async def write(client: Client) -> None:
+        await client.topic(load.topic)
+        await asyncio.gather(*(write_partition(client, index) for index in range(PARTITIONS)))
+
+    cluster.ask(write)
+
+
+# ---- what is compared ----
+
+
+def noop(frame: DataFrame) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def read_batch(bench: Bench, connector: str, load: Load) -> Side:
+    reader = bench.spark.read.format(connector).options(**bench.at, subscribe=load.topic)
+    return Side(connector, lambda: noop(reader.load()))
+
+
+def read_stream(bench: Bench, connector: str, load: Load, triggers: int) -> Side:
+    """As many micro-batches as triggers, from the beginning to what is there."""
+    options = {**bench.at, "subscribe": load.topic, "startingOffsets": "earliest"}
+    if triggers > 1:
+        options["maxOffsetsPerTrigger"] = str(-(-load.rows // triggers))
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory(dir=bench.scratch) as checkpoint:
+            query = (
+                bench.spark.readStream.format(connector)
+                .options(**options)
+                .load()
+                .writeStream.format("noop")
+                .option("checkpointLocation", checkpoint)
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+            rows = sum(each.numInputRows for each in query.recentProgress)
+            assert rows == load.rows, (rows, load.rows)
+
+    return Side(connector, run)
+
+
+def read_segments(bench: Bench, load: Load) -> Side:
+    """The files of every broker, which must be on this machine."""
+    paths = [str(bench.cluster.data_dir(each)) for each in bench.cluster.brokers]
+    reader = bench.spark.read.format("tidelog").options(path=",".join(paths), subscribe=load.topic)
+    return Side("tidelog segments", lambda: noop(reader.load()))
+
+
+def parquet_of(bench: Bench, load: Load) -> str:
+    """The same rows as the topic has, written once."""
+    path = bench.scratch / f"parquet-{load.topic}"
+    if not path.exists():
+        reader = bench.spark.read.format("kafka").options(**bench.at, subscribe=load.topic)
+        reader.load().write.option("compression", "none").parquet(str(path))
+    return str(path)
+
+
+def write_topic(bench: Bench, connector: str, load: Load, **options: str) -> Side:
+    """Rows of Parquet into a topic that grows from round to round."""
+    target = f"sink-{load.topic}"
+    label = " ".join([connector, *(f"{name}={value}" for name, value in options.items())])
+
+    def run() -> None:
+        rows = bench.spark.read.parquet(parquet_of(bench, load)).select("key", "value")
+        writer = rows.write.format(connector).options(**bench.at, topic=target, **options)
+        writer.mode("append").save()
+
+    return Side(label, run)
+
+
+def comparisons(bench: Bench, loads: list[Load]) -> Iterator[Comparison]:
+    for load in loads:
+        name = f"batch read, {load.label}"
+        sides = (read_batch(bench, "tidelog", load), read_batch(bench, "kafka", load))
+        yield Comparison(name, load, sides)
+    for load in loads:
+        for triggers, words in ((1, "one batch"), (5, "five batches")):
+            sides = tuple(read_stream(bench, each, load, triggers) for each in ("tidelog", "kafka"))
+            yield Comparison(f"stream in {words}, {load.label}", load, sides)
+    for load in loads:
+        path = parquet_of(bench, load)
+        scan = Side("parquet", lambda path=path: noop(bench.spark.read.parquet(path)))  # type: ignore[misc]
+        yield Comparison(f"segments, {load.label}", load, (read_segments(bench, load), scan))
+    for load in loads:
+        if load.codec == NONE:
+            bench.cluster.topic(f"sink-{load.topic}", PARTITIONS, replication_factor=1)
+            sides = (
+                write_topic(bench, "tidelog", load),
+                write_topic(bench, "tidelog", load, exactlyOnce="false"),
+                write_topic(bench, "kafka", load),
+            )
+            yield Comparison(f"sink, {load.label}", load, sides)
+
+
+# ---- measuring ----
+
+
+def seconds_of(work: Callable[[], None]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def measure(comparison: Comparison, rounds: int) -> list[dict[str, Any]]:
+    """One round more than counts, for compilers and caches. A side that cannot run says why."""
+    taken: dict[str, list[float]] = {side.name: [] for side in comparison.sides}
+    refused: dict[str, str] = {}
+    for number in range(rounds + 1):
+        for side in comparison.sides:
+            if side.name in refused:
+                continue
+            try:
+                seconds = seconds_of(side.run)
+            except Exception as error:  # the border of a side: the others are measured all the same
+                refused[side.name] = words_of(error) or str(error).splitlines()[0]
+                continue
+            if number:
+                taken[side.name].append(seconds)
+    rates = {name: [comparison.load.rows / each for each in times] for name, times in taken.items()}
+    base = rates[comparison.sides[-1].name]
+    results = []
+    for name, found in rates.items():
+        result: dict[str, Any] = {"comparison": comparison.name, "side": name}
+        if found:
+            result["rows_per_second"] = round(statistics.median(found))
+            result["slowest"], result["fastest"] = round(min(found)), round(max(found))
+            result["megabytes_per_second"] = round(
+                result["rows_per_second"] * comparison.load.value_bytes / MEGABYTE
+            )
+        if found and base:
+            result["ratio"] = round(statistics.median(found) / statistics.median(base), 2)
+        if name in refused:
+            result["refused"] = refused[name]
+        results.append(result)
+    return results
+
+
+def line_of(result: dict[str, Any]) -> str:
+    begin = f"{result['comparison']:38} {result['side']:28}"
+    if "rows_per_second" not in result:
+        return f"{begin} not measured: {result.get('refused')}"
+    rate, low, high = (
+        result[name] / MEGABYTE for name in ("rows_per_second", "slowest", "fastest")
+    )
+    ratio = f"{result['ratio']:5.2f} ×" if "ratio" in result else ""
+    megabytes = result["megabytes_per_second"]
+    return f"{begin} {rate:6.2f} M/s ({low:.2f} to {high:.2f}) {megabytes:6d} MB/s {ratio}"
+
+
+def session(scratch: Path, cores: int) -> SparkSession:
+    jars = ",".join(str(path) for path in stock_connector.jars())
+    spark = open_session(
+        "tidelog-bench",
+        spark_url=f"local[{cores}]",
+        conf={
+            "spark.jars": jars,
+            "spark.driver.memory": "2g",
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            "spark.local.dir": str(scratch / "spark"),
+        },
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    scale = 5 if arguments.quick else 1
+    sizes = [(5_000_000 // scale, 100), (1_000_000 // scale, 1024)]
+    whole = [(rows // CHUNK_ROWS * CHUNK_ROWS, size) for rows, size in sizes]
+    loads = [Load(rows, size, codec) for rows, size in whole for codec in (NONE, LZ4)]
+    wanted = re.compile(arguments.only)
+    results = []
+    scratch = Path(tempfile.mkdtemp(prefix="tidelog-spark-bench-"))
+    with Cluster(brokers=3) as cluster:
+        spark = session(scratch, arguments.cores)
+        try:
+            for load in loads:
+                seconds = seconds_of(lambda load=load: fill(cluster, load))  # type: ignore[misc]
+                print(f"{load.topic}: {load.rows:,} records written in {seconds:.1f} s", flush=True)
+            for comparison in comparisons(Bench(spark, cluster, scratch), loads):
+                if not wanted.search(comparison.name):
+                    continue
+                for result in measure(comparison, arguments.rounds):
+                    results.append(result)
+                    print(line_of(result), flush=True)
+        finally:
+            spark.stop()
+            shutil.rmtree(scratch, ignore_errors=True)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a fifth of the records")
+    parser.add_argument("--rounds", type=int, default=3, help="that count, after one that does not")
+    parser.add_argument("--only", default="", help="comparisons whose name has this pattern")
+    parser.add_argument("--cores", type=int, default=os.cpu_count(), help="tasks at once")
+    parser.add_argument("--json", type=Path, default=Path("spark-bench.json"), help="results")
+    arguments = parser.parse_args()
+    results = run(arguments)
+    arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"written to {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()

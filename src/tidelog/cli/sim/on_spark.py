@@ -1,0 +1,103 @@
+"""Seeds spread over the executors of a Spark cluster: the same runs, the same report.
+
+Tasks hand their results over as they end, so progress and what an interrupt leaves are as they
+are with processes on this machine.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli.spark_options import spark_session
+from tidelog.sim.fleet import CHUNK_MAX, TICK_SECONDS, Finished, FleetReport, Orders, run_seeds
+from tidelog.sim.run import run_seed
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+APPLICATION = "tidelog sim run"
+TASKS_PER_CORE = 8
+
+Tell = Callable[[FleetReport], None]
+
+
+def run_on_spark(
+    orders: Orders, depth: str, spark_url: str, conf: dict[str, str], tell: Tell
+) -> FleetReport:
+    """Run the seeds; on Ctrl-C, what has been finished, marked as interrupted."""
+    assert orders.seeds is not None, "seeds on Spark without an end"
+    with spark_session(APPLICATION, spark_url, conf) as spark:
+        return spread(spark.sparkContext, orders, depth, tell)
+
+
+def spread(context: "SparkContext", orders: Orders, depth: str, tell: Tell) -> FleetReport:
+    """The same on a Spark that is there."""
+    from pyspark import AccumulatorParam
+
+    class Gathered(AccumulatorParam[list[Finished]]):
+        def zero(self, value: list[Finished]) -> list[Finished]:
+            return []
+
+        def addInPlace(  # noqa: N802 - Spark's name
+            self, value1: list[Finished], value2: list[Finished]
+        ) -> list[Finished]:
+            value1 += value2
+            return value1
+
+    assert orders.seeds is not None, "seeds on Spark without an end"
+    seeds = range(orders.first, orders.first + orders.seeds)
+    size = max(1, min(CHUNK_MAX, len(seeds) // (TASKS_PER_CORE * context.defaultParallelism)))
+    results = context.accumulator([], Gathered())
+    spread = context.parallelize(seeds, -(-len(seeds) // size))
+    job = _Job(partial(spread.foreachPartition, partial(_run_task, depth, results)))
+    report = FleetReport()
+    try:
+        while not job.ended(TICK_SECONDS):
+            _take(report, results.value)
+            tell(report)
+    except KeyboardInterrupt:
+        report.interrupted = True
+        context.cancelAllJobs()
+    _take(report, list(results.value))
+    if not report.interrupted:
+        job.check()
+        assert report.seeds == len(seeds), f"{report.seeds} of {len(seeds)} seeds came back"
+    return report
+
+
+def _run_task(depth: str, results: Any, seeds: Iterable[int]) -> None:
+    """In a worker. A failed task runs again, and its results count once."""
+    results.add(list(run_seeds(seeds, partial(run_seed, depth=depth))))
+
+
+def _take(report: FleetReport, results: list[Finished]) -> None:
+    """Those that have come since; the list only grows."""
+    for finished in results[report.seeds :]:
+        report.add(finished)
+
+
+class _Job:
+    """A job of Spark on a thread of its own: whoever waits for it can be interrupted."""
+
+    __slots__ = ("_error", "_thread")
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._guarded, args=(run,), daemon=True)
+        self._thread.start()
+
+    def ended(self, within_seconds: float) -> bool:
+        self._thread.join(within_seconds)
+        return not self._thread.is_alive()
+
+    def check(self) -> None:
+        """Raises what ended the job, if it did not end well."""
+        if self._error is not None:
+            raise self._error
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        try:
+            run()
+        except BaseException as error:  # told to whoever waits
+            self._error = error

@@ -1,0 +1,60 @@
+"""Options of tables that stand in a catalog.
+
+Spark 4.3 keeps what `CREATE TABLE … USING tidelog OPTIONS (…)` says, and does not tell it to a
+Python source when the table is read. What does come back is the schema that the source gave, so
+the options travel with it, as metadata of its first column.
+"""
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql.types import StructField, StructType
+
+from tidelog.spark.failure import InvalidOption
+
+OPTIONS_KEY = "tidelog.options"
+_OF_THE_CATALOG = frozenset(
+    ("provider", "owner", "location", "external", "comment", "is_managed_location", "collation")
+)
+_AGAIN = "option."
+"""Spark gives every option of a table twice."""
+
+
+def is_creation(values: Mapping[str, str]) -> bool:
+    """Spark asks for the schema of a table that is being made."""
+    return "provider" in values
+
+
+def without_catalog(values: Mapping[str, str]) -> dict[str, str]:
+    """The options alone, of a table that is being made."""
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in _OF_THE_CATALOG and not name.startswith(_AGAIN)
+    }
+
+
+def with_options(schema: StructType, values: Mapping[str, str]) -> StructType:
+    first, *others = schema.fields
+    metadata = {OPTIONS_KEY: json.dumps(values)}
+    return StructType([StructField(first.name, first.dataType, True, metadata), *others])
+
+
+def options_in(schema: StructType) -> dict[str, str] | None:
+    """Those of a table in a catalog; None if the schema is of no such table."""
+    for field in schema.fields:
+        text = field.metadata.get(OPTIONS_KEY)
+        if text is not None:
+            return dict(json.loads(text))
+    return None
+
+
+def options_of_read(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+    """What a read is told, wherever it stands; what the query says counts more."""
+    kept = options_in(schema)
+    if kept is None and not given:
+        raise InvalidOption(
+            "the options of this table are not known to Spark's Python sources",
+            "create the table without columns: then Spark asks for them, and they are kept",
+        )
+    return {**(kept or {}), **given}

@@ -1,0 +1,26 @@
+"""Seeds on the executors of Spark come to the same as seeds on this machine."""
+
+from functools import partial
+
+from tidelog.cli.sim.on_spark import spread
+from tidelog.cli.sim.report import fleet_json
+from tidelog.sim.fleet import FleetReport, Orders, run_fleet
+from tidelog.sim.run import run_seed
+
+SPEED = "steps_per_second"
+
+
+def test_seeds_on_spark_give_the_report_of_seeds_here(spark):
+    orders = Orders(first=40, seeds=3)
+    told: list[int] = []
+    here = run_fleet(orders, partial(run_seed, depth="object"))
+    there = spread(spark.sparkContext, orders, "object", lambda so_far: told.append(so_far.seeds))
+    assert without_speed(there) == without_speed(here)
+    assert there.seeds == 3
+    assert told == sorted(told)
+
+
+def without_speed(report: FleetReport) -> dict[str, object]:
+    document = fleet_json(report, depth="object", mutant=None)
+    del document[SPEED]
+    return document

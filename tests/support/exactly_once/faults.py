@@ -1,0 +1,131 @@
+"""A sink that kills at chosen points, and one that does not look at its marker: the control.
+
+Faults are files, so that processes that know nothing of each other agree who strikes: whoever
+renames the file does, and nobody does it twice.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import signal
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark import TaskContext
+
+from tidelog.spark import sink_options
+from tidelog.spark.data_source import TidelogDataSource
+from tidelog.spark.delivery import Delivery
+from tidelog.spark.options import Options
+from tidelog.spark.writer import NUMBER, TidelogStreamWriter
+
+FORMAT = "tidelog-faulty"
+IN_TASK, BEFORE_COMMIT, BEFORE_END, AFTER_END = "task", "before commit", "before end", "after end"
+
+
+class Fault(NamedTuple):
+    """Who dies when."""
+
+    point: str
+    number: int
+    """Of the micro-batch."""
+    victims: tuple[int, ...] = ()
+    """Processes, by id."""
+    itself: bool = False
+    """The process that comes to the point dies."""
+    above: bool = False
+    """So does the JVM that it belongs to."""
+
+
+def arm(directory, fault):
+    """The fault happens once, when its point is reached."""
+    path = Path(directory) / f"{len(list(Path(directory).iterdir()))}.fault"
+    path.with_suffix(".new").write_text(json.dumps(fault))
+    path.with_suffix(".new").rename(path)
+
+
+def struck(directory):
+    """How many faults have happened."""
+    return len(list(Path(directory).glob("*.struck")))
+
+
+def strike(directory, point, number):
+    for path in sorted(Path(directory).glob("*.fault")):
+        fault = Fault(*json.loads(path.read_text()))
+        if fault.point != point or fault.number > number:
+            continue
+        try:
+            path.rename(path.with_suffix(".struck"))
+        except FileNotFoundError:
+            continue  # somebody else was faster
+        for victim in fault.victims:
+            kill(victim)
+        if fault.above:
+            kill(jvm_above(os.getpid()))
+        if fault.itself:
+            kill(os.getpid())
+
+
+def kill(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def jvm_above(pid):
+    """The nearest ancestor that is a JVM."""
+    while Path(f"/proc/{pid}/comm").read_text().strip() != "java":
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid
+
+
+class FaultyDelivery(Delivery):
+    def __init__(self, *given, faults):
+        super().__init__(*given)
+        self.faults = faults
+
+    async def end(self, producer):
+        strike(self.faults, BEFORE_END, self._batch.number)
+        await super().end(producer)
+        strike(self.faults, AFTER_END, self._batch.number)
+
+
+class ForgetfulDelivery(FaultyDelivery):
+    """The control: what was written before is not asked for."""
+
+    async def read_marker(self):
+        await super().read_marker()
+
+
+class FaultyWriter(TidelogStreamWriter):
+    def __init__(self, settings, columns, faults, kind):
+        super().__init__(settings, columns)
+        self.faults = faults
+        self.delivery = functools.partial(kind, faults=faults)
+
+    def write(self, iterator):
+        number = int(TaskContext.get().getLocalProperty(NUMBER))
+
+        def rows():
+            for batch in iterator:
+                yield batch
+                strike(self.faults, IN_TASK, number)
+
+        return super().write(rows())
+
+    def commit(self, messages, batchId):  # noqa: N803 - Spark's name
+        strike(self.faults, BEFORE_COMMIT, batchId)
+        super().commit(messages, batchId)
+
+
+class FaultySource(TidelogDataSource):
+    @classmethod
+    def name(cls):
+        return FORMAT
+
+    def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
+        options = dict(self.options)
+        faults = options.pop("faults")
+        kind = FaultyDelivery if options.pop("markers") == "true" else ForgetfulDelivery
+        settings = sink_options.sink_settings(Options(options))
+        return FaultyWriter(settings, sink_options.check_columns(schema, settings), faults, kind)

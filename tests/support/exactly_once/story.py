@@ -1,0 +1,230 @@
+"""One run of the proof: rows go from topic to topic while somebody dies, then they are counted."""
+
+import collections
+import queue
+import random
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import confluent_kafka
+
+from support.exactly_once import faults
+from support.exactly_once.drivers import DEAD, LOCAL, WITH_EXECUTORS
+from tidelog.client import NewRecord, Producer
+
+PARTITIONS = 3
+BATCHES = 4
+ROWS_PER_BATCH = 300
+ROWS = BATCHES * ROWS_PER_BATCH
+TRIES = 8
+DONE_WITHIN_S = 240
+DRIVER, WORKER, EXECUTOR, LEADER = "driver", "worker", "executor", "leader"
+AT_RANDOM = "at random"
+COMMIT_POINTS = (faults.BEFORE_COMMIT, faults.BEFORE_END, faults.AFTER_END)
+
+
+class Plan(NamedTuple):
+    """What happens in a run."""
+
+    name: str
+    victim: str
+    point: str
+    number: int = 1
+    markers: bool = True
+
+    @property
+    def spark_url(self):
+        return WITH_EXECUTORS if self.victim == EXECUTOR else LOCAL
+
+
+class Outcome(NamedTuple):
+    plan: Plan
+    kills: int
+    restarts: int
+    rows: int
+    """Of the reader that has nothing to do with Spark."""
+    duplicates: int
+    missing: int
+    by_spark: dict
+    seconds: float
+    failures: tuple[str, ...]
+    """What queries said that failed and were started again."""
+
+    @property
+    def exact(self):
+        expected = {"rows": ROWS, "distinct": ROWS, "least": 0, "most": ROWS - 1}
+        return not self.duplicates and not self.missing and self.by_spark == expected
+
+
+class Run:
+    """Owner of everything in one run."""
+
+    def __init__(self, cluster, drivers, directory, plan, chance=None):
+        self.cluster = cluster
+        self.drivers = drivers
+        self.plan = plan
+        self.chance = chance or random.Random(plan.name)
+        self.directory = Path(directory) / plan.name
+        self.faults = self.directory / "faults"
+        self.faults.mkdir(parents=True)
+        self.leader = None
+        self.random_kills = 0
+        self.failures = []
+
+    def run(self):
+        began = time.monotonic()
+        source = self.cluster.topic(f"{self.plan.name}-in", partitions=PARTITIONS)
+        sink = self.cluster.topic(f"{self.plan.name}-out", partitions=PARTITIONS)
+        fill(self.cluster, source)
+        driver, restarts = self._until_done(source, sink)
+        self._revive()
+        driver.ask(kind="count", bootstrap=self.cluster.bootstrap_servers, sink=sink)
+        by_spark = driver.answer(DONE_WITHIN_S)
+        self.drivers.give_back(self.plan.spark_url, driver)
+        values = collections.Counter(consumed(self.cluster.bootstrap_servers, sink))
+        duplicates = sum(values.values()) - len(values)
+        missing = len(set(range(ROWS)) - set(values))
+        kills = faults.struck(self.faults) + self.random_kills
+        seconds = time.monotonic() - began
+        rows = sum(values.values())
+        counts = (rows, duplicates, missing)
+        return Outcome(self.plan, kills, restarts, *counts, by_spark, seconds, tuple(self.failures))
+
+    def _until_done(self, source, sink):
+        driver = None
+        for restarts in range(TRIES):
+            if driver is None:
+                driver = self.drivers.take(self.plan.spark_url)
+            if restarts == 0:
+                self._arm(driver, sink)
+            self._ask(driver, source, sink)
+            if restarts == 0 and self.plan.point == AT_RANDOM:
+                self._kill_at_random(driver, sink)
+            answer = driver.answer(DONE_WITHIN_S)
+            if answer is DEAD:
+                self.drivers.lose(driver)
+                driver = None
+            elif "failed" not in answer:
+                return driver, restarts
+            else:
+                self.failures.append(answer["failed"])
+        raise AssertionError(f"{self.plan}: not done after {TRIES} tries: {answer}")
+
+    def _ask(self, driver, source, sink):
+        driver.ask(
+            kind="copy",
+            bootstrap=self.cluster.bootstrap_servers,
+            source=source,
+            sink=sink,
+            rows_per_batch=ROWS_PER_BATCH,
+            tasks=self.chance.randint(2, 4),  # a replay is split otherwise
+            checkpoint=str(self.directory / "checkpoint"),
+            faults=str(self.faults),
+            markers=self.plan.markers,
+        )
+
+    def _arm(self, driver, sink):
+        plan = self.plan
+        if plan.victim == LEADER:
+            self.leader = self.cluster.partition(sink, 0).leader
+        if plan.victim == DRIVER:
+            # The next one starts while this one works.
+            self.drivers.prepare(plan.spark_url)
+        if plan.point == AT_RANDOM:
+            return
+        fault = faults.Fault(plan.point, plan.number, itself=plan.victim != LEADER)
+        if plan.victim == DRIVER:
+            fault = fault._replace(victims=driver.pids)
+        elif plan.victim == LEADER:
+            fault = fault._replace(victims=(self.cluster.pid(self.leader),))
+        elif plan.victim == EXECUTOR:
+            fault = fault._replace(above=True)
+        faults.arm(self.faults, fault)
+
+    def _kill_at_random(self, driver, sink):
+        """At a moment that nobody has chosen, after the first rows were written."""
+        self.cluster.wait(lambda: ends(self.cluster.bootstrap_servers, sink) > 0, 120)
+        time.sleep(self.chance.uniform(0, 1.5))
+        if self.plan.victim == LEADER:
+            self.cluster.kill(self.leader)
+        elif self.plan.victim == WORKER:
+            for pid in self.chance.sample(workers_of(driver.jvm), 1):
+                faults.kill(pid)
+        else:
+            for pid in driver.pids:
+                faults.kill(pid)
+        self.random_kills += 1
+
+    def _revive(self):
+        if self.leader is not None and self.cluster.pid(self.leader) is None:
+            self.cluster.restart(self.leader)
+            self.cluster.wait_ready()
+
+
+def fill(cluster, topic):
+    records = [NewRecord(b"%d" % number, b"%d" % number) for number in range(ROWS)]
+
+    async def produce(client):
+        await Producer(client).write(topic, records)
+
+    cluster.ask(produce)
+
+
+def workers_of(jvm):
+    """Python processes below a JVM that run tasks and commits, not the daemons that fork them."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    daemons = {pid for pid, parent in parents.items() if parent == jvm}
+    workers = [pid for pid, parent in parents.items() if parent in daemons]
+    return sorted(workers) or sorted(daemons)
+
+
+def _consumer(bootstrap):
+    return confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "judges",
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+
+
+def ends(bootstrap, topic):
+    """Sum of the offsets at which the partitions end."""
+    consumer = _consumer(bootstrap)
+    try:
+        return sum(
+            consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, index), 10)[1]
+            for index in range(PARTITIONS)
+        )
+    finally:
+        consumer.close()
+
+
+def consumed(bootstrap, topic):
+    """Every committed value, by a client that is not ours."""
+    consumer = _consumer(bootstrap)
+    wanted = [confluent_kafka.TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
+    consumer.assign(wanted)
+    values, ended = [], set()
+    try:
+        while len(ended) < PARTITIONS:
+            message = consumer.poll(30)
+            if message is None:
+                raise queue.Empty(f"{topic} does not end")
+            if message.error() is None:
+                values.append(int(message.value()))
+            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                ended.add(message.partition())
+    finally:
+        consumer.close()
+    return values
