@@ -17,6 +17,7 @@ from tidelog.spark.pipelines.health_events import EVENTS_TOPIC, parsed
 from tidelog.spark.pipelines.health_figures import REPLICAS_SCHEMA, figures
 from tidelog.testing import Cluster
 
+
 def partition(topic, index=0):
     return PartitionId(topic[:1].encode() * 16, index)
 
