@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tidelog.client import Client
+from tidelog.client import Admin, Client
 from tidelog.client.links import PRODUCE
 from tidelog.spark.failure import words_of
 from tidelog.spark.session import open_session
@@ -45,6 +45,7 @@ CHUNK_ROWS = 30_000
 BATCH_BYTES = 16 * 1024
 """As large as Java's producer makes them by default."""
 MEGABYTE = 1_000_000
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Load(NamedTuple):
@@ -64,10 +65,12 @@ class Load(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One way to do it, and how many rows it takes through."""
+    """One way to do it."""
 
     name: str
     run: Callable[[], None]
+    prepare: Callable[[], None] = lambda: None
+    """Before each run, not measured."""
 
 
 class Comparison(NamedTuple):
@@ -183,8 +186,13 @@ def read_stream(bench: Bench, connector: str, load: Load, triggers: int) -> Side
 def read_segments(bench: Bench, load: Load) -> Side:
     """The files of every broker, which must be on this machine."""
     paths = [str(bench.cluster.data_dir(each)) for each in bench.cluster.brokers]
-    reader = bench.spark.read.format("tidelog").options(path=",".join(paths), subscribe=load.topic)
+    options = {**bench.at, "path": ",".join(paths), "subscribe": load.topic}
+    reader = bench.spark.read.format("tidelog").options(**options)
     return Side("tidelog segments", lambda: noop(reader.load()))
+
+
+def read_parquet(bench: Bench, load: Load) -> Side:
+    return Side("parquet", lambda: noop(bench.spark.read.parquet(parquet_of(bench, load))))
 
 
 def parquet_of(bench: Bench, load: Load) -> str:
@@ -197,16 +205,24 @@ def parquet_of(bench: Bench, load: Load) -> str:
 
 
 def write_topic(bench: Bench, connector: str, load: Load, **options: str) -> Side:
-    """Rows of Parquet into a topic that grows from round to round."""
-    target = f"sink-{load.topic}"
+    """Rows of Parquet into an empty topic."""
     label = " ".join([connector, *(f"{name}={value}" for name, value in options.items())])
+    stem = f"sink-{re.sub('[^a-z]', '-', label)}-{load.topic}"
+    made: list[str] = []
+
+    def prepare() -> None:
+        parquet_of(bench, load)
+        if made:
+            bench.cluster.ask(lambda client: Admin(client).delete_topic(made[-1]))
+        target = f"{stem}-{len(made)}"
+        made.append(bench.cluster.topic(target, PARTITIONS, replication_factor=1))
 
     def run() -> None:
         rows = bench.spark.read.parquet(parquet_of(bench, load)).select("key", "value")
-        writer = rows.write.format(connector).options(**bench.at, topic=target, **options)
+        writer = rows.write.format(connector).options(**bench.at, topic=made[-1], **options)
         writer.mode("append").save()
 
-    return Side(label, run)
+    return Side(label, run, prepare)
 
 
 def comparisons(bench: Bench, loads: list[Load]) -> Iterator[Comparison]:
@@ -219,12 +235,10 @@ def comparisons(bench: Bench, loads: list[Load]) -> Iterator[Comparison]:
             sides = tuple(read_stream(bench, each, load, triggers) for each in ("tidelog", "kafka"))
             yield Comparison(f"stream in {words}, {load.label}", load, sides)
     for load in loads:
-        path = parquet_of(bench, load)
-        scan = Side("parquet", lambda path=path: noop(bench.spark.read.parquet(path)))  # type: ignore[misc]
-        yield Comparison(f"segments, {load.label}", load, (read_segments(bench, load), scan))
+        sides = (read_segments(bench, load), read_parquet(bench, load))
+        yield Comparison(f"segments, {load.label}", load, sides)
     for load in loads:
         if load.codec == NONE:
-            bench.cluster.topic(f"sink-{load.topic}", PARTITIONS, replication_factor=1)
             sides = (
                 write_topic(bench, "tidelog", load),
                 write_topic(bench, "tidelog", load, exactlyOnce="false"),
@@ -242,21 +256,43 @@ def seconds_of(work: Callable[[], None]) -> float:
     return time.perf_counter() - begin
 
 
+def processor_seconds() -> float:
+    """What this process and all that come from it have used: brokers, Java, Python workers."""
+    used: dict[int, float] = {}
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text("ascii", "replace").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        pid = int(path.parent.name)
+        parents[pid] = int(fields[1])
+        used[pid] = sum(map(int, fields[11:15])) / TICKS_PER_SECOND
+    ours = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sum(used.get(pid, 0.0) for pid in ours)
+
+
 def measure(comparison: Comparison, rounds: int) -> list[dict[str, Any]]:
     """One round more than counts, for compilers and caches. A side that cannot run says why."""
     taken: dict[str, list[float]] = {side.name: [] for side in comparison.sides}
+    used: dict[str, list[float]] = {side.name: [] for side in comparison.sides}
     refused: dict[str, str] = {}
     for number in range(rounds + 1):
         for side in comparison.sides:
             if side.name in refused:
                 continue
             try:
+                side.prepare()
+                before = processor_seconds()
                 seconds = seconds_of(side.run)
             except Exception as error:  # the border of a side: the others are measured all the same
                 refused[side.name] = words_of(error) or str(error).splitlines()[0]
                 continue
             if number:
                 taken[side.name].append(seconds)
+                used[side.name].append(processor_seconds() - before)
     rates = {name: [comparison.load.rows / each for each in times] for name, times in taken.items()}
     base = rates[comparison.sides[-1].name]
     results = []
@@ -265,6 +301,7 @@ def measure(comparison: Comparison, rounds: int) -> list[dict[str, Any]]:
         if found:
             result["rows_per_second"] = round(statistics.median(found))
             result["slowest"], result["fastest"] = round(min(found)), round(max(found))
+            result["processor_seconds"] = round(statistics.median(used[name]), 2)
             result["megabytes_per_second"] = round(
                 result["rows_per_second"] * comparison.load.value_bytes / MEGABYTE
             )
@@ -284,8 +321,9 @@ def line_of(result: dict[str, Any]) -> str:
         result[name] / MEGABYTE for name in ("rows_per_second", "slowest", "fastest")
     )
     ratio = f"{result['ratio']:5.2f} ×" if "ratio" in result else ""
-    megabytes = result["megabytes_per_second"]
-    return f"{begin} {rate:6.2f} M/s ({low:.2f} to {high:.2f}) {megabytes:6d} MB/s {ratio}"
+    megabytes, processor = result["megabytes_per_second"], result["processor_seconds"]
+    spread = f"({low:.2f} to {high:.2f})"
+    return f"{begin} {rate:6.2f} M/s {spread:16} {megabytes:5d} MB/s {processor:6.1f} cpu s {ratio}"
 
 
 def session(scratch: Path, cores: int) -> SparkSession:
@@ -315,12 +353,13 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     with Cluster(brokers=3) as cluster:
         spark = session(scratch, arguments.cores)
         try:
-            for load in loads:
-                seconds = seconds_of(lambda load=load: fill(cluster, load))  # type: ignore[misc]
-                print(f"{load.topic}: {load.rows:,} records written in {seconds:.1f} s", flush=True)
+            filled: set[Load] = set()
             for comparison in comparisons(Bench(spark, cluster, scratch), loads):
                 if not wanted.search(comparison.name):
                     continue
+                if comparison.load not in filled:
+                    fill(cluster, comparison.load)
+                    filled.add(comparison.load)
                 for result in measure(comparison, arguments.rounds):
                     results.append(result)
                     print(line_of(result), flush=True)

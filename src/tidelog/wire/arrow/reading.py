@@ -107,6 +107,7 @@ class _Reading:
         "plan",
         "region",
         "schema",
+        "scratch",
         "selection",
         "table",
     )
@@ -124,6 +125,8 @@ class _Reading:
         self.selection = selection
         self.limits = limits
         self.budget = min(budget, _MOST_DECOMPRESSED_BYTES)
+        self.scratch = bytearray()
+        """Of all pieces in turn: pages that were written to before cost least."""
         self.schema = record_schema(selection.columns)
         self.crc_ok = table.column("crc_ok")
         aborted = _sorted_ranges(selection.aborted)
@@ -146,7 +149,7 @@ class _Reading:
     def _unpack(self, start: int, count: int) -> tuple[bytearray, int, InvalidBatch | None]:
         """Plain records of the next piece: what had to be decompressed, where the piece ends,
         and what is wrong with the batch there."""
-        scratch = bytearray()
+        scratch, used_bytes = self.scratch, 0
         left = self.budget
         index = start
         with memoryview(self.plan) as raw, raw.cast("q") as plan:
@@ -165,8 +168,9 @@ class _Reading:
                     plain = compression.decompress(-codec, packed, most)
                 except InvalidBatch as error:
                     return scratch, index, error
-                plan[at + 1], plan[at + 2], plan[at + 3] = _FROM_SCRATCH, len(scratch), len(plain)
-                scratch += plain
+                plan[at + 1], plan[at + 2], plan[at + 3] = _FROM_SCRATCH, used_bytes, len(plain)
+                scratch[used_bytes : used_bytes + len(plain)] = plain
+                used_bytes += len(plain)
                 left -= len(plain)
                 index += 1
 

@@ -6,6 +6,7 @@ checked before memory is taken for them (reliability.md §2.4).
 """
 
 import struct
+import threading
 import zlib
 from collections.abc import Callable
 from typing import Final
@@ -26,6 +27,8 @@ ZSTD: Final = 4
 CODEC_NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 _PIECE_BYTES = 256 * 1024
+_LEAST_PIECE_BYTES = 16 * 1024
+_LIKELY_RATIO = 4
 _GZIP_PIECE_BYTES = 4 * 1024 * 1024
 _GZIP_FRAMING = 31  # zlib's window bits 15, plus 16 for the gzip header and trailer
 _ZSTD_WINDOW_LIMIT = 1 << 27
@@ -37,6 +40,8 @@ _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_COPY_BYTES = 64
 _SNAPPY_COPY_COST_BYTES = 3
 _BLOCK_LENGTH = struct.Struct(">i")
+
+_of_thread = threading.local()
 
 
 def compress(codec: int, data: Buffer) -> bytes:
@@ -173,40 +178,63 @@ def _lz4_compress(data: Buffer) -> bytes:
 
 
 def _lz4_decompress(data: Buffer, limit_bytes: int) -> bytes:
-    decompressor = lz4.frame.LZ4FrameDecompressor()
+    # The library takes memory for the most it may put out, so small records ask for little.
+    piece_bytes = min(_PIECE_BYTES, max(_LEAST_PIECE_BYTES, _LIKELY_RATIO * len(data)))
+    context = lz4.frame.create_decompression_context()
     view = memoryview(data)
     position = 0
-    plain = bytearray()
-    while not decompressor.eof:
-        # In slices: the library keeps a copy of all input it was given and not yet used.
-        piece: Buffer = b""
-        if decompressor.needs_input:
-            piece = view[position : position + _PIECE_BYTES]
-            position += len(piece)
-            if not piece:
-                raise _broken(LZ4, "the frame ends too early")
+    parts: list[bytes] = []
+    size_bytes = 0
+    finished = False
+    while not finished:
         try:
-            output = decompressor.decompress(piece, max_length=_PIECE_BYTES)
+            output, used, finished = lz4.frame.decompress_chunk(
+                context, view[position:], max_length=piece_bytes
+            )
         except RuntimeError as error:
             raise _broken(LZ4, error) from None
-        if not (piece or output or decompressor.eof or decompressor.needs_input):
-            raise _broken(LZ4, "the frame does not go on")
-        plain += output
-        if len(plain) > limit_bytes:
+        if not (used or output or finished):
+            raise _broken(LZ4, "the frame ends too early")
+        position += used
+        size_bytes += len(output)
+        if size_bytes > limit_bytes:
             raise _too_large(LZ4, limit_bytes)
-    unused = len(decompressor.unused_data or b"") + len(view) - position
-    if unused:
-        raise _broken(LZ4, f"{unused} bytes follow the frame")
-    return bytes(plain)
+        parts.append(output)
+    if position < len(view):
+        raise _broken(LZ4, f"{len(view) - position} bytes follow the frame")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _zstd_compress(data: Buffer) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
+def _zstd_decompressor() -> zstandard.ZstdDecompressor:
+    """One for each thread: making one costs more than a small batch."""
+    made: zstandard.ZstdDecompressor | None = getattr(_of_thread, "zstd", None)
+    if made is None:
+        made = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_LIMIT)
+        _of_thread.zstd = made
+    return made
+
+
 def _zstd_decompress(data: Buffer, limit_bytes: int) -> bytes:
+    """Most are one frame that does not stand for much more than it is: in one piece. Whatever
+    is different, or wrong, is found out piece by piece."""
+    likely_bytes = min(limit_bytes, max(_LEAST_PIECE_BYTES, _LIKELY_RATIO * len(data)))
+    try:
+        if zstandard.frame_content_size(data) <= likely_bytes:
+            return _zstd_decompressor().decompress(
+                data, max_output_size=likely_bytes, allow_extra_data=False
+            )
+    except zstandard.ZstdError:
+        pass
+    return _zstd_decompress_in_pieces(data, limit_bytes)
+
+
+def _zstd_decompress_in_pieces(data: Buffer, limit_bytes: int) -> bytes:
     """A frame that is cut short yields what is there; the record count then tells."""
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_LIMIT)
+    decompressor = _zstd_decompressor()
     plain = bytearray()
     try:
         with decompressor.stream_reader(data, read_across_frames=True) as reader:
