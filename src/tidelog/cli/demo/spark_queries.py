@@ -97,8 +97,8 @@ class KeptQuery:
 
     def has_read(self, topic: str, ends: Mapping[int, int]) -> bool:
         """Whether its last batch ended where the partitions end."""
-        text = self.last["sources"][0]["endOffset"] if self.last is not None else None
-        reached = json.loads(text).get(topic, {}) if text else {}
+        offsets = self.last["sources"][0]["endOffset"] if self.last is not None else None
+        reached = (offsets or {}).get(topic, {})
         return all(reached.get(str(partition), 0) >= end for partition, end in ends.items())
 
     def flow(self) -> Flow:
