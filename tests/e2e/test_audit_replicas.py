@@ -28,7 +28,7 @@ def write(cluster: Cluster, topic: str, batches: int) -> None:
 
 
 def test_one_flipped_byte_of_a_follower_is_found_while_the_cluster_runs(tmp_path) -> None:
-    with Cluster(brokers=3, directory=tmp_path) as cluster:
+    with Cluster(brokers=3, directory=tmp_path / "dev") as cluster:
         topic = cluster.topic("orders", partitions=1, replication_factor=3)
         other = cluster.topic("parcels", partitions=2, replication_factor=3)
         write(cluster, topic, 20)
@@ -37,6 +37,11 @@ def test_one_flipped_byte_of_a_follower_is_found_while_the_cluster_runs(tmp_path
         assert healthy.exit_code == 0, healthy.output
         assert "0 diverging; high watermarks from brokers" in healthy.stdout
         assert "GB/s" in healthy.stdout
+
+        arguments = ["audit", "replicas", "--data-dir", str(tmp_path), "--topic", "parcels"]
+        found = CliRunner().invoke(cli, arguments)
+        assert found.exit_code == 0, found.output
+        assert "2 partitions: 2 identical" in found.stdout, "the local cluster is found by itself"
 
         leader = cluster.partition(topic, 0).leader
         victim = next(node for node in cluster.brokers if node != leader)

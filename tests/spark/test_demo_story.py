@@ -41,7 +41,7 @@ def test_topic_table_and_acknowledgements_agree_though_a_leader_is_killed(tmp_pa
     assert found["spark"]["revenue"]["rows"] == found["spark"]["table"]["rows"] == 3001
     assert found["killed"]["longest_gap_ms"] > 0
     assert found["replicas"]["differences"] == []
-    assert found["replicas"]["compared_bytes"] > 0
+    assert found["replicas"]["read_bytes"] > 0
     assert (tmp_path / "seen" / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert "data:image/png" in (tmp_path / "seen" / "demo.html").read_text("utf-8")
     assert list((tmp_path / "temporary").iterdir()) == [], "something was left behind"

@@ -1,12 +1,13 @@
 """Topics kept as tables, against a real cluster, through the command."""
 
-import json
+import datetime as dt
+import shutil
 
 import pytest
 
 from support.pipelines import Home
-from support.spark_story import write
-from tidelog.client import NewRecord, Producer
+from support.spark_story import write, write_records
+from tidelog.client import NewRecord
 from tidelog.spark.tables.forms import read_table
 from tidelog.spark.tables.words import TableSpec
 
@@ -31,8 +32,9 @@ def test_an_archive_goes_on_where_it_was_and_has_every_record_once(home, cluster
     given += ["-b", cluster.bootstrap_servers]
     first = home.done(*given, "--max-records", "8").stdout.splitlines()
     assert len(first) == 2
-    assert first[0].startswith("batch 0 · archived-0 [")
-    assert f"→ {spec.path} · 8 in, 8 out · committed · " in first[0]
+    assert first[0].startswith("batch 0 · archived-0 [start, 5), archived-1 [start, 2) → ")
+    assert " · 7 in, 7 out · committed · " in first[0]
+    assert first[0].endswith("6 behind")
     write(cluster, topic, range(10, 12))
     (batch,) = home.batches(*given)
     assert (batch["batch"], batch["rows_in"], batch["lag"]) == (2, 2, 0)
@@ -43,3 +45,57 @@ def test_an_archive_goes_on_where_it_was_and_has_every_record_once(home, cluster
     assert (status["kind"], status["state"]) == ("archive", "finished")
     assert status["progress"]["batch"] == 2
     assert status["arguments"]["topics"] == [topic]
+
+
+def test_a_row_has_everything_that_its_record_had(home, cluster, spark, tmp_path):
+    topic = cluster.topic("archived-whole")
+    time_ms = 1_714_979_289_123
+    headers = (("h", b"x"), ("n", None))
+    write_records(cluster, topic, [NewRecord(None, b"k", headers, time_ms)])
+    spec = TableSpec(str(tmp_path / "lake"), "iceberg", ("hour",))
+    given = ["archive", topic, "--to", spec.path, "--format", "iceberg", "--partition-by", "hour"]
+    home.done(*given, "--once", "-b", cluster.bootstrap_servers)
+    (row,) = read_table(spark, spec).collect()
+    assert (row.key, row.value, row.topic, row.partition, row.offset) == (b"k", None, topic, 0, 0)
+    assert row.headers == [("h", b"x"), ("n", None)]
+    assert row.timestamp.replace(tzinfo=dt.UTC).timestamp() * 1000 == time_ms
+    assert (row.timestampType, row.hour) == (0, 7)
+
+
+def test_values_that_are_json_have_fields_and_one_that_is_not_ends_the_run(
+    home, cluster, spark, tmp_path
+):
+    topic = cluster.topic("archived-json")
+    write_records(cluster, topic, [NewRecord(b'{"id": 7, "name": "ann"}')])
+    spec = TableSpec(str(tmp_path / "lake"), "parquet")
+    given = ["archive", topic, "--to", spec.path, "--format", "parquet", "--once"]
+    given += ["--value-format", "json", "--schema", "id BIGINT, name STRING"]
+    given += ["-b", cluster.bootstrap_servers]
+    home.done(*given)
+    write_records(cluster, topic, [NewRecord(b"{}"), NewRecord(b"oops")])
+    ran = home.run(*given)
+    assert ran.code == 1
+    assert "at offset 2 of archived-json-0 is no JSON" in ran.stderr
+    assert [each.value for each in read_table(spark, spec).collect()] == [(7, "ann")]
+    failed = home.status("archive-archived-json")
+    assert failed["state"] == "failed"
+    assert "at offset 2" in failed["progress"]["error"]
+    assert "at offset 2" in home.done("status").stdout
+
+
+def test_a_checkpoint_and_its_table_belong_together(home, cluster, tmp_path):
+    topic = cluster.topic("archived-guarded")
+    write(cluster, topic, range(3))
+    table = tmp_path / "lake"
+    given = ["archive", topic, "--to", str(table), "--once", "-b", cluster.bootstrap_servers]
+    home.done(*given)
+    again = home.run(*given, "--name", "again")
+    assert again.code == 1
+    assert "has rows, and again has no checkpoint" in again.stderr
+    other = home.run(*given, "--partition-by", "date")
+    assert "belongs to partition_by none" in other.stderr
+    shutil.rmtree(table)
+    lost = home.run(*given)
+    assert lost.code == 1
+    assert "has written 1 batches, and there is no table" in lost.stderr
+    assert "pipelines/archive-archived-guarded to begin anew" in lost.stderr

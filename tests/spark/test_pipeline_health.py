@@ -4,14 +4,18 @@ import json
 from contextlib import contextmanager
 
 import pytest
+from deltalake import DeltaTable
 
+from support.pipelines import Home
+from support.sink_bench import committed
+from support.spark_story import write
 from tidelog.core import events as e
 from tidelog.core.types import PartitionId
 from tidelog.observe.render import Renderer
 from tidelog.observe.stream import NumberedEvent
-from tidelog.spark.pipelines.health_events import parsed
+from tidelog.spark.pipelines.health_events import EVENTS_TOPIC, parsed
 from tidelog.spark.pipelines.health_figures import REPLICAS_SCHEMA, figures
-
+from tidelog.testing import Cluster
 
 
 def partition(topic, index=0):
@@ -56,7 +60,7 @@ class Told:
         return figures(parsed(rows), spark.createDataFrame(assigned, REPLICAS_SCHEMA))
 
 
-def elected(previous, leader, leader_epoch, partition_epoch, isr, unclean=False, of=ORDERS):
+def elected(previous, leader, leader_epoch, partition_epoch, isr, *, unclean=False, of=ORDERS):
     return e.LeaderElected(of, previous, leader, leader_epoch, partition_epoch, isr, unclean)
 
 
@@ -207,3 +211,66 @@ def test_leaders_that_were_moved_or_said_goodbye_are_no_failures(found):
 def test_a_topic_that_is_gone_is_told_as_far_as_it_is_known(found):
     (partition,) = of(found["partitions"], "stock")
     assert (partition.exists, partition.is_under, partition.replicas) == (False, False, 2)
+
+
+# ---- a real cluster ----
+
+
+@pytest.fixture(scope="module")
+def watched():
+    with Cluster(brokers=3, config={"tidelog.events.topic.enable": True}) as cluster:
+        yield cluster
+
+
+def is_told(cluster, topic, leader):
+    """Brokers write events every half second: whether the end of the story is among them."""
+    events = [json.loads(each) for each in committed(cluster, EVENTS_TOPIC)]
+    ours = [each for each in events if each.get("topic") == topic]
+    appended = any(
+        each["event"] == "RecordsAppended" and (each["leader_epoch"], each["broker"]) == (1, leader)
+        for each in ours
+    )
+    back = any(each["event"] == "IsrCommitted" and len(each["isr"]) == 3 for each in ours)
+    return appended and back
+
+
+def test_a_killed_leader_is_a_failover_in_the_report(watched, spark, tmp_path):
+    topic = watched.topic("watched", replication_factor=3)
+    write(watched, topic, range(5))
+    old = watched.partition(topic, 0).leader
+    watched.kill(old)
+    watched.wait(lambda: watched.partition(topic, 0).leader not in (None, old))
+    write(watched, topic, range(5))
+    new = watched.partition(topic, 0).leader
+    watched.restart(old)
+    watched.wait(lambda: len(watched.partition(topic, 0).isr) == 3)
+    watched.wait(lambda: is_told(watched, topic, new))
+    lake, page = tmp_path / "lake", tmp_path / "page"
+    home = Home(tmp_path / "pipelines")
+    given = ["health", "-b", watched.bootstrap_servers, "--to", str(lake), "--plot", str(page)]
+    document = home.done(*given, "-o", "json").document
+    (change,) = [each for each in document["leader_changes"] if each["topic"] == topic]
+    (partition,) = [each for each in document["partitions"] if each["topic"] == topic]
+    assert (change["from"], change["to"], change["cause"]) == (old, new, "fenced")
+    assert change["gap_ms"] > 0
+    assert sorted(partition["isr"]) == [1, 2, 3]
+    assert (partition["under_times"], partition["is_under"]) == (1, False)
+    assert partition["under_ms"] > 0
+    assert sum(each["leads"] for each in document["brokers"]) == len(document["partitions"])
+    events = DeltaTable(str(lake / "events")).to_pyarrow_table(columns=["topic_offset"])
+    offsets = events["topic_offset"].to_pylist()
+    assert len(offsets) == len(set(offsets)) >= document["events"]
+    kept = DeltaTable(str(lake / "leader_changes")).to_pyarrow_table().to_pylist()
+    assert change["gap_ms"] in [each["gap_ms"] for each in kept]
+    assert sorted(each.name for each in page.iterdir()) == [
+        "gaps.png",
+        "index.html",
+        "lag.png",
+        "leaders.png",
+    ]
+    text = (page / "index.html").read_text("utf-8")
+    assert "watched-0" in text
+    assert text.count("data:image/png;base64,") == 3
+    assert "http" not in text, "the page asks nobody for anything"
+    status = home.status("health")
+    assert (status["state"], status["arguments"]["to"]) == ("finished", str(lake))

@@ -169,6 +169,16 @@ def test_an_index_that_lies_only_costs_time(node):
     assert offsets(node, **wanted) == list(range(50, 70))
 
 
+def test_without_an_index_regions_before_the_offset_are_walked_over(node):
+    filled(node, 60)
+    for path in (node.path / "orders-0").glob("*.index"):
+        path.unlink()
+    chosen = options_of(node, startingOffsets=at(p0=50), endingOffsets=at(p0=70))
+    [group] = plan_groups(chosen)
+    pieces = read_segments(group, SegmentsPlan(("offset",), region_bytes=300))
+    assert [row for piece in pieces for row in piece.column(0).to_pylist()] == list(range(50, 70))
+
+
 def test_a_segment_that_retention_took_after_the_plan_is_data_loss(node):
     filled(node, 60)
     groups = plan_groups(options_of(node))
@@ -198,6 +208,28 @@ def test_the_replica_that_reaches_farthest_is_read(node, other):
     filled(node, 20)
     filled(other, 60)
     assert len(offsets(node, other)) == len(offsets(other, node)) == 120
+
+
+def test_where_one_replica_is_damaged_or_emptied_another_one_is_read(node, other, caplog):
+    filled(node, 150)
+    filled(other, 150)
+    groups = plan_groups(options_of(node, other))
+    path = segment_files(node, "orders-0")[1]
+    flip(path, 300)
+    emptied = segment_files(other, "orders-0")[0]
+    emptied.rename(f"{emptied}.deleted")
+    [wanted] = groups[0]
+    assert [each.node_id for each in (wanted.replica, *wanted.others)] == [1, 2]
+    rows = [
+        offset
+        for piece in read_segments([wanted], SegmentsPlan(("offset",)))
+        for offset in piece.column(0).to_pylist()
+    ]
+    assert rows == list(range(300)), "each once"
+    assert "another replica is read instead" in caplog.text
+    back = wanted._replace(replica=wanted.others[0], others=(wanted.replica,))
+    with pytest.raises(DataLoss, match="of broker 2 were to be read"):
+        list(read_segments([back], SegmentsPlan(("offset",))))
 
 
 def test_a_replica_that_parted_from_the_history_is_read_only_up_to_there(node, other):

@@ -5,6 +5,7 @@ import pytest
 
 from support.sink_bench import committed
 from tidelog.spark.failure import words_of
+from tidelog.spark.marker import MarkerKey, MarkerLog
 
 
 def target(cluster, topic=None, **more):
@@ -108,6 +109,15 @@ def test_much_is_staged_in_files_that_are_gone_afterwards(spark, cluster, tmp_pa
     assert list((tmp_path / "staging").iterdir()) == []
 
 
+def markers(cluster):
+    async def look(client):
+        log = MarkerLog(client)
+        await log.refresh()
+        return log.markers
+
+    return cluster.ask(look)
+
+
 def test_a_stream_is_written_once_though_its_commit_log_is_lost(spark, cluster, tmp_path):
     """The log of commits is Spark's; without its last entry the batch is tried again."""
     topic = cluster.topic("sink-stream", partitions=3)
@@ -127,13 +137,16 @@ def test_a_stream_is_written_once_though_its_commit_log_is_lost(spark, cluster, 
             assert query.exception() is None
         finally:
             query.stop()
+        return query
 
-    run(400)
+    first = run(400)
     commits = sorted((checkpoint / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
     commits[-1].unlink()
     (checkpoint / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
     before = len(committed(cluster, topic))
-    run(before + 200)
+    second = run(before + 200)
+    marker = markers(cluster)[MarkerKey(second.id, second.id)]
+    assert (marker.run_id, marker.superseded) == (second.runId, (first.runId,))
     values = sorted(int(value) for value in committed(cluster, topic))
     assert values == list(range(len(values)))
 

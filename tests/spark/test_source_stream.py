@@ -42,7 +42,7 @@ class Query:
         writer = writer.option("checkpointLocation", self.checkpoint).trigger(**trigger)
         query = (writer.queryName(name) if name else writer).start()
         try:
-            assert query.awaitTermination(60)
+            assert query.awaitTermination(120)
             self.progress = query.recentProgress
         finally:
             query.stop()

@@ -22,16 +22,23 @@ def connections():
     close_all()
 
 
-class CountingLookup(Lookup):
-    __slots__ = ("questions",)
+class WatchedLookup(Lookup):
+    """Counts questions; the broker it asks may not have heard of some partitions yet."""
+
+    __slots__ = ("questions", "unheard")
 
     def __init__(self, options):
         super().__init__(options)
         self.questions = 0
+        self.unheard = set()
 
     def ask(self, work):
         self.questions += 1
         return super().ask(work)
+
+    def seen(self):
+        seen = super().seen()
+        return seen._replace(partitions=seen.partitions - self.unheard)
 
 
 class Hand:
@@ -50,10 +57,10 @@ class Started:
     def __init__(self, cluster, **options):
         values = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
         values |= {name.replace("__", "."): value for name, value in options.items()}
-        parsed = source_options(values, streaming=True)
+        options = source_options(values, streaming=True)
         self.clock = Hand()
-        self.lookup = CountingLookup(parsed)
-        self.plan = StreamPlan(parsed, self.lookup, self.clock)
+        self.lookup = WatchedLookup(options)
+        self.plan = StreamPlan(options, self.lookup, self.clock)
 
     def later(self, ms=5_000):
         """What the cluster has said before is not good any more."""
@@ -154,6 +161,16 @@ def test_a_start_that_was_kept_for_other_options_does_not_count(cluster):
     assert latest.plan.initial() == {(topic, 0): 5}
     earliest = Started(cluster, subscribe=topic, sourceId="other", startingOffsets="earliest")
     assert earliest.plan.initial() == {(topic, 0): 0}
+
+
+def test_a_kept_start_that_is_not_whole_does_not_count(cluster):
+    topic = cluster.topic("half", partitions=2)
+    Started(cluster, subscribe=topic, sourceId="half").plan.initial()
+    Started(cluster, assign='{"half":[0]}', sourceId="half").plan.initial()
+    write(cluster, topic, range(5), partition=1)
+    restarted = Started(cluster, subscribe=topic, sourceId="half")
+    with pytest.raises(TidelogError, match="where it began is not known"):
+        restarted.plan.ranges(restarted.plan.initial(), {(topic, 0): 0, (topic, 1): 5})
 
 
 def test_starts_by_time(cluster):
@@ -357,6 +374,48 @@ def test_a_topic_that_was_made_again_is_a_loss_even_with_as_many_records(cluster
     write(cluster, topic, range(2))
     end = lenient.next_end({(topic, 0): 7})
     assert lenient.plan.ranges({(topic, 0): 7}, end) == [OffsetRange(topic, 0, 7, 9)]
+
+
+def test_a_topic_that_was_made_again_is_read_once_whatever_its_numbers_are(cluster):
+    topic = cluster.topic("same-numbers")
+    write(cluster, topic, range(5))
+    query = Started(cluster, subscribe=topic, startingOffsets="earliest", failOnDataLoss="false")
+    first = query.next_end(query.plan.initial())
+    query.plan.ranges(query.plan.initial(), first)
+    recreated(cluster, topic)
+    write(cluster, topic, range(5))
+    assert query.next_end(first) == first  # Spark sees nothing new yet
+    write(cluster, topic, range(2))
+    end = query.next_end(first)
+    assert query.plan.ranges(first, end) == [OffsetRange(topic, 0, 0, 7)]
+    recreated(cluster, topic)
+    write(cluster, topic, range(9))
+    later = query.next_end(end)
+    assert query.plan.ranges(end, later) == [OffsetRange(topic, 0, 0, 9)]
+    write(cluster, topic, range(1))
+    assert query.plan.ranges(later, query.next_end(later)) == [OffsetRange(topic, 0, 9, 10)]
+
+
+def test_a_topic_that_was_made_again_takes_the_kept_start_with_it(cluster):
+    topic = cluster.topic("again-first")
+    given = {"subscribe": topic, "sourceId": "again-first"}
+    first = Started(cluster, **given)
+    start = first.plan.initial()
+    write(cluster, topic, range(5))
+    end = first.next_end(start)
+    recreated(cluster, topic)
+    restarted = Started(cluster, **given)
+    with pytest.raises(TidelogError, match="where it began is not known"):
+        restarted.plan.ranges(restarted.plan.initial(), end)
+
+
+def test_a_broker_that_lags_behind_does_not_look_like_a_loss(cluster):
+    topic = cluster.topic("lagging", partitions=2)
+    query = Started(cluster, subscribe=topic, startingOffsets="earliest")
+    start = query.plan.initial()
+    write(cluster, topic, range(3))
+    query.lookup.unheard.add((topic, 1))
+    assert query.next_end(start) == {(topic, 0): 3, (topic, 1): 0}
 
 
 def test_a_topic_that_ends_before_the_checkpoint_is_a_loss(cluster):

@@ -47,7 +47,8 @@ class Disturbance:
         return self._count
 
     async def run(self, seconds: float) -> None:
-        """Faults until the time is over; the last one is mended too."""
+        """Faults until the time is over; the last one is mended too. Whoever cancels it has the
+        cluster as it is then."""
         deadline = time.monotonic() + seconds
         async with Client(self._nodes.state.bootstrap_servers) as client:
             while time.monotonic() + HELD_SECONDS < deadline:
@@ -55,14 +56,12 @@ class Disturbance:
                 kind = self._kinds[self._count % len(self._kinds)]
                 victim = await self._next_victim(client, kind)
                 self._count += 1
-                try:
-                    await self._break(kind, victim)
-                    await asyncio.sleep(HELD_SECONDS)
-                finally:
-                    await self.mend()
+                await self._break(kind, victim)
+                await asyncio.sleep(HELD_SECONDS)
+                await self._mend()
                 await self._until_in_sync(client)
 
-    async def mend(self) -> None:
+    async def _mend(self) -> None:
         """Everybody runs, and hears everybody."""
         nodes = self._nodes
         for node_id in nodes.node_ids:

@@ -11,6 +11,7 @@ from tidelog.storage.lookups import aborted_in
 from tidelog.storage.segment import LOG_SUFFIX
 
 _DIGITS = 20
+_MOST_LISTINGS = 5
 
 
 class SegmentFile(NamedTuple):
@@ -21,7 +22,18 @@ class SegmentFile(NamedTuple):
 
 
 def segments_of(directory: str) -> list[SegmentFile]:
-    """By offset. Empty if the replica is gone."""
+    """By offset. Empty if the replica is gone. Listing takes its time, and names may go and come
+    meanwhile: two lists with the same names are one that was true."""
+    found = _list(directory)
+    for _ in range(_MOST_LISTINGS):
+        again = _list(directory)
+        if [each.base_offset for each in again] == [each.base_offset for each in found]:
+            break
+        found = again
+    return found
+
+
+def _list(directory: str) -> list[SegmentFile]:
     found = []
     try:
         with os.scandir(directory) as entries:

@@ -50,11 +50,12 @@ def options_in(schema: StructType) -> dict[str, str] | None:
 
 
 def options_of_read(given: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """What a read is told, wherever it stands; what the query says counts more."""
-    kept = options_in(schema)
-    if kept is None and not given:
+    """What a read is told: with the query, else when its table was made."""
+    kept = options_in(schema) or {}
+    if not kept and not given:
         raise InvalidOption(
-            "the options of this table are not known to Spark's Python sources",
-            "create the table without columns: then Spark asks for them, and they are kept",
+            "no option is known for this read",
+            "give a table's OPTIONS without naming its columns: Spark hands them on in no other"
+            " way; or give them with the query, SELECT … FROM … WITH (…)",
         )
-    return {**(kept or {}), **given}
+    return {**kept, **given} if kept else given

@@ -6,7 +6,6 @@ word (spark.md §2.2). So the answer is committed as offsets of a group that nob
 """
 
 import hashlib
-from typing import NamedTuple
 
 from tidelog.client import Client, KafkaError
 from tidelog.client.groups import GroupAdmin
@@ -18,34 +17,29 @@ from tidelog.spark.source_options import SourceOptions
 _NOT_THERE = (Error.GROUP_ID_NOT_FOUND, Error.INVALID_GROUP_ID)
 
 
-class KeptStart(NamedTuple):
-    offsets: Offsets
-    topic_ids: dict[str, bytes]
-
-
 def fingerprint(options: SourceOptions) -> str:
     """Of what the start was resolved from: with other options it is not the same start."""
     text = repr((tuple(options.subscription), options.start.as_text()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def load(lookup: Lookup, group: str, mark: str) -> KeptStart | None:
-    async def ask(client: Client) -> KeptStart:
-        kept = KeptStart({}, {})
-        for (topic, index), each in (await GroupAdmin(client).committed(group)).items():
-            its_mark, _, topic_id = each.metadata.partition(":")
-            if its_mark == mark:
-                kept.offsets[topic, index] = each.offset
-                kept.topic_ids[topic] = bytes.fromhex(topic_id)
-        return kept
+def load(lookup: Lookup, group: str, mark: str) -> Offsets | None:
+    """None if it was not kept or is not whole: another source wrote over it, or a topic was
+    deleted, and what groups have committed for it went with it."""
+    committed = lookup.ask(lambda client: GroupAdmin(client).committed(group))
+    kept: Offsets = {}
+    expected = 0
+    for where, each in committed.items():
+        its_mark, _, count = each.metadata.partition(":")
+        if its_mark == mark:
+            expected = int(count)
+            kept[where] = each.offset
+    return kept if kept and len(kept) == expected else None
 
-    kept = lookup.ask(ask)
-    return kept if kept.offsets else None
 
-
-def save(lookup: Lookup, group: str, mark: str, start: KeptStart) -> None:
-    notes = {where: f"{mark}:{start.topic_ids[where[0]].hex()}" for where in start.offsets}
-    lookup.ask(lambda client: GroupAdmin(client).move(group, start.offsets, notes))
+def save(lookup: Lookup, group: str, mark: str, start: Offsets) -> None:
+    notes = dict.fromkeys(start, f"{mark}:{len(start)}")
+    lookup.ask(lambda client: GroupAdmin(client).move(group, start, notes))
 
 
 def forget(lookup: Lookup, group: str) -> None:

@@ -49,6 +49,7 @@ class StreamPlan:
         "_new_begins",
         "_offset_bytes",
         "_options",
+        "_reset_end",
         "_resets",
         "_seen",
         "_target",
@@ -72,6 +73,7 @@ class StreamPlan:
         self._target: Offsets | None = None
         self._new_begins: Offsets = {}
         self._resets: dict[TopicPartition, _Reset] = {}
+        self._reset_end: Offsets | None = None
         self._last_batch_ms = NEVER_MS
         self._has_offered = False
         self._has_checked_log_starts = False
@@ -90,12 +92,7 @@ class StreamPlan:
         group = self._options.start_group
         if group is None:
             return None
-        kept = kept_start.load(self._lookup, group, kept_start.fingerprint(self._options))
-        if kept is None:
-            return None
-        LOGGER.info("the stream starts where it was kept in %s", group)
-        self._known_ids.update(kept.topic_ids)
-        return kept.offsets
+        return kept_start.load(self._lookup, group, kept_start.fingerprint(self._options))
 
     def _resolved(self) -> Offsets:
         self._look()
@@ -114,8 +111,7 @@ class StreamPlan:
             )
         group = self._options.start_group
         if group is not None:
-            start = kept_start.KeptStart(offsets, self._seen.topic_ids)
-            kept_start.save(self._lookup, group, kept_start.fingerprint(self._options), start)
+            kept_start.save(self._lookup, group, kept_start.fingerprint(self._options), offsets)
         self._at_end = resolved.at_end
         return offsets
 
@@ -147,8 +143,9 @@ class StreamPlan:
     def latest(self, start: Offsets, *, limited: bool) -> Offsets:
         """Where the next batch ends; the start itself if there is nothing for one."""
         self._look()
-        if self._has_offered:
-            self._resets.clear()  # the batch that they were for has been read
+        if start == self._reset_end:  # the batch that they were for has been read
+            self._resets.clear()
+            self._reset_end = None
         self._find_resets(start)
         ends = self._reachable_ends(start)
         begins = self._begins(start, ends)
@@ -213,6 +210,8 @@ class StreamPlan:
         if gone:
             self._lost(f"{told(gone)} was read before and is not there any more")
         begins = self._begins(start, end)
+        if self._resets:
+            self._reset_end = end
         if not self._has_checked_log_starts:
             self._has_checked_log_starts = True
             self._check_log_starts(begins, end)

@@ -35,9 +35,9 @@ class Sold(NamedTuple):
 class Replicas(NamedTuple):
     """The files of all brokers, compared."""
 
-    batches: int
-    compared_bytes: int
-    """Of all copies."""
+    partitions: int
+    read_bytes: int
+    """Of all copies, every checksum computed."""
     seconds: float
     differences: list[str]
 

@@ -69,7 +69,7 @@ def show(facts: Facts, files: Files, *, seconds: float, as_json: bool) -> None:
 def rows(facts: Facts) -> list[tuple[str, str]]:
     verdict, sold, killed, replicas = facts.verdict, facts.sold, facts.killed, facts.replicas
     money = " · ".join(f"{cents / 100:,.2f} {name}" for name, cents in verdict.cents.items())
-    rate = replicas.compared_bytes / max(replicas.seconds, 1e-9) / GIGABYTE
+    rate = replicas.read_bytes / max(replicas.seconds, 1e-9) / GIGABYTE
     same = "the same on every broker" if not replicas.differences else "NOT the same"
     return [
         ("acknowledged", f"{plural(verdict.acknowledged, 'order')}, {verdict.in_doubt} in doubt"),
@@ -82,8 +82,8 @@ def rows(facts: Facts) -> list[tuple[str, str]]:
         ("sold", money),
         (
             "replicas",
-            f"{count(replicas.compared_bytes)} bytes in {count(replicas.batches)} batches"
-            f" compared at {rate:.1f} GB/s, {same}",
+            f"{plural(replicas.partitions, 'partition')}, {count(replicas.read_bytes)} bytes at"
+            f" {rate:.1f} GB/s, {same}",
         ),
         ("produce", f"{count(verdict.acknowledged / sold.seconds)} orders/s with acks=all"),
         ("longest gap", f"{killed.silence_ms:.0f} ms of one partition when its leader was killed"),

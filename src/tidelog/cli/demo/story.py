@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from tidelog.audit import replica_logs
+from tidelog.audit.replica_comparison import DIVERGING, Comparison
+from tidelog.audit.replicas import (
+    LivePartition,
+    TopicPartition,
+    ask_live,
+    audit_here,
+    work_of,
+)
 from tidelog.cli import session
 from tidelog.cli.demo import accounts, report
 from tidelog.cli.demo.book import totals
@@ -31,10 +38,12 @@ from tidelog.cli.demo.till import Till
 from tidelog.cli.demo.verdict import Accounts, judge
 from tidelog.cli.failure import ERROR, OK, UNREACHABLE, VIOLATION, CommandError
 from tidelog.cli.local.up import interrupts
+from tidelog.cli.sim.options import available_cores
 from tidelog.client import Client, ClientError, PartitionView
 from tidelog.client.offsets import LATEST, find_offset
 from tidelog.cluster.nodes import NodeFailed
 from tidelog.host.ports import NetworkError
+from tidelog.replica_files import DataDirectory
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.session import check_java
 from tidelog.testing import Cluster
@@ -318,13 +327,22 @@ class Story:
         return found
 
     def _compare_replicas(self) -> Replicas:
-        begin = time.monotonic()
-        directories = {each: self._cluster.data_dir(each) for each in self._cluster.brokers}
-        copies = [
-            replica_logs.compare(directories, f"{topic}-{partition}", end)
-            for topic in ("orders", "revenue")
-            for partition, end in self._ends(topic).items()
+        """Of every topic, also of those that the cluster and Spark's sink keep for themselves."""
+        directories = [
+            DataDirectory(self._cluster.data_dir(each), each) for each in self._cluster.brokers
         ]
-        compared = sum(each.compared_bytes for each in copies) * BROKERS
-        differences = [each.told() for each in copies if not each.identical]
-        return Replicas(0, compared, time.monotonic() - begin, differences)
+        partitions = sorted({name for each in directories for name in each.partitions()})
+
+        async def look(client: Client) -> dict[TopicPartition, LivePartition]:
+            return await ask_live(client, partitions)
+
+        work = work_of(directories, partitions, self._cluster.ask(look))
+        found: list[Comparison] = []
+        begin = time.monotonic()
+        audit_here(work, available_cores(), found.append, lambda _: None)
+        return Replicas(
+            len(found),
+            sum(each.bytes_read for each in found),
+            time.monotonic() - begin,
+            [each.told() for each in found if each.verdict == DIVERGING],
+        )

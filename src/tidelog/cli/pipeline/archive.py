@@ -16,7 +16,7 @@ from tidelog.spark.tables.words import DELTA, FORMS, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from tidelog.spark.pipelines.state import PipelineState
 

@@ -19,8 +19,8 @@ from tidelog.client import Client, KafkaError, TopicView
 from tidelog.core.errors import Error
 from tidelog.spark.pipelines import health as pipeline
 from tidelog.spark.pipelines.health_events import EVENTS_TOPIC
-from tidelog.spark.pipelines.running import asked_to_stop
-from tidelog.spark.pipelines.state import FINISHED, STOPPED, PipelineState
+from tidelog.spark.pipelines.running import asked_to_stop, follow, noting_failure
+from tidelog.spark.pipelines.state import FINISHED, PipelineState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,9 +65,7 @@ CHANGES_SHOWN = 20
 @click.command(name="health")
 @click.option("--to", "to", metavar="DIR", help="Keep events and figures there, as Delta tables.")
 @click.option("--plot", "plot", metavar="DIR", help="Pictures and a page with all of it.")
-@click.option(
-    "--every", "every_ms", type=DURATION, help="Look again and again; once if not given."
-)
+@click.option("--every", "every_ms", type=DURATION, help="Look again and again; once if not given.")
 @click.option("--once", is_flag=True, help="Look once, as without --every.")
 @click.option("--internal", is_flag=True, help="Tell of topics that begin with __ too.")
 @runs_spark
@@ -95,32 +93,29 @@ def command(asking: Asking, launch: Launch, **given: Any) -> None:
         )
     to = None if given["to"] is None else Path(local_directory(given["to"]))
     plot = None if given["plot"] is None else Path(local_directory(given["plot"]))
-    looks = Looks(asking._replace(bootstrap=asking.bootstrap or find_bootstrap()), launch, to, plot)
+    looks = Looks(asking._replace(bootstrap=asking.bootstrap or find_bootstrap()), to, plot)
     topics, cluster_id = looks.topics()
-    with spoken(), launch.state(pipeline.KIND) as state, asked_to_stop() as asked:
-        with session(launch, state) as spark:
-            arguments = {"cluster_id": cluster_id, "to": str(to) if to else None}
-            state.begin(pipeline.KIND, arguments, spark=launch.spark_url)
+    with spoken(), launch.state(pipeline.KIND) as state, session(launch, state) as spark:
+        arguments = {"cluster_id": cluster_id, "to": str(to) if to else None}
+        state.begin(pipeline.KIND, arguments, spark=launch.spark_url)
+        with noting_failure(state), asked_to_stop() as asked:
             while True:
                 show_report(looks.look(spark, state, topics), given)
                 if given["every_ms"] is None or asked.wait(given["every_ms"] / 1000):
                     break
                 topics, _ = looks.topics()
-            state.note(state=STOPPED if asked.is_set() else FINISHED)
-    if asked.is_set():
-        raise KeyboardInterrupt
+            if asked.is_set():
+                raise KeyboardInterrupt
+        state.note(state=FINISHED)
 
 
 class Looks:
     """How to look, once or again."""
 
-    __slots__ = ("_asking", "_launch", "_plot", "_to")
+    __slots__ = ("_asking", "_plot", "_to")
 
-    def __init__(
-        self, asking: Asking, launch: Launch, to: Path | None, plot: Path | None
-    ) -> None:
+    def __init__(self, asking: Asking, to: Path | None, plot: Path | None) -> None:
         self._asking = asking
-        self._launch = launch
         self._to = to
         self._plot = plot
 
@@ -162,12 +157,10 @@ class Looks:
             click.echo(f"written: {write_page(found, self._plot)}", err=True)
         return found
 
-    def _kept(
-        self, spark: "SparkSession", bootstrap: str, to: Path, state: PipelineState
-    ) -> Any:
-        from tidelog.spark.pipelines.running import follow
-
-        follow(pipeline.keep_events(spark, bootstrap, to, state), state, lambda batch: None)
+    def _kept(self, spark: "SparkSession", bootstrap: str, to: Path, state: PipelineState) -> Any:
+        run = follow(pipeline.keep_events(spark, bootstrap, to, state), state, lambda batch: None)
+        if run.interrupted:
+            raise KeyboardInterrupt
         events = pipeline.kept_events(spark, to)
         return pipeline.events_of_topic(spark, bootstrap) if events is None else events
 
@@ -177,9 +170,7 @@ def show_report(report: pipeline.Report, given: dict[str, Any]) -> None:
     if given["output"] == "json":
         print_json(document)
         return
-    told = [
-        each for each in document["partitions"] if given["internal"] or not is_internal(each)
-    ]
+    told = [each for each in document["partitions"] if given["internal"] or not is_internal(each)]
     changes = [
         each for each in document["leader_changes"] if given["internal"] or not is_internal(each)
     ]

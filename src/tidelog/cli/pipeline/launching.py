@@ -15,13 +15,13 @@ from tidelog.cli.failure import ERROR, OK, USAGE, CommandError
 from tidelog.cli.spark_options import check_url, parse_conf
 from tidelog.spark.failure import InvalidOption, TidelogError, words_of
 from tidelog.spark.pipelines.batches import Batch, line
-from tidelog.spark.pipelines.running import Pace, follow
+from tidelog.spark.pipelines.running import Pace, follow, noting_failure
 from tidelog.spark.pipelines.state import HOME, PipelineState
 from tidelog.spark.session import LOCAL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
@@ -122,10 +122,9 @@ SPARK_OPTIONS = (
 
 def launch_job(launch: Launch, job: Job, output: str) -> int:
     """Run it to its end, with a session of its own. The exit code."""
-    with spoken(), launch.state(job.usual_name) as state:
-        with session(launch, state) as spark:
-            run = run_job(spark, state, job, launch, output)
-    if run:
+    with spoken(), launch.state(job.usual_name) as state, session(launch, state) as spark:
+        interrupted = run_job(spark, state, job, launch, output)
+    if interrupted:
         raise KeyboardInterrupt
     return OK
 
@@ -142,7 +141,8 @@ def run_job(
         else:
             click.echo(line(batch, job.target))
 
-    run = follow(job.start(spark, state, launch), state, tell)
+    with noting_failure(state):
+        run = follow(job.start(spark, state, launch), state, tell)
     if output == "text" and not run.batches and not run.interrupted:
         click.echo(f"nothing new; {state.name} has read all there is", err=True)
     return run.interrupted

@@ -17,7 +17,7 @@ from tidelog.spark.pipelines.topics import EARLIEST, LATEST, Topics, stream_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from tidelog.spark.pipelines.state import PipelineState
 
@@ -94,9 +94,7 @@ def make_topics(here: Asking, there: Asking, looked: Looked, prefix: str) -> lis
     return made
 
 
-def make_job(
-    looked: Looked, other: Looked, mirror: pipeline.Mirror, given: dict[str, Any]
-) -> Job:
+def make_job(looked: Looked, other: Looked, mirror: pipeline.Mirror, given: dict[str, Any]) -> Job:
     def start(spark: "SparkSession", state: "PipelineState", launch: Launch) -> "StreamingQuery":
         topics = Topics(
             looked.bootstrap,

@@ -10,12 +10,15 @@ from tidelog.spark.tables.words import Table, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 KIND = "archive"
 
-DERIVED = {"date": "to_date(timestamp)", "hour": "hour(timestamp)"}
-"""Columns that a table has only if it is partitioned by them; both in UTC."""
+DERIVED = {
+    "date": "date_from_unix_date(int(floor(unix_seconds(timestamp) / 86400)))",
+    "hour": "int(pmod(floor(unix_seconds(timestamp) / 3600), 24))",
+}
+"""Columns that a table has only if it is partitioned by them; in UTC, whatever the session says."""
 PARTITION_COLUMNS = ("topic", "partition", *DERIVED)
 
 
@@ -39,7 +42,7 @@ def check_partition_by(columns: tuple[str, ...]) -> None:
 def start(
     rows: "DataFrame", archive: Archive, state: PipelineState, pace: Pace
 ) -> "StreamingQuery":
-    """Rows as they come from the connector; the session's zone must be UTC, as ours is."""
+    """Rows as they come from the connector, or whatever has a timestamp where it is needed."""
     from tidelog.spark.table_sink import NAME, register_table_sink  # noqa: PLC0415 - pyspark
     from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
 

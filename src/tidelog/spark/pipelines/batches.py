@@ -59,6 +59,11 @@ def batch_of(progress: Mapping[str, Any]) -> Batch:
     )
 
 
+def was_run(progress: Mapping[str, Any]) -> bool:
+    """Spark also reports on batches that it did not begin because there was nothing new."""
+    return "addBatch" in (progress.get("durationMs") or {})
+
+
 def line(batch: Batch, target: str) -> str:
     """`batch 12 · orders-0 [0, 1041) → orders-per-minute · 1,041 in, 17 out · committed · 2.1 s`"""
     rows = f"{batch.rows_in:,} in"

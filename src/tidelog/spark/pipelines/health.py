@@ -19,7 +19,7 @@ from tidelog.spark.tables.words import DELTA, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from tidelog.spark.pipelines.health_figures import Figures
 
@@ -91,7 +91,7 @@ def report(
         "spans": ("topic", "index", "partition_epoch"),
         "lag": ("topic", "index", "broker", "window_ms"),
     }
-    rows = {
+    rows: dict[str, Any] = {
         name: sorted_rows(getattr(made, name).collect(), columns) for name, columns in order.items()
     }
     (whole,) = made.facts.selectExpr("count(*)", "min(time_ms)", "max(time_ms)").collect()

@@ -4,7 +4,7 @@ Every statement reads rows and gives rows; nothing is written. Results are small
 computed once and kept, and what is made of it is planned anew.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.spark.pipelines.health_events import known
 
@@ -215,7 +215,7 @@ def figures(events: "DataFrame", assigned: "DataFrame") -> Figures:
     changes = spark.sql(CHANGES, known=facts, within_ms=FENCED_WITHIN_MS).localCheckpoint()
     lag = spark.sql(LAG, known=facts, window_ms=LAG_WINDOW_MS).localCheckpoint()
     replicas = spark.sql(REPLICAS, known=facts, lag=lag).localCheckpoint()
-    made = {"spans": spans, "churn": churn, "replicas": replicas}
+    made: dict[str, Any] = {"spans": spans, "churn": churn, "replicas": replicas}
     partitions = spark.sql(PARTITIONS, **made, changes=changes).localCheckpoint()
     brokers = spark.sql(BROKERS, **made, known=facts).localCheckpoint()
     return Figures(partitions, changes, replicas, brokers, spans, lag, facts)

@@ -16,7 +16,7 @@ from tidelog.spark.pipelines.state import PipelineState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 KIND = "mirror"
 

@@ -9,11 +9,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.spark.failure import TidelogError, words_of
-from tidelog.spark.pipelines.batches import Batch, batch_of
+from tidelog.spark.pipelines.batches import Batch, batch_of, was_run
 from tidelog.spark.pipelines.state import FAILED, FINISHED, STOPPED, PipelineState
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 POLL_SECONDS = 0.2
 
@@ -49,7 +50,10 @@ def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
     def tell_new() -> None:
         nonlocal told, rows
         for progress in query.recentProgress:
-            batch = batch_of(json.loads(progress.json))
+            document = json.loads(progress.json)
+            if not was_run(document):
+                continue
+            batch = batch_of(document)
             if batch.number > told:
                 told, rows = batch.number, rows + batch.rows_in
                 state.note(**batch.as_document())
@@ -58,18 +62,15 @@ def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
     first = state.committed_batch()
     with asked_to_stop() as asked:
         try:
-            while not asked.is_set() and not query.awaitTermination(POLL_SECONDS):
+            while not asked.is_set() and not _has_ended(query):
                 tell_new()
             if query.isActive:
                 query.stop()
         except StreamingQueryException as error:
             tell_new()
-            failure = failed(error)
-            state.note(state=FAILED, error=f"{failure.what}; {failure.advice}")
-            raise failure from None
+            raise failed(error) from None
         except BaseException:
             query.stop()
-            state.note(state=STOPPED)
             raise
     tell_new()
     last = state.committed_batch()
@@ -78,8 +79,30 @@ def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
     return Run(done, rows, asked.is_set())
 
 
+def _has_ended(query: "StreamingQuery") -> bool:
+    """Waits a little; raises what the query ended with. The type says whole seconds, Spark takes
+    milliseconds."""
+    return bool(query.awaitTermination(POLL_SECONDS))  # type: ignore[arg-type]
+
+
+@contextmanager
+def noting_failure(state: PipelineState) -> Iterator[None]:
+    """Whatever ends a pipeline early is kept beside its checkpoint."""
+    try:
+        yield
+    except Exception as error:
+        failure = failed(error)
+        state.note(state=FAILED, error=f"{failure.what}; {failure.advice}")
+        raise
+    except BaseException:
+        state.note(state=STOPPED)
+        raise
+
+
 def failed(error: BaseException) -> TidelogError:
     """Our own words if there are any, else the first line of Spark's."""
+    if isinstance(error, TidelogError):
+        return error
     words = words_of(error)
     if words is not None:
         what, _, advice = words.rpartition("; ")

@@ -59,8 +59,8 @@ def as_fields(ddl: str) -> str:
     try:
         schema = StructType.fromDDL(ddl)
     except ParseException:
-        schema = StructType()
-    if not schema.fields:
+        schema = None
+    if not isinstance(schema, StructType) or not schema.fields:
         raise InvalidOption(
             f"the schema {ddl!r} cannot be read", "give it as: id BIGINT, name STRING"
         )

@@ -42,6 +42,8 @@ class Chosen(NamedTuple):
     committed_end: int
     """The high watermark. Beyond `reach` there is no replica among those given."""
     reach: int
+    others: tuple[Replica, ...] = ()
+    """They reach as far, and begin no later."""
 
     @property
     def is_short(self) -> bool:
@@ -83,7 +85,12 @@ def choose(
     elif committed:
         end = last_stable_offset(best.replica, reach)
     start = min(best.start, end)
-    return Chosen(best.replica, model.replica.epochs, start, end, bound, reach)
+    others = tuple(
+        each.replica
+        for each in candidates
+        if each is not best and reach_of(each) >= reach and each.start <= start
+    )
+    return Chosen(best.replica, model.replica.epochs, start, end, bound, reach, others)
 
 
 def _look(replica: Replica) -> _Candidate:

@@ -66,7 +66,7 @@ def plan_groups(options: SourceOptions) -> list[SegmentGroup]:
 
 def _of_replica(each: OffsetRange, chosen: Mapping[TopicPartition, Chosen]) -> SegmentRange:
     replica = chosen[each.topic, each.partition]
-    return SegmentRange(replica.replica, each.start, each.end, replica.epochs)
+    return SegmentRange(replica.replica, each.start, each.end, replica.epochs, replica.others)
 
 
 # ---- which replicas ----

@@ -16,6 +16,8 @@ class SegmentRange(NamedTuple):
     end: int
     epochs: tuple[tuple[int, int], ...] = ()
     """The epoch history to believe; that of another replica where this one may be behind."""
+    others: tuple[Replica, ...] = ()
+    """Replicas with the same records, where the first one proves to be damaged or emptied."""
 
     @property
     def size(self) -> int:

@@ -53,31 +53,54 @@ def read_segments(
     counts = Reads() if reads is None else reads
     for each in ranges:
         if each.size > 0:
-            yield from _Reading(each, plan, counts).pieces()
+            yield from _read_range(each, plan, counts)
+
+
+def _read_range(wanted: SegmentRange, plan: SegmentsPlan, reads: Reads) -> Iterator[pa.RecordBatch]:
+    """From the first replica, and where that cannot be believed, from another one."""
+    first_trouble: TidelogError | None = None
+    for replica in (wanted.replica, *wanted.others):
+        is_last = replica is (wanted.others or (wanted.replica,))[-1]
+        lenient = plan if is_last else plan._replace(fail_on_data_loss=True)
+        reading = _Reading(wanted._replace(replica=replica), lenient, reads)
+        try:
+            yield from reading.pieces()
+        except (_Damaged, DataLoss) as error:
+            first_trouble = first_trouble or error
+            if is_last:
+                raise first_trouble from error
+            LOGGER.warning("%s; another replica is read instead", error)
+            wanted = wanted._replace(start=reading.next_offset)
+        else:
+            return
+
+
+class _Damaged(TidelogError):  # noqa: N818 - it names what is so
+    """Bytes that are not what was once appended."""
 
 
 class _Reading:
     """One pass over one range."""
 
-    __slots__ = ("_aborted", "_epochs", "_first", "_next", "_plan", "_range", "_reads")
+    __slots__ = ("_aborted", "_epochs", "_expected", "_plan", "_range", "_reads", "next_offset")
 
     def __init__(self, wanted: SegmentRange, plan: SegmentsPlan, reads: Reads) -> None:
         self._range = wanted
         self._plan = plan
         self._reads = reads
-        self._next = wanted.start
+        self.next_offset = wanted.start
         """The offset to read next."""
-        self._first = True
-        """The batch with the first offset may begin before it."""
+        self._expected: int | None = None
+        """The offset that the next batch must begin with; the first one may begin anywhere."""
         self._aborted: tuple[AbortedRange, ...] = ()
         starts = [start for _, start in wanted.epochs]
         self._epochs = (np.array([epoch for epoch, _ in wanted.epochs]), np.array(starts))
 
     def pieces(self) -> Iterator[pa.RecordBatch]:
         segments = self._listed()
-        while self._next < self._range.end and segments:
+        while self.next_offset < self._range.end and segments:
             segment = segments.pop(0)
-            if segments and segments[0].base_offset <= self._next:
+            if segments and segments[0].base_offset <= self.next_offset:
                 continue
             try:
                 walk = self._opened(segment)
@@ -86,8 +109,8 @@ class _Reading:
                 continue
             with walk:
                 yield from self._walk(walk, segment, is_last=not segments)
-        if self._next < self._range.end:
-            self._lose(self._range.end, f"and the log ends at {self._next}")
+        if self.next_offset < self._range.end:
+            self._lose(self._range.end, f"and the log ends at {self.next_offset}")
 
     def _listed(self) -> list[SegmentFile]:
         """From the segment with the next offset on. Again after one could not be opened."""
@@ -97,7 +120,7 @@ class _Reading:
             if not segments:
                 self._lose(self._range.end, "and there is nothing any more")
                 return []
-            if segments[0].base_offset > self._next:
+            if segments[0].base_offset > self.next_offset:
                 first = min(segments[0].base_offset, self._range.end)
                 self._lose(first, f"and the log starts at {segments[0].base_offset} now")
             try:
@@ -110,7 +133,7 @@ class _Reading:
 
     def _opened(self, segment: SegmentFile) -> SegmentWalk:
         index = offset_index(segment)
-        position = index.position_for(self._next)
+        position = index.position_for(self.next_offset)
         walk = SegmentWalk(segment.path, position=position, region_bytes=self._plan.region_bytes)
         self._reads.segments += 1
         return walk
@@ -123,17 +146,17 @@ class _Reading:
         try:
             for region in walk.regions(hint):
                 if began and region.position == began and not self._fits(region):
-                    walk.position = began = 0  # the index is not one of this segment
+                    walk.position, self._expected = 0, None  # not the index of this segment
                     yield from self._walk(walk, segment, is_last=is_last)
                     return
                 yield from self._decoded(region, segment)
-                if self._next >= self._range.end:
+                if self.next_offset >= self._range.end:
                     return
         finally:
             self._reads.bytes_read += walk.bytes_read
             walk.bytes_read = 0
-        if began and walk.position == began and walk.stopped is Stopped.GARBAGE:
-            walk.position = 0
+        if began and walk.position == began and walk.stopped is not Stopped.END:
+            walk.position, self._expected = 0, None
             yield from self._walk(walk, segment, is_last=is_last)
             return
         if walk.stopped is Stopped.GARBAGE or (walk.stopped is Stopped.TORN and not is_last):
@@ -141,7 +164,7 @@ class _Reading:
 
     def _fits(self, region: Region) -> bool:
         first = region.table.column("base_offset")[0]
-        return bool(first <= self._next) and region.table.column("crc_ok")[0] == 1
+        return bool(first <= self.next_offset) and region.table.column("crc_ok")[0] == 1
 
     def _decoded(self, region: Region, segment: SegmentFile) -> Iterator[pa.RecordBatch]:
         table = region.table
@@ -151,7 +174,7 @@ class _Reading:
             replica.topic,
             replica.partition,
             columns if values is None else values.raw_columns(columns),
-            from_offset=self._next,
+            from_offset=self.next_offset,
             to_offset=self._range.end,
             aborted=self._aborted,
         )
@@ -159,11 +182,13 @@ class _Reading:
             for piece in decode_columns(region.data, table, selection):
                 yield piece if values is None else values.made(piece, columns, replica.name)
         except InvalidBatch as error:
-            self._damaged(f"{segment.path}: {error}", error)
-        self._next = max(self._next, table.column("last_offset")[table.rows - 1] + 1)
+            what = f"{self._where} from offset {self.next_offset}: {segment.path}: {error}"
+            raise TidelogError(what, AUDIT) from error
+        self.next_offset = max(self.next_offset, table.column("last_offset")[table.rows - 1] + 1)
 
     def _check(self, table: BatchTable, segment: SegmentFile, position: int) -> None:
-        """Offsets continue, epochs are those of the history: both lie outside the checksum."""
+        """Checksums match; offsets continue and epochs are those of the history, which both lie
+        outside the checksum. Nothing of a region is given away before all of it is known."""
         base = np.frombuffer(table.column_bytes("base_offset"), np.int64)
         last = np.frombuffer(table.column_bytes("last_offset"), np.int64)
         epoch = np.frombuffer(table.column_bytes("leader_epoch"), np.int64)
@@ -171,27 +196,29 @@ class _Reading:
         steps = base[1:] - last[:-1] - 1
         bad = np.zeros(len(base), bool)
         bad[1:] = (steps < 0) if self._range.replica.has_gaps else (steps != 0)
-        if not self._first:
-            step = base[0] - self._next
+        if self._expected is not None:
+            step = base[0] - self._expected
             bad[0] = step < 0 if self._range.replica.has_gaps else step != 0
-        self._first = False
+        self._expected = int(last[-1]) + 1
         epochs, starts = self._epochs
         if len(epochs):
             place = np.searchsorted(starts, last, side="right") - 1
             bad |= (place >= 0) & (epochs[place] != epoch)
-        bad &= wanted
+        wrong = np.frombuffer(table.column_bytes("crc_ok"), np.int64) != 1
+        bad = (bad | wrong) & wanted & (last >= self.next_offset)
         if bad.any():
             row = int(bad.argmax())
             at = position + table.column("position")[row]
+            what = "its checksum is wrong" if wrong[row] else "it does not continue the log"
             self._damaged(
                 f"{segment.path} has at byte {at} offset {base[row]} of leader epoch {epoch[row]},"
-                " which does not continue the log"
+                f" and {what}"
             )
 
     def _aborted_in(self, segments: list[SegmentFile]) -> tuple[AbortedRange, ...]:
         if not self._plan.committed:
             return ()
-        found = aborted_transactions(segments, self._next, self._range.end)
+        found = aborted_transactions(segments, self.next_offset, self._range.end)
         return tuple(
             AbortedRange(each.producer_id, each.first_offset, each.last_offset) for each in found
         )
@@ -201,13 +228,13 @@ class _Reading:
         replica = self._range.replica
         return f"{replica.name} of broker {replica.node_id}"
 
-    def _damaged(self, what: str, cause: Exception | None = None) -> None:
-        raise TidelogError(f"{self._where} from offset {self._next}: {what}", AUDIT) from cause
+    def _damaged(self, what: str) -> None:
+        raise _Damaged(f"{self._where} from offset {self.next_offset}: {what}", AUDIT)
 
     def _lose(self, end: int, why: str) -> None:
         """Go on at `end`, if it was said that this is fine."""
-        what = f"offsets {self._next} to {end - 1} of {self._where} were to be read, {why}"
+        what = f"offsets {self.next_offset} to {end - 1} of {self._where} were to be read, {why}"
         if self._plan.fail_on_data_loss:
             raise DataLoss(what, ACCEPT_LOSS)
         LOGGER.warning("%s; it was said that this is fine", what)
-        self._next, self._first = end, True
+        self.next_offset, self._expected = end, None

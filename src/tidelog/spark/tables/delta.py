@@ -16,7 +16,7 @@ from tidelog.spark.tables.words import BatchFiles, BatchId, TableSpec
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
-    from deltalake.transaction import AddAction
+    from deltalake.transaction import AddAction, RemoveAction
 except ImportError:
     raise TidelogError(
         "Delta tables need the package deltalake", "pip install 'tidelog[spark]'"
@@ -63,7 +63,7 @@ class DeltaForm:
         if last is not None and last >= number:
             return False
         now_ms = int(time.time() * 1000)
-        actions = [
+        actions: list[AddAction | RemoveAction] = [
             AddAction(
                 path=each.name,
                 size=each.size_bytes,
