@@ -233,6 +233,7 @@ def _on_spark(
         raise CommandError(error.what, why=why, advice=error.advice) from None
     from tidelog.audit.replicas_on_spark import audit_on_spark
 
+    spark.sparkContext.setLogLevel("ERROR")
     with Progress("partitions", len(work)) as progress:
 
         def done(comparison: Comparison) -> None:
