@@ -98,8 +98,9 @@ def command(context: click.Context, /, **given: Any) -> None:
       tidelog audit replicas --master 'local[*]'
 
     Every batch is read and its checksum computed. Compared is what lies below the high watermark,
-    which running brokers are asked for; else the checkpoints tell it. Replicas that are behind
-    are told and are no damage. The brokers may run or not, and nothing is changed.
+    which running brokers are asked for (with --dir, if -b says where they are); else the
+    checkpoints tell it. Replicas that are behind are told and are no damage. The brokers may run or
+    not, and nothing is changed.
 
     Ends with exit code 5 if replicas differ below the high watermark, or one cannot be read.
     """
