@@ -24,6 +24,7 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.local.home import load_nodes, place_options
 from tidelog.cli.output import duration, plural, print_json
 from tidelog.cli.progress import Progress
+from tidelog.cli.spark_options import spark_session
 from tidelog.client import Client
 from tidelog.cluster import layout
 from tidelog.replica_files import DataDirectory, NoDataDirectory
@@ -223,35 +224,17 @@ def _here(jobs: int, work: Sequence[PartitionWork], found: list[Comparison]) -> 
 def _on_spark(
     spark_url: str, work: Sequence[PartitionWork], paths: Sequence[str], found: list[Comparison]
 ) -> None:
-    from tidelog.spark.failure import TidelogError, words_of
-    from tidelog.spark.session import open_session
-
-    try:
-        spark = open_session("tidelog audit replicas", spark_url=spark_url)
-    except TidelogError as error:
-        why = "--master compares on Spark"
-        raise CommandError(error.what, why=why, advice=error.advice) from None
-    from tidelog.audit.replicas_on_spark import audit_on_spark
-
-    with Progress("partitions", len(work)) as progress:
+    with (
+        spark_session("tidelog audit replicas", spark_url, {}) as spark,
+        Progress("partitions", len(work)) as progress,
+    ):
+        from tidelog.audit.replicas_on_spark import audit_on_spark
 
         def done(comparison: Comparison) -> None:
             found.append(comparison)
             progress.update(len(found))
 
-        try:
-            audit_on_spark(spark, work, paths, done)
-        except Exception as error:
-            words = words_of(error)
-            if words is None:
-                raise
-            raise CommandError(
-                "Spark could not read the replicas",
-                why=words,
-                advice="the same command without --master",
-            ) from None
-        finally:
-            spark.stop()
+        audit_on_spark(spark, work, paths, done)
 
 
 # ---- telling ----
