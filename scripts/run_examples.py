@@ -79,7 +79,7 @@ def main() -> None:
     home = Path(tempfile.mkdtemp(prefix="tidelog-examples-"))
     try:
         shutil.copytree(EXAMPLES, home, dirs_exist_ok=True)
-        for page in [Page(home, name) for name in NAMES]:
+        for page in [Page(home, name) for name in sys.argv[1:] or NAMES]:
             try:
                 *_, last = [page.run(line) for line in page.lines]
                 check(last)

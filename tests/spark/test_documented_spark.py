@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
 
 from tidelog.client import Client, Consumer, NewRecord, Producer
 from tidelog.client.offsets import LATEST, find_offset
@@ -102,6 +103,31 @@ def test_everything_that_the_spark_page_shows_runs(spark, shop, tmp_path):
     spark.sql(table.replace("localhost:9092", shop.bootstrap_servers))
     assert spark.table("live_orders").count() == 401
     spark.sql("drop table live_orders")
+
+
+def test_spark_refuses_what_the_page_says_it_refuses(spark, shop, tmp_path):
+    page = (ROOT / "docs" / "spark.md").read_text("utf-8")
+    servers = {"kafka.bootstrap.servers": shop.bootstrap_servers}
+    to = {**servers, "topic": "revenue"}
+    rows = spark.range(1).selectExpr("cast(id as string) as value")
+    with pytest.raises(AnalysisException) as refused:
+        rows.write.format("tidelog").options(**to).save()
+    assert refused.value.getCondition() == "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"
+    assert refused.value.getCondition() in page
+    source = spark.readStream.format("tidelog").options(**servers, subscribe="orders")
+    stream = source.options(startingOffsets="earliest").schema("value binary").load()
+    query = (
+        stream.groupBy("value")
+        .count()
+        .writeStream.format("tidelog")
+        .options(**to, checkpointLocation=str(tmp_path))
+        .outputMode("update")
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(StreamingQueryException, match="does not support Update mode"):
+        query.awaitTermination()
+    assert "does not support Update mode" in page
 
 
 def test_the_spark_lines_of_the_readme_run(spark, shop):
