@@ -65,6 +65,7 @@ def spark_session(name: str, spark_url: str, conf: dict[str, str]) -> Iterator["
     from tidelog.spark.failure import TidelogError, words_of
 
     check_url(spark_url)
+    click.echo(f"Spark on {spark_url}", err=True)
     with tempfile.TemporaryDirectory(prefix="tidelog-spark-") as directory:
         try:
             spark = _opened(name, spark_url, conf, Path(directory) / "spark.log")

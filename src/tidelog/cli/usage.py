@@ -1,5 +1,8 @@
 """Click's complaints about a command line, in our four fields."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
+
 import click
 
 from tidelog.cli.failure import USAGE, CommandError
@@ -23,7 +26,7 @@ def as_command_error(reason: Exception) -> CommandError:
 def _usage(reason: click.UsageError) -> tuple[str, str]:
     """(what, why)"""
     if isinstance(reason, click.NoSuchOption):
-        near = " or ".join(sorted(reason.possibilities or ()))
+        near = " or ".join(sorted(_near(reason.option_name, reason.possibilities or ())))
         why = f"did you mean {near}?" if near else "this command has no such option"
         return f"no option {reason.option_name}", why
     name = _parameter(reason)
@@ -33,6 +36,11 @@ def _usage(reason: click.UsageError) -> tuple[str, str]:
         return f"wrong value for {name}", reason.message.rstrip(".")
     usage = reason.ctx.get_usage() if reason.ctx is not None else "tidelog COMMAND"
     return reason.format_message().rstrip("."), " ".join(usage.split())
+
+
+def _near(name: str, possibilities: Sequence[str]) -> list[str]:
+    """Click finds much alike; the nearest will do."""
+    return get_close_matches(name, possibilities, n=2, cutoff=0.7)
 
 
 def _parameter(reason: click.UsageError) -> str:

@@ -4,13 +4,6 @@ import json
 from typing import TYPE_CHECKING
 
 from tidelog.audit.history.findings import Findings
-from tidelog.audit.history.on_spark import (
-    as_history,
-    as_read_back,
-    as_rows,
-    check_on_spark,
-    value_number,
-)
 from tidelog.audit.history.read_back import Bounds, NotDrained, log_starts, until_decided
 from tidelog.audit.history.rows import BadHistory
 from tidelog.cli.asking import Asking
@@ -33,6 +26,8 @@ def judged_on_spark(options: "HistoryOptions") -> Findings:
 
 def judged_with(spark: "SparkSession", options: "HistoryOptions") -> Findings:
     """The same on a session that is there."""
+    from tidelog.audit.history.on_spark import as_history, as_read_back, check_on_spark
+
     history = as_history(_table(spark, options.path), options.path)
     if options.read_back is not None:
         found = as_read_back(_table(spark, options.read_back), options.read_back)
@@ -56,6 +51,8 @@ def _from_cluster(
 ) -> "DataFrame":
     """Everything up to where the partitions end now, read by the tasks themselves."""
     from pyspark.sql import functions as f
+
+    from tidelog.audit.history.on_spark import as_read_back, as_rows, value_number
 
     named = history.where(f.col("topic").isNotNull()).select("topic").distinct()
     topics = sorted(row["topic"] for row in named.collect())

@@ -129,8 +129,11 @@ def check_history(path: Path | None) -> None:
         return
     try:
         file.schema()
+        is_new = not path.exists()
         with path.open("ab"):
             pass
+        if is_new:
+            path.unlink()
     except ArrowMissing as reason:
         raise CommandError(
             "no history can be written", why=str(reason), advice=file.ADVICE
