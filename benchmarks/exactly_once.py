@@ -35,7 +35,7 @@ from tidelog.testing import Cluster
 
 POINTS = (*COMMIT_POINTS, faults.IN_TASK, AT_RANDOM)
 KINDS = (DRIVER, WORKER, LEADER, DRIVER)
-WIDTHS = (4, 9, 14, 6, 6, 9, 6, 6, 8, 6)
+WIDTHS = (5, 9, 15, 6, 6, 9, 6, 6, 8, 6)
 
 
 def plans(runs, chance):
@@ -60,7 +60,7 @@ def row(*cells):
 def show(outcome):
     plan = outcome.plan
     row(
-        plan.name.removeprefix("run-")[:4],
+        plan.name.removeprefix("run-"),
         plan.victim,
         plan.point,
         plan.number,

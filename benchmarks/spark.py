@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, from_json
 
 from tidelog.client import Admin, Client
 from tidelog.client.links import PRODUCE
@@ -99,7 +100,7 @@ def rows_of(load: Load) -> pa.RecordBatch:
     chance = random.Random(load.value_bytes)  # noqa: S311 - the same in every run
     values = []
     for n in range(CHUNK_ROWS):
-        fixed = f'{{"id":{n:08d},"user":"{chance.randrange(10**6):06d}","note":"'
+        fixed = f'{{"id":{10**7 + n},"user":"{chance.randrange(10**6):06d}","note":"'
         note = chance.randbytes(load.value_bytes // 2).hex()
         values.append((fixed + note)[: load.value_bytes - 2].ljust(load.value_bytes - 2) + '"}')
     return pa.RecordBatch.from_pydict(
@@ -157,6 +158,21 @@ def noop(frame: DataFrame) -> None:
 def read_batch(bench: Bench, connector: str, load: Load) -> Side:
     reader = bench.spark.read.format(connector).options(**bench.at, subscribe=load.topic)
     return Side(connector, lambda: noop(reader.load()))
+
+
+def read_json(bench: Bench, connector: str, load: Load) -> Side:
+    """Fields of values, parsed on the way or by Spark."""
+    fields = "id bigint, user string, note string"
+    reader = bench.spark.read.format(connector).options(**bench.at, subscribe=load.topic)
+
+    def run() -> None:
+        if connector == "tidelog":
+            noop(reader.schema(fields).option("valueFormat", "json").load())
+        else:
+            parsed = from_json(col("value").cast("string"), fields).alias("fields")
+            noop(reader.load().select(parsed).select("fields.*"))
+
+    return Side(connector, run)
 
 
 def read_stream(bench: Bench, connector: str, load: Load, triggers: int) -> Side:
@@ -227,9 +243,12 @@ def write_topic(bench: Bench, connector: str, load: Load, **options: str) -> Sid
 
 def comparisons(bench: Bench, loads: list[Load]) -> Iterator[Comparison]:
     for load in loads:
-        name = f"batch read, {load.label}"
-        sides = (read_batch(bench, "tidelog", load), read_batch(bench, "kafka", load))
-        yield Comparison(name, load, sides)
+        sides = tuple(read_batch(bench, each, load) for each in ("tidelog", "kafka"))
+        yield Comparison(f"batch read, {load.label}", load, sides)
+    for load in loads:
+        if load.codec == NONE:
+            sides = tuple(read_json(bench, each, load) for each in ("tidelog", "kafka"))
+            yield Comparison(f"fields of JSON, {load.label}", load, sides)
     for load in loads:
         for triggers, words in ((1, "one batch"), (5, "five batches")):
             sides = tuple(read_stream(bench, each, load, triggers) for each in ("tidelog", "kafka"))

@@ -39,7 +39,7 @@ def revenue_per_minute(orders: DataFrame) -> DataFrame:
     )
 
 
-def main(servers: str, once: bool) -> None:
+def main(servers: str, *, once: bool, checkpoint: str = "checkpoint-revenue") -> None:
     spark = (
         SparkSession.builder.appName("streaming revenue")
         .config("spark.sql.session.timeZone", "UTC")
@@ -53,7 +53,7 @@ def main(servers: str, once: bool) -> None:
         .option("kafka.bootstrap.servers", servers)
         .option("topic", "revenue")
         .option("sinkId", "streaming-revenue")
-        .option("checkpointLocation", "checkpoint-revenue")
+        .option("checkpointLocation", checkpoint)
         .trigger(**{"availableNow": True} if once else {"processingTime": "1 second"})
         .start()
     )
@@ -62,4 +62,4 @@ def main(servers: str, once: bool) -> None:
 
 if __name__ == "__main__":
     given = [each for each in sys.argv[1:] if each != "--once"]
-    main(given[0] if given else "localhost:9092", "--once" in sys.argv)
+    main(given[0] if given else "localhost:9092", once="--once" in sys.argv)

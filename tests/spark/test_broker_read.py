@@ -7,16 +7,18 @@ import re
 import pyarrow as pa
 import pytest
 
+from tidelog.client.batch_fetch import Span, as_region
 from tidelog.client.offsets import trim
 from tidelog.client.producer import NewRecord, Producer
 from tidelog.client.transactional_producer import TransactionalProducer
-from tidelog.spark.broker_read import ReadPlan, read_ranges
+from tidelog.spark.broker_read import ReadPlan, read_ranges, region_pieces
 from tidelog.spark.client_settings import ClientSettings
 from tidelog.spark.connection import close_all
 from tidelog.spark.failure import DataLoss, TidelogError
 from tidelog.spark.ranges import OffsetRange
 from tidelog.wire.arrow import RECORD_COLUMNS, RECORD_COLUMNS_WITH_HEADERS, record_schema
-from tidelog.wire.records import CODEC_NAMES
+from tidelog.wire.protocol.schemas.fetch_response import PartitionData
+from tidelog.wire.records import CODEC_NAMES, Record, encode
 
 # An answer has one or two batches of ten, so that every range takes several.
 SMALL = ClientSettings(partition_max_bytes=400, max_wait_ms=50)
@@ -242,3 +244,18 @@ def test_a_task_that_stops_early_leaves_nothing_behind(cluster):
     next(pieces)
     pieces.close()
     assert offsets(cluster, OffsetRange(topic, 0, 0, 100)) == list(range(100))
+
+
+# ---- damage ----
+
+
+def test_a_batch_with_a_wrong_checksum_is_named_by_its_place():
+    good, bad = (bytearray(encode([Record(n, 1, None, b"v")], base_offset=n)) for n in (0, 1))
+    bad[-1] ^= 1
+    span = Span("orders", 3, 0, 2)
+    region = as_region(span, PartitionData(records=good + bad))
+    pieces = region_pieces(span, region, ReadPlan("", SMALL, ("offset",)))
+    assert next(pieces)["offset"].to_pylist() == [0]
+    words = "orders-3 from offset 0: the checksum of the batch at offset 1 is wrong"
+    with pytest.raises(TidelogError, match=words):
+        next(pieces)

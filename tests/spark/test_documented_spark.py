@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.client import Client, Consumer, NewRecord, Producer
+from tidelog.client.offsets import LATEST, find_offset
 from tidelog.spark.pipelines import revenue as pipeline
 from tidelog.testing import Cluster
 
@@ -48,13 +49,15 @@ def write(cluster, lines):
 def committed(cluster, topic):
     async def read(client: Client) -> list[bytes]:
         count = len((await client.topic(topic)).partitions)
-        consumer = Consumer(client, {(topic, each): 0 for each in range(count)}, committed=True)
+        ends = {
+            each: (await find_offset(client, topic, each, LATEST)).offset for each in range(count)
+        }
+        consumer = Consumer(client, {(topic, each): 0 for each in ends}, committed=True)
         found: list[bytes] = []
-        while True:
-            answers = (await consumer.read()).values()
-            found += [bytes(each.record.value) for every in answers for each in every.reads]
-            if all(each.next_offset >= each.high_watermark for each in answers):
-                return found
+        while any(consumer.positions[topic, each] < end for each, end in ends.items()):
+            for answer in (await consumer.read()).values():
+                found += [bytes(each.record.value) for each in answer.reads]
+        return found
 
     return cluster.ask(read)
 
@@ -74,12 +77,18 @@ def shop():
         yield cluster
 
 
-def test_everything_that_the_spark_page_shows_runs(spark, shop, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
+def test_everything_that_the_spark_page_shows_runs(spark, shop, tmp_path):
+    places = {
+        "localhost:9092": shop.bootstrap_servers,
+        "/var/lib/tidelog": str(shop.data_dir(1)),
+        '"checkpoints/': f'"{tmp_path}/',
+    }
     known = {}
     for block in blocks("docs/spark.md", "python"):
-        program = block.replace("localhost:9092", shop.bootstrap_servers)
-        exec(program.replace("/var/lib/tidelog", str(shop.data_dir(1))), known)
+        program = block
+        for shown, here in places.items():
+            program = program.replace(shown, here)
+        exec(program, known)
     with contextlib.suppress(Exception):
         spark.streams.removeListener(known["listener"])
     assert known["orders"].count() == known["history"].count() == 401
@@ -95,21 +104,19 @@ def test_everything_that_the_spark_page_shows_runs(spark, shop, tmp_path, monkey
     spark.sql("drop table live_orders")
 
 
-def test_the_spark_lines_of_the_readme_run(spark, shop, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_spark_lines_of_the_readme_run(spark, shop):
     (program,) = [each for each in blocks("README.md", "python") if "pyspark" in each]
     known = {}
     exec(program.replace("localhost:9092", shop.bootstrap_servers), known)
     assert known["orders"].count() == 401
 
 
-def test_the_example_writes_every_minute_once(spark, shop, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_example_writes_every_minute_once(spark, shop, tmp_path):
     spec = importlib.util.spec_from_file_location("revenue_example", EXAMPLE / "revenue.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
     for _ in range(2):  # again: nothing is new, and nothing is written
-        example.main(shop.bootstrap_servers, once=True)
+        example.main(shop.bootstrap_servers, once=True, checkpoint=str(tmp_path))
     sold, number = Counter(), Counter()
     for each in orders(400)[:-1]:
         value = json.loads(each["value"])

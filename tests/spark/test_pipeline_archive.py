@@ -2,10 +2,11 @@
 
 import datetime as dt
 import shutil
+from pathlib import Path
 
 import pytest
 
-from support.pipelines import Home
+from support.pipelines import Home, quick
 from support.spark_story import write, write_records
 from tidelog.client import NewRecord
 from tidelog.spark.tables.forms import read_table
@@ -15,7 +16,8 @@ from tidelog.spark.tables.words import TableSpec
 @pytest.fixture
 def home(tmp_path, spark):
     """The shared session is the one that commands find."""
-    return Home(tmp_path / "pipelines")
+    with quick(spark):
+        yield Home(tmp_path / "pipelines")
 
 
 def offsets(spark, spec):
@@ -38,13 +40,28 @@ def test_an_archive_goes_on_where_it_was_and_has_every_record_once(home, cluster
     write(cluster, topic, range(10, 12))
     (batch,) = home.batches(*given)
     assert (batch["batch"], batch["rows_in"], batch["lag"]) == (2, 2, 0)
-    assert home.batches(*given) == []
     wanted = [(topic, 0, each) for each in range(12)] + [(topic, 1, each) for each in range(3)]
     assert offsets(spark, spec) == wanted
     status = home.status("archive-archived")
     assert (status["kind"], status["state"]) == ("archive", "finished")
     assert status["progress"]["batch"] == 2
     assert status["arguments"]["topics"] == [topic]
+    refuses_what_would_double_or_lose(home, given, Path(spec.path))
+
+
+def refuses_what_would_double_or_lose(home, given, table):
+    """A checkpoint and its table belong together, and to their options."""
+    again = home.run(*given, "--name", "again")
+    assert again.code == 1
+    assert "has rows, and again has no checkpoint" in again.stderr
+    other = home.run(*given, "--partition-by", "date")
+    assert "belongs to partition_by topic,date" in other.stderr
+    shutil.rmtree(table)
+    lost = home.run(*given)
+    assert lost.code == 1
+    assert "has written 3 batches, and there is no table" in lost.stderr
+    assert "pipelines/archive-archived to begin anew" in lost.stderr
+    assert "has written 3 batches" in home.status("archive-archived")["progress"]["error"]
 
 
 def test_a_row_has_everything_that_its_record_had(home, cluster, spark, tmp_path):
@@ -81,21 +98,3 @@ def test_values_that_are_json_have_fields_and_one_that_is_not_ends_the_run(
     assert failed["state"] == "failed"
     assert "at offset 2" in failed["progress"]["error"]
     assert "at offset 2" in home.done("status").stdout
-
-
-def test_a_checkpoint_and_its_table_belong_together(home, cluster, tmp_path):
-    topic = cluster.topic("archived-guarded")
-    write(cluster, topic, range(3))
-    table = tmp_path / "lake"
-    given = ["archive", topic, "--to", str(table), "--once", "-b", cluster.bootstrap_servers]
-    home.done(*given)
-    again = home.run(*given, "--name", "again")
-    assert again.code == 1
-    assert "has rows, and again has no checkpoint" in again.stderr
-    other = home.run(*given, "--partition-by", "date")
-    assert "belongs to partition_by none" in other.stderr
-    shutil.rmtree(table)
-    lost = home.run(*given)
-    assert lost.code == 1
-    assert "has written 1 batches, and there is no table" in lost.stderr
-    assert "pipelines/archive-archived-guarded to begin anew" in lost.stderr

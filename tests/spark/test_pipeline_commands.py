@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.pipelines import Home
+from support.pipelines import Home, quick
 from support.spark_story import write
 from tidelog.spark.pipelines.batches import batch_of, line
 from tidelog.spark.pipelines.state import PipelineState
@@ -156,8 +156,8 @@ def test_ctrl_c_ends_a_pipeline_cleanly_and_it_can_be_gone_on_with(
     home, cluster, archive, spark, tmp_path
 ):
     write(cluster, "commanded", range(4))
-    quick = "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-    more = ["--conf", quick, "--conf", "spark.driver.memory=512m", "--master", "local[1]"]
+    sooner = "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    more = ["--conf", sooner, "--conf", "spark.driver.memory=512m", "--master", "local[1]"]
     process = in_a_process(home, [*archive, *more])
     watchdog = threading.Timer(240, process.kill)
     watchdog.start()
@@ -179,7 +179,9 @@ def test_ctrl_c_ends_a_pipeline_cleanly_and_it_can_be_gone_on_with(
     assert (home.directory / "archive-commanded" / "spark.log").stat().st_size
     assert home.status("archive-commanded")["state"] == "stopped"
     write(cluster, "commanded", range(4, 6))
-    (batch,) = home.batches(*archive, "--once")
-    assert batch["rows_in"] == 2
+    with quick(spark):
+        (batch,) = home.batches(*archive, "--once")
+        assert batch["rows_in"] == 2
+        assert home.batches(*archive, "--once") == [], "there is nothing new"
     rows = read_table(spark, TableSpec(str(tmp_path / "lake"), "delta")).collect()
     assert sorted(json.loads(each.value) for each in rows) == list(range(6))

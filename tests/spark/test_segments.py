@@ -131,6 +131,25 @@ def test_an_open_transaction_ends_the_read_before_it(node):
     assert len(offsets(node)) == 202
 
 
+def test_an_index_that_lies_hides_no_open_transaction(node):
+    log = filled(node, 100)
+    fill(log, [batch(b"open", producer=7, sequence=0, transactional=True)])
+    fill(log, batches(30))
+    node.checkpoint({("orders", 0): log.log_end_offset})
+    for path in (node.path / "orders-0").glob("*.index"):
+        path.write_bytes(bytes.fromhex("0000000100000003"))
+    assert offsets(node) == list(range(200))
+
+
+def test_tasks_are_as_many_and_as_large_as_asked_for(node):
+    filled(node, 100)
+    groups = plan_groups(options_of(node, minPartitions="5"))
+    assert [sum(each.size for each in group) for group in groups] == [40] * 5
+    groups = plan_groups(options_of(node, maxRecordsPerPartition="30"))
+    assert max(sum(each.size for each in group) for group in groups) <= 30
+    assert offsets(node, minPartitions="5", maxRecordsPerPartition="7") == list(range(200))
+
+
 def test_a_torn_last_batch_ends_the_read(node):
     log = filled(node, 10)
     last = segment_files(node, "orders-0")[-1]

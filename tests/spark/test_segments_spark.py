@@ -17,7 +17,7 @@ def table(spark, cluster, topic, **options):
 
 
 def test_a_data_frame_is_a_snapshot_and_a_table_is_live(spark, cluster):
-    topic = cluster.topic("table", partitions=2)
+    topic = cluster.topic("segments-table", partitions=2)
     write(cluster, topic, range(100))
     write(cluster, topic, range(100, 150), partition=1)
     frame = table(spark, cluster, topic).load()
@@ -36,15 +36,18 @@ def test_a_data_frame_is_a_snapshot_and_a_table_is_live(spark, cluster):
 
 
 def test_part_of_a_topic_with_some_columns(spark, cluster):
-    topic = cluster.topic("narrow")
+    topic = cluster.topic("segments-narrow")
     write(cluster, topic, range(50))
-    wanted = {"startingOffsets": '{"narrow":{"0":10}}', "endingOffsets": '{"narrow":{"0":13}}'}
+    wanted = {
+        "startingOffsets": '{"segments-narrow":{"0":10}}',
+        "endingOffsets": '{"segments-narrow":{"0":13}}',
+    }
     frame = table(spark, cluster, topic, **wanted).schema("offset bigint, partition int").load()
     assert sorted(tuple(row) for row in frame.collect()) == [(10, 0), (11, 0), (12, 0)]
 
 
 def test_batches_are_rows_for_every_replica(spark, cluster):
-    topic = cluster.topic("batches", replication_factor=3)
+    topic = cluster.topic("segments-batches", replication_factor=3)
     write(cluster, topic, range(10))
     write(cluster, topic, range(5))
 
@@ -60,12 +63,12 @@ def test_batches_are_rows_for_every_replica(spark, cluster):
     assert (second["baseOffset"], second["position"]) == (10, first["sizeBytes"])
     assert all(row["crcOk"] and row["problem"] is None for row in rows)
     assert len({(row["baseOffset"], row["crc"]) for row in rows}) == 2
-    with refused("view=batches needs the option path"):
+    with refused("view=batches asks for batches"):
         view(**{"kafka.bootstrap.servers": cluster.bootstrap_servers}).collect()
 
 
 def test_an_aborted_transaction_is_not_in_the_table(spark, cluster):
-    topic = cluster.topic("transactional")
+    topic = cluster.topic("segments-transactional")
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "segments"}
     )

@@ -13,6 +13,8 @@ from tidelog.spark.data_source import TidelogDataSource
 from tidelog.spark.lag import LagListener
 from tidelog.spark.stream_reader import TopicStreamReader
 
+EARLIEST = {"startingOffsets": "earliest"}
+
 
 class CrashError(Exception):
     pass
@@ -21,8 +23,8 @@ class CrashError(Exception):
 class Query:
     """Runs a stream until it has read what is there, as often as it is asked to."""
 
-    def __init__(self, spark, cluster, checkpoint, *, kind="tidelog", **options):
-        self.frame = streamed(spark, cluster, kind=kind, **options)
+    def __init__(self, frame, checkpoint):
+        self.frame = frame
         self.checkpoint = str(checkpoint)
         self.progress = []
 
@@ -52,27 +54,20 @@ class Query:
 def test_a_stream_goes_on_after_a_restart_and_finds_new_partitions(spark, cluster, tmp_path):
     topic = cluster.topic("restarts")
     write(cluster, topic, range(10))
-    query = Query(spark, cluster, tmp_path, subscribe=topic, startingOffsets="earliest")
+    query = Query(streamed(spark, cluster, subscribe=topic, **EARLIEST), tmp_path)
     assert query.run() == [list(range(10))]
     assert json.loads(query.progress[-1]["sources"][0]["endOffset"]) == {topic: {"0": 10}}
     cluster.ask(lambda client: Admin(client).add_partitions(topic, 2))
     cluster.wait(lambda: cluster.partition(topic, 1).leader is not None)
     write(cluster, topic, range(10, 15), partition=1)
     assert query.run() == [list(range(10, 15))]
-    assert query.run() == []
 
 
 def test_batches_are_as_large_as_asked_for_and_lag_is_told(spark, cluster, tmp_path):
     topic = cluster.topic("paced")
     write(cluster, topic, range(10))
-    query = Query(
-        spark,
-        cluster,
-        tmp_path,
-        subscribe=topic,
-        startingOffsets="earliest",
-        maxOffsetsPerTrigger="4",
-    )
+    paced = {"maxOffsetsPerTrigger": "4", **EARLIEST}
+    query = Query(streamed(spark, cluster, subscribe=topic, **paced), tmp_path)
     told = []
     listener = LagListener(told.append)
     spark.streams.addListener(listener)
@@ -123,7 +118,8 @@ def test_a_crash_in_the_first_batch_from_latest_loses_nothing(spark, cluster, tm
     topic = cluster.topic("pitfall")
     write(cluster, topic, range(10))
     kind = register_meddler(spark, topic)
-    query = Query(spark, cluster, tmp_path / "kept", kind=kind, subscribe=topic, sourceId="pitfall")
+    given = {"subscribe": topic, "sourceId": "pitfall"}
+    query = Query(streamed(spark, cluster, kind=kind, **given), tmp_path)
     with pytest.raises(StreamingQueryException, match="in the middle of a batch"):
         query.run(fails=True, once=True)
     write(cluster, topic, [99])
@@ -135,7 +131,7 @@ def test_a_crash_in_the_first_batch_is_told_where_its_start_was_not_kept(spark, 
     topic = cluster.topic("unkept")
     write(cluster, topic, range(10))
     kind = register_meddler(spark, topic)
-    query = Query(spark, cluster, tmp_path, kind=kind, subscribe=topic)
+    query = Query(streamed(spark, cluster, kind=kind, subscribe=topic), tmp_path)
     with pytest.raises(StreamingQueryException, match="in the middle of a batch"):
         query.run(fails=True, once=True)
     with refused("the first batch of this query was cut short, and where it began is not known"):
@@ -145,17 +141,31 @@ def test_a_crash_in_the_first_batch_is_told_where_its_start_was_not_kept(spark, 
 def test_records_that_went_while_a_stream_was_away_fail_it_or_are_skipped(spark, cluster, tmp_path):
     topic = cluster.topic("retained")
     write(cluster, topic, range(4))
-    given = {"subscribe": topic, "startingOffsets": "earliest"}
-    assert Query(spark, cluster, tmp_path, **given).run() == [[0, 1, 2, 3]]
+    given = {"subscribe": topic, **EARLIEST}
+    query = Query(streamed(spark, cluster, **given), tmp_path)
+    assert query.run() == [[0, 1, 2, 3]]
     write(cluster, topic, range(4, 10))
     cluster.ask(lambda client: trim(client, topic, 0, 7))
     with refused("retained-0 was read to 4, and begins at 7 now; set failOnDataLoss=false"):
-        Query(spark, cluster, tmp_path, **given).run()
-    lenient = Query(spark, cluster, tmp_path, failOnDataLoss="false", **given)
-    assert lenient.run() == [[7, 8, 9]]
+        query.run()
+    lenient = streamed(spark, cluster, failOnDataLoss="false", **given)
+    assert Query(lenient, tmp_path).run() == [[7, 8, 9]]
 
 
 def test_an_end_in_a_stream_is_refused(spark, cluster, tmp_path):
-    query = Query(spark, cluster, tmp_path, subscribe="t", endingOffsets="latest")
+    frame = streamed(spark, cluster, subscribe="t", endingOffsets="latest")
     with refused("the option endingOffsets is for batches; a stream has no end"):
-        query.run()
+        Query(frame, tmp_path).run()
+
+
+def test_a_table_of_the_catalog_is_a_stream_too(spark, cluster, tmp_path):
+    topic = cluster.topic("streamed-table")
+    write(cluster, topic, range(3))
+    where = f"`kafka.bootstrap.servers` '{cluster.bootstrap_servers}', subscribe '{topic}'"
+    spark.sql(
+        f"CREATE TABLE streamed_table USING tidelog OPTIONS ({where}, startingOffsets 'earliest')"
+    )
+    try:
+        assert Query(spark.readStream.table("streamed_table"), tmp_path).run() == [[0, 1, 2]]
+    finally:
+        spark.sql("DROP TABLE streamed_table")

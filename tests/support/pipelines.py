@@ -1,6 +1,8 @@
 """Pipelines as commands in this process, on the session that tests share."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,29 @@ from click.testing import CliRunner
 
 from support.commands import Ran
 from tidelog.cli.main import cli
+
+QUICK = {
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""For a handful of rows, compiling a plan takes longer than running it."""
+
+
+@contextmanager
+def quick(spark: Any) -> Iterator[Any]:
+    """The session that all tests share, set for small data while the block lasts."""
+    before = {key: spark.conf.get(key, None) for key in QUICK}
+    for key, value in QUICK.items():
+        spark.conf.set(key, value)
+    try:
+        yield spark
+    finally:
+        for key, value in before.items():
+            if value is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, value)
 
 
 class Home:

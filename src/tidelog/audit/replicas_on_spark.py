@@ -14,7 +14,6 @@ from tidelog.audit.replica_batches import ReplicaBatches, Unreadable, no_numbers
 from tidelog.audit.replica_comparison import Comparison, compare
 from tidelog.audit.replicas import PartitionWork, TopicPartition, absent_in, audit_partition
 from tidelog.replica_files import segments_of
-from tidelog.spark import register
 from tidelog.spark.data_source import NAME
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ def audit_on_spark(
     done: Callable[[Comparison], None],
 ) -> None:
     """Tells of every comparison; the order is Spark's."""
-    register(spark)
     by_batches = {(each.topic, each.partition): each for each in work if not each.is_compacted}
     held = {where for where, each in by_batches.items() if each.replicas}
     seen = set()

@@ -29,6 +29,10 @@ from tidelog.wire.protocol.schemas.fetch_response import FetchResponse, Partitio
 from tidelog.wire.records import Buffer, InvalidBatch
 
 ANSWER_WITHIN_MS = 5_000
+LIKELY_OFFSET_BYTES = 128.0
+"""Before a partition has shown what an offset takes in it. Too little costs another question,
+too much is read for nothing."""
+LEAST_BYTES = 64 * 1024
 SPANS_UNDER_WAY = 4
 """Small ones are not waited for one by one, and large ones do not fill the memory."""
 _CONTROL_BIT = 0x20
@@ -161,10 +165,13 @@ class _Pump:
 
     async def _run(self, client: Client, settings: FetchSettings, on_loss: OnLoss) -> None:
         left = self.span
+        offset_bytes = LIKELY_OFFSET_BYTES
         try:
             while left.start < left.end:
+                most = round((left.end - left.start) * offset_bytes) + LEAST_BYTES
+                asked = settings._replace(max_bytes=min(settings.max_bytes, most))
                 try:
-                    region = await fetch_region(client, left, settings)
+                    region = await fetch_region(client, left, asked)
                 except KafkaError as error:
                     if not isinstance(error, OutOfRange) and error.error not in GONE:
                         raise
@@ -172,6 +179,8 @@ class _Pump:
                     continue
                 left = left._replace(start=region.next_offset)
                 if region.table.rows:
+                    offsets = region.next_offset - region.table.column("base_offset")[0]
+                    offset_bytes = region.table.end / max(offsets, 1)
                     await self._queue.put(region)
             await self._queue.put(None)
         except Exception as error:  # the border of a task: the reader raises it

@@ -4,7 +4,7 @@ from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.producers import ProducerStates
 from tidelog.replica_files.directory import ReadOnlyDisk, Replica
 from tidelog.replica_files.segments import SegmentFile, offset_index, segments_of
-from tidelog.replica_files.walking import Region, SegmentWalk
+from tidelog.replica_files.walking import Region, SegmentWalk, regions_from
 from tidelog.storage.errors import CorruptFile
 from tidelog.storage.producer_replay import follow_batch, is_snapshot
 from tidelog.storage.producer_snapshots import SUFFIX, read_snapshot
@@ -60,19 +60,22 @@ def last_stable_offset(replica: Replica, high_watermark: int) -> int:
     producers = ProducerStates()
     start = _load_snapshot(replica, high_watermark, producers)
     segments = segments_of(replica.directory)
+    reached = max(start, segments[0].base_offset) if segments else 0
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if following is not None and following <= start:
             continue
         if segment.base_offset >= high_watermark:
             break
-        position = offset_index(segment).position_for(start)
-        with SegmentWalk(segment.path, position=position, check_crc=False) as walk:
-            for region in walk.regions():
-                if not _follow(region, producers, start, high_watermark):
-                    break
+        for region in regions_from(segment, start):
+            reached = max(reached, region.table.column("last_offset")[region.table.rows - 1] + 1)
+            if not _follow(region, producers, start, high_watermark):
+                break
+        if following is not None and reached < following:
+            break  # damaged: what comes behind it decides about nothing
     unstable = producers.first_unstable_offset(high_watermark)
-    return high_watermark if unstable is None else min(unstable, high_watermark)
+    ends = [high_watermark, reached, *([] if unstable is None else [unstable])]
+    return min(ends)
 
 
 def _load_snapshot(replica: Replica, high_watermark: int, producers: ProducerStates) -> int:

@@ -1,13 +1,8 @@
 """What lies at a time, found by the time index."""
 
 from tidelog.replica_files.directory import Replica
-from tidelog.replica_files.segments import (
-    SegmentFile,
-    offset_index,
-    segments_of,
-    time_index,
-)
-from tidelog.replica_files.walking import Region, SegmentWalk
+from tidelog.replica_files.segments import SegmentFile, segments_of, time_index
+from tidelog.replica_files.walking import Region, regions_from
 from tidelog.wire.records import InvalidBatch, check_crc, iter_records, read_header
 
 _REGION_BYTES = 256 << 10
@@ -32,25 +27,11 @@ def offset_at_time(replica: Replica, timestamp_ms: int, log_start: int) -> int |
 
 
 def _look(segment: SegmentFile, first: int, timestamp_ms: int, log_start: int) -> int | None:
-    position = offset_index(segment).position_for(first)
-    if position and not _begins_before(segment, position, first):
-        position = 0  # the index is not one of this segment
-    with SegmentWalk(
-        segment.path, position=position, check_crc=False, region_bytes=_REGION_BYTES
-    ) as walk:
-        for region in walk.regions():
-            found = _in_region(region, timestamp_ms, log_start)
-            if found is not None:
-                return found
+    for region in regions_from(segment, first, region_bytes=_REGION_BYTES):
+        found = _in_region(region, timestamp_ms, log_start)
+        if found is not None:
+            return found
     return None
-
-
-def _begins_before(segment: SegmentFile, position: int, offset: int) -> bool:
-    with SegmentWalk(
-        segment.path, position=position, check_crc=False, region_bytes=_REGION_BYTES
-    ) as walk:
-        region = next(walk.regions(), None)
-        return region is not None and region.table.column("base_offset")[0] <= offset
 
 
 def _in_region(region: Region, timestamp_ms: int, log_start: int) -> int | None:

@@ -123,15 +123,34 @@ def _size_of_batch(data: memoryview) -> int:
     return max(length + _LENGTH_END, len(data) + 1)
 
 
+def regions_from(
+    segment: SegmentFile, offset: int, *, region_bytes: int = REGION_BYTES
+) -> Iterator[Region]:
+    """From a batch at or before `offset` on, without checksums. An index that leads elsewhere is
+    left aside."""
+    position = offset_index(segment).position_for(offset)
+    if position and not _leads_to(segment, position, offset):
+        position = 0
+    with SegmentWalk(
+        segment.path, position=position, check_crc=False, region_bytes=region_bytes
+    ) as walk:
+        yield from walk.regions()
+
+
+def _leads_to(segment: SegmentFile, position: int, offset: int) -> bool:
+    """Is there an intact batch that begins at or before this offset?"""
+    with SegmentWalk(segment.path, position=position, region_bytes=_PROBE_BYTES) as walk:
+        region = next(walk.regions(), None)
+        if region is None or not region.table.column("crc_ok")[0]:
+            return False
+        return bool(region.table.column("base_offset")[0] <= offset)
+
+
 def resume_after(segment: SegmentFile, position: int) -> int | None:
     """Where a walk that found no batch at `position` can go on: at the next entry of the index
     that leads to an intact batch. None if there is none in this segment."""
     entries = [entry for entry in offset_index(segment).entries() if entry[1] > position]
     for offset, candidate in entries[:_MOST_CANDIDATES]:
-        with SegmentWalk(segment.path, position=candidate, region_bytes=_PROBE_BYTES) as walk:
-            region = next(walk.regions(), None)
-            if region is None or not region.table.column("crc_ok")[0]:
-                continue
-            if region.table.column("base_offset")[0] <= offset:
-                return candidate
+        if _leads_to(segment, candidate, offset):
+            return candidate
     return None

@@ -65,7 +65,7 @@ def read_ranges(ranges: Sequence[OffsetRange], plan: ReadPlan) -> Iterator[pa.Re
 
     try:
         while (found := connection.run(step())) is not None:
-            yield from _pieces(*found, plan)
+            yield from region_pieces(*found, plan)
     except GarbledAnswer as error:
         raise TidelogError(str(error), AUDIT) from error
     except KafkaError as error:
@@ -89,7 +89,7 @@ def _fetch_settings(plan: ReadPlan) -> FetchSettings:
     )
 
 
-def _pieces(span: Span, region: Region, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+def region_pieces(span: Span, region: Region, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
     """The records of a region that are in the span and count."""
     values = plan.values
     selection = Selection(

@@ -15,8 +15,8 @@ from tidelog.spark.source_options import Packing
 Group = tuple[OffsetRange, ...]
 
 TASKS_PER_CORE = 2
-OFFSETS_WORTH_A_TASK = 2_000
-"""Reading so few takes less time than starting another task."""
+OFFSETS_WORTH_A_TASK = 20_000
+"""A task takes in so many, of 1 KiB each, while another one starts."""
 
 
 def default_tasks() -> int:

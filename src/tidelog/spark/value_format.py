@@ -17,8 +17,7 @@ from tidelog.wire.arrow.schema import COLUMN_TYPES
 FIELD: Final = "v"
 # Each value becomes the one field of an object of its own. Two values in one, half a value or
 # none are then errors, and a value may be anything that JSON knows.
-BEFORE, AFTER, NOTHING = (pa.scalar(text) for text in (b'{"v":', b"}\n", b""))
-NULL: Final = pa.scalar(b"null", pa.binary())
+BEFORE, AFTER, NOTHING, NULL = b'{"v":', b"}\n", b"", b"null"
 SHOWN_BYTES: Final = 60
 
 
@@ -93,7 +92,9 @@ def _parsed(raw: pa.Array, kind: pa.DataType) -> list[pa.Array | None]:
 
 def _parse(raw: pa.Array, kind: pa.DataType) -> pa.Array:
     """All of them at once; ArrowInvalid if one is malformed."""
-    lines = pc.binary_join_element_wise(BEFORE, raw.fill_null(NULL), AFTER, NOTHING)
+    lines = pc.binary_join_element_wise(
+        pa.scalar(BEFORE), raw.fill_null(pa.scalar(NULL)), pa.scalar(AFTER), pa.scalar(NOTHING)
+    )
     text = lines.buffers()[2]
     table = pj.read_json(
         pa.BufferReader(text),

@@ -99,8 +99,9 @@ def command(context: click.Context, /, **given: Any) -> None:
       tidelog audit replicas --master 'local[*]'
 
     Every batch is read and its checksum computed. Compared is what lies below the high watermark,
-    which running brokers are asked for; else the checkpoints tell it. Replicas that are behind
-    are told and are no damage. The brokers may run or not, and nothing is changed.
+    which running brokers are asked for (with --dir, if -b says where they are); else the
+    checkpoints tell it. Replicas that are behind are told and are no damage. The brokers may run or
+    not, and nothing is changed.
 
     Ends with exit code 5 if replicas differ below the high watermark, or one cannot be read.
     """
@@ -196,17 +197,18 @@ def run(
 ) -> Audited:
     work, bounds = find_work(options, directories, bootstrap)
     found: list[Comparison] = []
-    begin = time.monotonic()
     if options.spark_url is not None:
-        _on_spark(options.spark_url, work, [each.path for each in directories], found)
+        paths = [each.path for each in directories]
+        seconds = _on_spark(options.spark_url, work, paths, found)
     else:
-        _here(options.jobs, work, found)
-    seconds = time.monotonic() - begin
+        seconds = _here(options.jobs, work, found)
     found.sort(key=lambda each: (each.topic, each.partition))
     return Audited(found, bounds, seconds)
 
 
-def _here(jobs: int, work: Sequence[PartitionWork], found: list[Comparison]) -> None:
+def _here(jobs: int, work: Sequence[PartitionWork], found: list[Comparison]) -> float:
+    """How many seconds it took."""
+    begin = time.monotonic()
     total = sum(each.size_bytes for each in work)
     lock = threading.Lock()
     so_far = 0
@@ -219,11 +221,13 @@ def _here(jobs: int, work: Sequence[PartitionWork], found: list[Comparison]) -> 
                 progress.update(so_far // 1_000_000, plural(len(found), "partition"))
 
         audit_here(work, jobs, found.append, tell_bytes)
+    return time.monotonic() - begin
 
 
 def _on_spark(
     spark_url: str, work: Sequence[PartitionWork], paths: Sequence[str], found: list[Comparison]
-) -> None:
+) -> float:
+    """How many seconds it took, without starting Spark."""
     with (
         spark_session("tidelog audit replicas", spark_url, {}) as spark,
         Progress("partitions", len(work)) as progress,
@@ -234,7 +238,9 @@ def _on_spark(
             found.append(comparison)
             progress.update(len(found))
 
+        begin = time.monotonic()
         audit_on_spark(spark, work, paths, done)
+        return time.monotonic() - begin
 
 
 # ---- telling ----

@@ -1,27 +1,19 @@
-"""Spark's part of the demo: a session of its own, two queries, and how far they are."""
+"""The two queries of the demo: kept going, and how far they are."""
 
 import json
-import subprocess
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.spark.failure import TidelogError, words_of
-from tidelog.spark.quiet import says_into
-from tidelog.spark.session import open_session
+from tidelog.cli.demo.spark_session import told
+from tidelog.spark.failure import words_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 POLL_SECONDS = 0.1
-STOP_WITHIN_SECONDS = 20
-PROGRESS_KEPT = 2_000
-QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-"""Two minutes are too short for the optimizing compiler to earn its keep."""
+RESTARTS_MAX = 3
 
 
 class Batch(NamedTuple):
@@ -58,113 +50,79 @@ class Flow(NamedTuple):
         return times[len(times) // 2] if times else 0.0
 
 
-@contextmanager
-def spark_in(home: Path) -> Iterator["SparkSession"]:
-    """A session whose files and words stay in this directory. Its JVM is gone at the end."""
-    temporary = home / "spark"
-    temporary.mkdir()
-    conf = {
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": f"{QUICK_START} -Djava.io.tmpdir={temporary}",
-        "spark.python.authenticate.socketTimeout": "60s",  # machines that do much else
-        "spark.local.dir": str(temporary),
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT),
-        "spark.sql.warehouse.dir": str(temporary / "warehouse"),
-    }
-    with says_into(home / "spark.log"):
-        session = open_session("tidelog demo", conf=conf)
-    try:
-        yield session
-    finally:
-        _end(session)
+class KeptQuery:
+    """A query that is started again when Spark fails, as one would in production: its checkpoint
+    knows where it was, and both sinks know what they have. What we refuse ourselves ends it."""
 
+    __slots__ = ("_past", "_query", "_start", "name", "restarts")
 
-def _end(session: "SparkSession") -> None:
-    """Also the JVM, which would live as long as we do."""
-    from pyspark import SparkContext
+    def __init__(self, name: str, start: Callable[[], "StreamingQuery"]) -> None:
+        self.name = name
+        self._start = start
+        self._query = start()
+        self._past: dict[int, Batch] = {}
+        self.restarts = 0
 
-    gateway = SparkContext._gateway
-    session.stop()
-    process = getattr(gateway, "proc", None)
-    if gateway is not None and process is not None:
-        gateway.shutdown()
-        process.stdin.close()
-        try:
-            process.wait(STOP_WITHIN_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        SparkContext._gateway = SparkContext._jvm = None
-
-
-def wait_for(query: "StreamingQuery", done: Any, what: str, seconds: float) -> None:
-    """Until `done(progress)` is so for the last batch; TidelogError if the query failed."""
-    deadline = time.monotonic() + seconds
-    while True:
-        check(query)
-        progress = progress_of(query)
-        if progress is not None and done(progress):
+    def check(self) -> None:
+        """TidelogError if it failed and may not be started again."""
+        failure = self._query.exception()
+        if failure is None:
             return
-        if time.monotonic() >= deadline:
-            where = progress and progress["sources"][0]["endOffset"]
-            raise TimeoutError(f"{what} is not through after {seconds:.0f} s, only at {where}")
-        time.sleep(POLL_SECONDS)
+        if words_of(failure) is not None or self.restarts >= RESTARTS_MAX:
+            raise told(failure)
+        self._past.update(_batches(self._query))
+        self._query = self._start()
+        self.restarts += 1
+
+    def wait_until(self, done: Callable[["KeptQuery"], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not done(self):
+            self.check()
+            if time.monotonic() >= deadline:
+                where = self.last and self.last["sources"][0]["endOffset"]
+                raise TimeoutError(f"{self.name}: after {seconds:.0f} s only at {where}")
+            time.sleep(POLL_SECONDS)
+
+    @property
+    def last(self) -> dict[str, Any] | None:
+        """The progress of its last batch."""
+        progress = self._query.lastProgress
+        return None if progress is None else as_dictionary(progress)
+
+    @property
+    def watermark_ms(self) -> int:
+        """Up to when its last batch took windows to be over."""
+        text = (self.last or {}).get("eventTime", {}).get("watermark")
+        return int(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
+
+    def has_read(self, topic: str, ends: Mapping[int, int]) -> bool:
+        """Whether its last batch ended where the partitions end."""
+        offsets = self.last["sources"][0]["endOffset"] if self.last is not None else None
+        reached = (offsets or {}).get(topic, {})
+        return all(reached.get(str(partition), 0) >= end for partition, end in ends.items())
+
+    def flow(self) -> Flow:
+        batches = {**self._past, **_batches(self._query)}
+        return Flow([batches[number] for number in sorted(batches)])
+
+    def stop(self) -> None:
+        self._query.stop()
 
 
-def check(query: "StreamingQuery") -> None:
-    failure = query.exception()
-    if failure is not None:
-        words = words_of(failure)
-        what, _, advice = (words or f"Spark says: {first_line(failure)}; see its log").rpartition(
-            "; "
-        )
-        raise TidelogError(what, advice)
-
-
-def first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
-
-
-def progress_of(query: "StreamingQuery") -> dict[str, Any] | None:
-    last = query.lastProgress
-    return None if last is None else as_dictionary(last)
+def _batches(query: "StreamingQuery") -> dict[int, Batch]:
+    batches = {}
+    for each in query.recentProgress:
+        progress = as_dictionary(each)
+        if "addBatch" in progress["durationMs"]:  # else it looked, and found nothing
+            batches[progress["batchId"]] = Batch(
+                progress["batchId"],
+                datetime.fromisoformat(progress["timestamp"]).timestamp(),
+                progress["durationMs"]["triggerExecution"] / 1000,
+                progress["numInputRows"],
+            )
+    return batches
 
 
 def as_dictionary(progress: Any) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(progress.json)
     return document
-
-
-def covers(progress: Mapping[str, Any], ends: Mapping[int, int], topic: str) -> bool:
-    """Whether a batch ended where the partitions end."""
-    text = progress["sources"][0]["endOffset"]
-    offsets = (json.loads(text) if isinstance(text, str) else text) or {}
-    reached = offsets.get(topic, {})
-    return all(reached.get(str(partition), 0) >= end for partition, end in ends.items())
-
-
-def watermark_ms(progress: Mapping[str, Any]) -> int:
-    """Up to when a batch took windows to be over."""
-    text = progress.get("eventTime", {}).get("watermark")
-    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
-
-
-def flow_of(query: "StreamingQuery") -> Flow:
-    batches: dict[int, Batch] = {}
-    for each in query.recentProgress:
-        progress = as_dictionary(each)
-        if "addBatch" not in progress["durationMs"]:
-            continue  # looked, and found nothing
-        batches[progress["batchId"]] = Batch(
-            progress["batchId"],
-            datetime.fromisoformat(progress["timestamp"]).timestamp(),
-            progress["durationMs"]["triggerExecution"] / 1000,
-            progress["numInputRows"],
-        )
-    return Flow(list(batches.values()))
-
-
-def log_tail(home: Path, lines: int = 8) -> list[str]:
-    path = home / "spark.log"
-    return path.read_text("utf-8", "replace").splitlines()[-lines:] if path.exists() else []

@@ -25,15 +25,8 @@ from tidelog.cli.demo.book import totals
 from tidelog.cli.demo.facts import Facts, Killed, Replicas, Returned, Sold
 from tidelog.cli.demo.orders import Shop
 from tidelog.cli.demo.selling import Selling, longest_silence_ms
-from tidelog.cli.demo.spark_queries import (
-    check,
-    covers,
-    flow_of,
-    log_tail,
-    spark_in,
-    wait_for,
-    watermark_ms,
-)
+from tidelog.cli.demo.spark_queries import KeptQuery
+from tidelog.cli.demo.spark_session import log_tail, spark_in
 from tidelog.cli.demo.till import Till
 from tidelog.cli.demo.verdict import Accounts, judge
 from tidelog.cli.failure import ERROR, OK, UNREACHABLE, VIOLATION, CommandError
@@ -50,7 +43,6 @@ from tidelog.testing import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
 BROKERS = 3
 PARTITIONS = 6
@@ -159,6 +151,7 @@ class Story:
             self._tell("cluster", f"{BROKERS} brokers, ready in {ready_ms / 1000:.1f} s")
             for topic in ("orders", "revenue"):
                 self._cluster.topic(topic, PARTITIONS, BROKERS)
+            self._tell("spark", "starts; it takes some seconds")
             with spark_in(self._home) as spark:
                 return self._with_spark(spark, ready_ms)
 
@@ -166,9 +159,9 @@ class Story:
         begin = time.monotonic()
         till = Till(self._cluster.bootstrap_servers, "orders", self._shop, self._plan.seconds)
         selling = Selling(till)
-        revenue, table = self._start_queries(spark)
-        for query in (revenue, table):
-            wait_for(query, lambda each: each["numInputRows"] > 0, "Spark", CATCH_UP_SECONDS)
+        revenue, table = queries = self._start_queries(spark)
+        for query in queries:
+            query.wait_until(lambda each: each.flow().rows > 0, CATCH_UP_SECONDS)
         spark_ms = (time.monotonic() - begin) * 1000
         self._tell("spark", f"both queries read the first orders after {spark_ms / 1000:.1f} s")
         self._open(selling)
@@ -176,8 +169,8 @@ class Story:
         returned = self._restart(selling, killed)
         sold = self._finish(selling)
         caught_up_ms = self._catch_up(revenue, table)
-        flows = flow_of(revenue), flow_of(table)
-        for query in (revenue, table):
+        flows = revenue.flow(), table.flow()
+        for query in queries:
             query.stop()
         found = self._accounts(spark, selling)
         replicas = self._compare_replicas()
@@ -197,19 +190,25 @@ class Story:
 
     # ---- the start ----
 
-    def _start_queries(self, spark: "SparkSession") -> tuple["StreamingQuery", "StreamingQuery"]:
+    def _start_queries(self, spark: "SparkSession") -> tuple[KeptQuery, KeptQuery]:
         from tidelog.spark.pipelines import revenue
         from tidelog.spark.table_sink import register_table_sink
 
         register_table_sink(spark)
-        servers = self._cluster.bootstrap_servers
+        servers, checkpoints = self._cluster.bootstrap_servers, self._home / "checkpoints"
         orders = revenue.read_orders(spark, servers)
         per_minute = revenue.revenue_per_minute(orders)
         queries = (
-            revenue.publish(per_minute, servers, str(self._home / "checkpoints" / "revenue")),
-            revenue.keep(orders, self._table, str(self._home / "checkpoints" / "table")),
+            KeptQuery(
+                "orders → revenue per minute → topic",
+                lambda: revenue.publish(per_minute, servers, str(checkpoints / "revenue")),
+            ),
+            KeptQuery(
+                "orders → Delta table",
+                lambda: revenue.keep(orders, self._table, str(checkpoints / "table")),
+            ),
         )
-        self._tell("spark", "orders → revenue per minute → topic, and orders → Delta table")
+        self._tell("spark", " · ".join(query.name for query in queries))
         return queries
 
     @property
@@ -285,22 +284,16 @@ class Story:
         acknowledged = totals(book.acknowledged)
         return Sold(selling.began, seconds, book.answers, acknowledged, book.failures)
 
-    def _catch_up(self, revenue: "StreamingQuery", table: "StreamingQuery") -> float:
+    def _catch_up(self, revenue: KeptQuery, table: KeptQuery) -> float:
         begin = time.monotonic()
-        ends = self._ends("orders")
-        for query, name in ((table, "the table"), (revenue, "the topic revenue")):
-            wait_for(query, lambda each: covers(each, ends, "orders"), name, CATCH_UP_SECONDS)
-        closes_ms = self._shop.closes_ms
-        wait_for(
-            revenue,
-            lambda each: watermark_ms(each) >= closes_ms,
-            "the last minute",
-            CATCH_UP_SECONDS,
-        )
+        ends, closes_ms = self._ends("orders"), self._shop.closes_ms
         for query in (revenue, table):
-            check(query)
+            query.wait_until(lambda each: each.has_read("orders", ends), CATCH_UP_SECONDS)
+        revenue.wait_until(lambda each: each.watermark_ms >= closes_ms, CATCH_UP_SECONDS)
         caught_up_ms = (time.monotonic() - begin) * 1000
-        self._tell("caught up", f"both queries have everything {caught_up_ms / 1000:.1f} s later")
+        restarts = revenue.restarts + table.restarts
+        again = f" (Spark failed {restarts} times and was started again)" if restarts else ""
+        self._tell("caught up", f"both queries, {caught_up_ms / 1000:.1f} s later{again}")
         return caught_up_ms
 
     def _ends(self, topic: str) -> dict[int, int]:

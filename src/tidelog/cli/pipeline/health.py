@@ -244,11 +244,13 @@ def head_of(document: dict[str, Any]) -> str:
     span = duration((document["until_ms"] - document["from_ms"]) / 1000)
     under = sum(each["is_under"] for each in document["partitions"])
     state = f"{under} under-replicated" if under else "all in sync"
+    changes = document["leader_changes"]
+    hidden = sum(map(is_internal, changes))
     return " · ".join(
         [
             f"{span} of events until {moment(document['until_ms'])}",
             plural(len(document["brokers"]), "broker"),
             f"{plural(len(document['partitions']), 'partition')}, {state}",
-            plural(len(document["leader_changes"]), "leader change"),
+            plural(len(changes), "leader change") + (f", {hidden} internal" if hidden else ""),
         ]
     )

@@ -61,18 +61,19 @@ WHERE was <> isr
 # "shutdown": it said goodbye; "moved": somebody, or the balance, wanted it so.
 CHANGES = """
 WITH elections AS (
-  SELECT *, lag(leader) OVER by_epoch = -1 AS vacant, lag(time_ms) OVER by_epoch AS vacant_ms,
+  SELECT *, int(previous) AS before, lag(time_ms) OVER (
+      PARTITION BY topic_id, index ORDER BY partition_epoch) AS vacant_ms,
     last_value(CASE WHEN leader <> -1 THEN struct(leader, leader_epoch) END, true) OVER (
       PARTITION BY topic_id, index ORDER BY partition_epoch
-      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS old
-  FROM {known} WHERE event = 'LeaderElected'
-  WINDOW by_epoch AS (PARTITION BY topic_id, index ORDER BY partition_epoch)),
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS known
+  FROM {known} WHERE event = 'LeaderElected'),
 changes AS (
   SELECT topic_id, index, topic, partition_epoch, claim, node, stream, number, unclean,
-    old.leader AS `from`, leader AS to, old.leader_epoch AS old_epoch, leader_epoch,
-    if(vacant, vacant_ms, time_ms) AS lost_ms, time_ms AS elected_ms
+    if(before = -1, known.leader, before) AS `from`, leader AS to,
+    if(before = -1, known.leader_epoch, leader_epoch - 1) AS old_epoch, leader_epoch,
+    if(before = -1, vacant_ms, time_ms) AS lost_ms, time_ms AS elected_ms
   FROM elections
-  WHERE leader <> -1 AND old IS NOT NULL AND (vacant OR leader <> old.leader)),
+  WHERE leader <> -1 AND leader <> before AND (before <> -1 OR known IS NOT NULL)),
 work AS (
   SELECT topic_id, index, broker, leader_epoch,
     min(CASE WHEN event = 'BecameLeader' THEN time_ms END) AS leads_ms,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.spark.pipelines.health import Report, Rows
+from tidelog.spark.pipelines.health_figures import LAG_WINDOW_MS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,7 +134,9 @@ def draw_leaders(report: Report) -> "Figure":
         colour = NOBODY_COLOUR if nobody else COLOURS[row["leader"] % len(COLOURS)]
         hatch = "////" if row["is_under"] else None
         axes.barh(level, length, left=start, color=colour, hatch=hatch, edgecolor="white")
-        axes.text(start, level, "–" if nobody else str(row["leader"]), color="white", va="center")
+        who = "–" if nobody else str(row["leader"])
+        paper = {"facecolor": colour, "linewidth": 0, "pad": 1}
+        axes.text(start, level, who, color="white", va="center", bbox=paper, clip_on=True)
     axes.set_yticks(range(len(shown)), shown[::-1])
     axes.set_xlabel(f"seconds since {told_time(report.from_ms)}; hatched: under-replicated")
     return figure
@@ -145,6 +148,7 @@ def draw_gaps(report: Report) -> "Figure":
     labels = [f"{name(each)} {each['from']}→{each['to']} ({each['cause']})" for each in shown]
     axes.barh(range(len(shown)), [each["gap_ms"] for each in shown], color=COLOURS[0])
     axes.set_yticks(range(len(shown)), labels)
+    axes.set_ylim(-1, max(len(shown), 2))
     axes.set_xlabel("milliseconds")
     return figure
 
@@ -158,7 +162,7 @@ def draw_lag(report: Report) -> "Figure":
     for index, (partition, broker) in enumerate(shown):
         rows = [each for each in report.lag if (name(each), each["broker"]) == (partition, broker)]
         axes.step(
-            [_seconds(report, each["window_ms"]) for each in rows],
+            [_seconds(report, each["window_ms"] + LAG_WINDOW_MS) for each in rows],
             [each["lag"] for each in rows],
             where="post",
             color=COLOURS[index],

@@ -7,7 +7,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tidelog.replica_files import find_replicas, segments_of
-from tidelog.spark.failure import InvalidOption
 from tidelog.spark.planning import default_tasks
 from tidelog.spark.segments.batch_columns import check_batch_columns
 from tidelog.spark.segments.planning import (
@@ -17,7 +16,7 @@ from tidelog.spark.segments.planning import (
     seen_on_disk,
 )
 from tidelog.spark.segments.ranges import ReplicaSegment
-from tidelog.spark.source_options import PATH_ADVICE, SourceOptions, source_options
+from tidelog.spark.source_options import SourceOptions, source_options
 from tidelog.spark.topics import check_all_there
 
 if TYPE_CHECKING:
@@ -36,11 +35,6 @@ class BatchesReader(DataSourceReader):
     """Every batch of every replica, also above the high watermark and of aborted transactions."""
 
     def __init__(self, values: Mapping[str, str], schema: StructType) -> None:
-        if "path" not in values:
-            raise InvalidOption(
-                "view=batches needs the option path: brokers serve one replica's batches only",
-                PATH_ADVICE,
-            )
         self._options: SourceOptions = source_options(values, streaming=False)
         self._columns = check_batch_columns(schema)
 
