@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench kernel-bench idle-bench spark-bench clean exactly-once
+.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench kernel-bench idle-bench spark-bench clean exactly-once examples
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -29,8 +29,11 @@ test: check ## Every test
 	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark
 	$(BIN)/pytest -q tests/spark  # one process: its tests share a Spark session, which uses every core
 
-demo: setup ## The main job, end to end
+demo: setup ## The main job, end to end: orders, Spark, a killed leader, every cent counted
 	$(BIN)/tidelog demo
+
+examples: setup ## What the READMEs of the examples say, done
+	$(BIN)/python scripts/run_examples.py
 
 sim: setup ## The long proof: 2,000 seeds, every crash state, every mutant
 	$(BIN)/tidelog sim run --seeds 2000 --require-marks

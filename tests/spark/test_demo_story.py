@@ -49,7 +49,7 @@ def test_topic_table_and_acknowledgements_agree_though_a_leader_is_killed(tmp_pa
 
 def test_without_java_it_says_what_else_there_is(tmp_path):
     ran = demo(tmp_path, JAVA_HOME=str(tmp_path))
-    assert ran.returncode == 1
+    assert ran.returncode == 2
     assert "Spark needs Java" in ran.stderr
     assert "tidelog demo --without-spark" in ran.stderr
     assert "Traceback" not in ran.stderr

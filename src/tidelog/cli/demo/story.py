@@ -29,7 +29,7 @@ from tidelog.cli.demo.spark_queries import KeptQuery
 from tidelog.cli.demo.spark_session import log_tail, spark_in
 from tidelog.cli.demo.till import Till
 from tidelog.cli.demo.verdict import Accounts, judge
-from tidelog.cli.failure import ERROR, OK, UNREACHABLE, VIOLATION, CommandError
+from tidelog.cli.failure import ERROR, OK, UNREACHABLE, USAGE, VIOLATION, CommandError
 from tidelog.cli.local.up import interrupts
 from tidelog.cli.sim.options import available_cores
 from tidelog.client import Client, ClientError, PartitionView
@@ -88,12 +88,16 @@ def check_spark() -> None:
             "the demo needs Spark",
             why=f"not installed: {', '.join(missing)}",
             advice=f"pip install 'tidelog[spark]'    or    {otherwise}",
+            code=USAGE,
         )
     try:
         check_java()
     except TidelogError as error:
         raise CommandError(
-            "the demo needs Spark", why=error.what, advice=f"{error.advice}    or    {otherwise}"
+            "the demo needs Spark",
+            why=error.what,
+            advice=f"{error.advice}    or    {otherwise}",
+            code=USAGE,
         ) from None
 
 
