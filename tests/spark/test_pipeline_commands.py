@@ -118,6 +118,12 @@ def test_a_pipeline_that_runs_is_not_started_twice(home, archive, spark):
     assert home.status("archive-commanded")["state"] == "failed", "its process is gone"
 
 
+@pytest.mark.parametrize("command", ["archive", "mirror", "health", "list", "status"])
+def test_every_help_shows_an_example_before_the_options(home, command):
+    before_options = home.done(command, "--help").stdout.partition("Options:")[0]
+    assert f"tidelog pipeline {command}" in before_options.partition("Example")[2]
+
+
 def test_list_and_status_tell_of_nothing_and_of_what_ran(home):
     assert "archive" in home.done("list").stdout
     assert home.done("status").stdout == ""

@@ -11,7 +11,8 @@ from pyspark.errors import StreamingQueryException
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.table_sink import TableDataSource, TableWriter, spec_of
 from tidelog.spark.tables.files import write_files
-from tidelog.spark.tables.forms import layout_of, open_table, read_table
+from tidelog.spark.tables.forms import open_table, read_table
+from tidelog.spark.tables.layouts import layout_of
 from tidelog.spark.tables.words import FORMS, BatchFiles, BatchId, TableSpec
 
 SCHEMA = pa.schema(

@@ -67,6 +67,8 @@ def test_the_version_is_that_of_the_package(tidelog):
         (["lab", "--help"], "tidelog lab list"),
         (["lab", "list", "--help"], "tidelog lab list"),
         (["lab", "run", "--help"], "tidelog lab run reconcile --step"),
+        (["audit", "run", "--help"], "tidelog audit run --for 60s"),
+        (["audit", "history", "--help"], "tidelog audit history history.parquet"),
         (["demo", "--help"], "tidelog demo"),
     ],
 )

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 
 from tidelog.spark.failure import InvalidOption
 from tidelog.spark.options import Options
-from tidelog.spark.tables.forms import layout_of, open_table
+from tidelog.spark.tables.forms import open_table
 from tidelog.spark.tables.words import (
     DELTA,
     FORMS,
@@ -67,6 +67,7 @@ class TableWriter(DataSourceStreamArrowWriter):
         from pyspark import TaskContext  # noqa: PLC0415 - known in tasks
 
         from tidelog.spark.tables.files import write_files  # noqa: PLC0415 - heavy
+        from tidelog.spark.tables.layouts import layout_of  # noqa: PLC0415
         from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
 
         context = TaskContext.get()

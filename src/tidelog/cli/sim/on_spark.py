@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli.spark_options import spark_session
-from tidelog.sim.fleet import CHUNK_MAX, TICK_SECONDS, Finished, FleetReport, Orders, run_seeds
+from tidelog.sim.fleet import TICK_SECONDS, Finished, FleetReport, Orders, run_seeds
 from tidelog.sim.run import run_seed
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 APPLICATION = "tidelog sim run"
 TASKS_PER_CORE = 8
+TASK_SEEDS_MAX = 4
+"""A seed takes far longer than a task costs, and results come when tasks end."""
 
 Tell = Callable[[FleetReport], None]
 
@@ -47,7 +49,7 @@ def spread(context: "SparkContext", orders: Orders, depth: str, tell: Tell) -> F
 
     assert orders.seeds is not None, "seeds on Spark without an end"
     seeds = range(orders.first, orders.first + orders.seeds)
-    size = max(1, min(CHUNK_MAX, len(seeds) // (TASKS_PER_CORE * context.defaultParallelism)))
+    size = max(1, min(TASK_SEEDS_MAX, len(seeds) // (TASKS_PER_CORE * context.defaultParallelism)))
     results = context.accumulator([], Gathered())
     spread = context.parallelize(seeds, -(-len(seeds) // size))
     job = _Job(partial(spread.foreachPartition, partial(_run_task, depth, results)))

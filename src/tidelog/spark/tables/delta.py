@@ -10,9 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from tidelog.spark.failure import TidelogError
-from tidelog.spark.tables.files import Layout
 from tidelog.spark.tables.schemas import check_columns, check_partitioning
-from tidelog.spark.tables.words import BatchFiles, BatchId, TableSpec
+from tidelog.spark.tables.words import BatchFiles, TableSpec
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -29,10 +28,6 @@ class DeltaForm:
     def __init__(self, spec: TableSpec) -> None:
         self._spec = spec
         self._path = Path(spec.path)
-
-    @staticmethod
-    def layout(spec: TableSpec, batch: BatchId) -> Layout:
-        return Layout(Path(spec.path), spec.partition_by)
 
     def exists(self) -> bool:
         return bool(DeltaTable.is_deltatable(str(self._path)))

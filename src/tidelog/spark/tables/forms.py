@@ -3,23 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 from tidelog.spark.failure import InvalidOption
-from tidelog.spark.tables.words import DELTA, FORMS, ICEBERG, PARQUET, BatchId, Table, TableSpec
+from tidelog.spark.tables.words import DELTA, FORMS, ICEBERG, PARQUET, Table, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from tidelog.spark.tables.files import Layout
 
 
 def open_table(spec: TableSpec) -> Table:
     table: Table = _form(spec.form)(spec)
     return table
-
-
-def layout_of(spec: TableSpec, batch: BatchId) -> "Layout":
-    """Where and how a task writes its files."""
-    layout: Layout = _form(spec.form).layout(spec, batch)
-    return layout
 
 
 def _form(name: str) -> Any:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from tidelog.spark.failure import TidelogError
-from tidelog.spark.tables.files import Layout
+from tidelog.spark.tables.layouts import iceberg_data
 from tidelog.spark.tables.schemas import check_columns, check_partitioning
-from tidelog.spark.tables.words import BatchFiles, BatchId, TableSpec
+from tidelog.spark.tables.words import BatchFiles, TableSpec
 
 try:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -31,7 +31,11 @@ CATALOG_FILE = "catalog.db"
 NAMESPACE = "tidelog"
 NAME = "records"
 MARK = "tidelog.batch."
-DATA = "data"
+TIDY = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
+}
+"""Every commit writes the metadata anew: a pipeline that runs for weeks must not keep it all."""
 
 
 class IcebergForm:
@@ -40,11 +44,6 @@ class IcebergForm:
     def __init__(self, spec: TableSpec) -> None:
         self._spec = spec
         self._path = Path(spec.path).absolute()
-
-    @staticmethod
-    def layout(spec: TableSpec, batch: BatchId) -> Layout:
-        directory = Path(spec.path) / DATA
-        return Layout(directory, spec.partition_by, keeps_columns=True, by_directories=False)
 
     def exists(self) -> bool:
         if not (self._path / CATALOG_FILE).exists():
@@ -58,7 +57,9 @@ class IcebergForm:
             if not catalog.table_exists((NAMESPACE, NAME)):
                 catalog.create_namespace_if_not_exists(NAMESPACE)
                 location = (self._path / NAME).as_uri()
-                made = catalog.create_table((NAMESPACE, NAME), schema, location=location)
+                made = catalog.create_table(
+                    (NAMESPACE, NAME), schema, location=location, properties=TIDY
+                )
                 self._partition(made)
             table = catalog.load_table((NAMESPACE, NAME))
             there = schema_to_pyarrow(table.schema(), include_field_ids=False)
@@ -73,7 +74,7 @@ class IcebergForm:
         if not self.exists():
             self.prepare(schema)
         query, number = done.batch
-        directory = self.layout(self._spec, done.batch).directory.absolute()
+        directory = iceberg_data(self._spec).absolute()
         with self._catalog() as catalog:
             table = catalog.load_table((NAMESPACE, NAME))
             last = table.properties.get(MARK + query)

@@ -16,15 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidelog.spark.failure import TidelogError
-from tidelog.spark.tables.files import Layout
+from tidelog.spark.tables.layouts import OURS, staged
 from tidelog.spark.tables.schemas import check_columns, check_partitioning
 from tidelog.spark.tables.words import BatchFiles, BatchId, TableSpec
 
-OURS = "_tidelog"
 SHAPE_FILE = "shape.json"
 SCHEMA_FILE = "schema.parquet"
 MANIFEST = ".manifest.json"
-STAGED = "staged"
 
 
 class ParquetForm:
@@ -34,10 +32,6 @@ class ParquetForm:
         self._spec = spec
         self._path = Path(spec.path)
         self._ours = self._path / OURS
-
-    @staticmethod
-    def layout(spec: TableSpec, batch: BatchId) -> Layout:
-        return Layout(staged(spec, batch), spec.partition_by)
 
     def exists(self) -> bool:
         return (self._ours / SHAPE_FILE).exists()
@@ -91,10 +85,6 @@ class ParquetForm:
                 (self._path / name).parent.mkdir(parents=True, exist_ok=True)
                 (directory / name).rename(self._path / name)
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def staged(spec: TableSpec, batch: BatchId) -> Path:
-    return Path(spec.path) / OURS / STAGED / f"{batch.query}-{batch.number}"
 
 
 def replace(path: Path, document: dict[str, Any]) -> None:
