@@ -1,15 +1,22 @@
 """The demo's own bookkeeping: what it would say if something were wrong."""
 
 import json
+import sys
 from decimal import Decimal
 
 import pytest
 
 from tidelog.cli.demo.book import Answered, Book, Sale, Total, sale_of, totals
+from tidelog.cli.demo.facts import Facts, Killed, Replicas, Returned, Sold
 from tidelog.cli.demo.orders import LATE_MS_MAX, MINUTE_MS, OPENS_MS, Shop
+from tidelog.cli.demo.report import as_document, rows
+from tidelog.cli.demo.requirements import check_spark
 from tidelog.cli.demo.selling import longest_silence_ms
+from tidelog.cli.demo.spark_queries import Flow
+from tidelog.cli.demo.story import exit_code
 from tidelog.cli.demo.till import by_partition
 from tidelog.cli.demo.verdict import Accounts, WindowValue, judge, window_name
+from tidelog.cli.failure import CommandError
 from tidelog.client.partitioner import partition_of_key
 
 SHOP = Shop(orders=600, minutes=5)
@@ -123,6 +130,48 @@ def test_whatever_is_not_the_same_is_found_and_named(name, change, wrong, words)
     assert not verdict.holds
     assert getattr(verdict, wrong) > 0
     assert any(words in line for line in verdict.examples), verdict.examples
+
+
+def facts(found, *, differences=()):
+    nothing = Flow([])
+    killed, returned = Killed(1, [0], 1.0, 1.0, 1.0), Returned(2.0, 1.0)
+    sold_ = Sold(0.0, 1.0, [], totals(found.acknowledged), [])
+    return Facts(
+        1.0,
+        1.0,
+        sold_,
+        killed,
+        returned,
+        1.0,
+        nothing,
+        nothing,
+        list(found.revenue),
+        found.closes_ms,
+        Replicas(1, 1, 1.0, list(differences)),
+        judge(found),
+    )
+
+
+def test_a_mismatch_is_exit_code_5_and_stands_in_the_report():
+    good = facts(accounts(sold()))
+    assert exit_code(good) == 0
+    assert ("in the topic", "601 orders, the same ones at the same offsets") in rows(good)
+    lost = facts(changed("table", lambda sales: sales[1:]))
+    assert exit_code(lost) == 5
+    assert ("in the table", "600 orders: 1 LOST, 0 UNEXPECTED") in rows(lost)
+    assert as_document(lost)["verdict"]["holds"] is False
+    dear = facts(changed("revenue", costs_a_cent_more))
+    assert exit_code(dear) == 5
+    assert ("revenue", "15 windows, 1 WRONG") in rows(dear)
+    assert exit_code(facts(accounts(sold()), differences=["orders-0: …"])) == 5
+
+
+def test_missing_packages_are_named_with_what_else_there_is(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(CommandError) as refused:
+        check_spark()
+    assert refused.value.why == "not installed: pyspark"
+    assert "tidelog demo --without-spark" in refused.value.advice
 
 
 def test_an_order_in_doubt_may_be_there_once_or_not_at_all():

@@ -91,7 +91,10 @@ def command(context: click.Context, /, **given: Any) -> None:
         )
     else:
         refuse_given(context, WITHOUT_SPARK, "it belongs to --without-spark")
-        from tidelog.cli.demo import story
+        from tidelog.cli.demo.requirements import check_spark
+
+        check_spark()
+        from tidelog.cli.demo import story  # needs what was just looked for
 
         story.run(
             context,

@@ -110,7 +110,7 @@ def _windows(windows: int, wrong: int) -> str:
 def _flow(flow: Flow) -> str:
     return (
         f"{plural(flow.rows, 'row')} in {len(flow.with_rows)} batches, median batch"
-        f" {flow.median_seconds:.1f} s, {count(flow.rows_per_second)} rows/s while busy"
+        f" {flow.median_seconds:.1f} s, up to {count(flow.rows_per_second_max)} rows/s"
     )
 
 
@@ -147,7 +147,7 @@ def _flow_document(flow: Flow) -> dict[str, Any]:
         "rows": flow.rows,
         "batches": len(flow.with_rows),
         "median_batch_ms": round(flow.median_seconds * 1000),
-        "rows_per_second": round(flow.rows_per_second),
+        "rows_per_second_max": round(flow.rows_per_second_max),
     }
 
 

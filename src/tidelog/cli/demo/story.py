@@ -1,6 +1,5 @@
 """The whole story of `tidelog demo`: a cluster, a producer, Spark, a killed leader, the proof."""
 
-import importlib.util
 import shutil
 import tempfile
 import time
@@ -29,7 +28,7 @@ from tidelog.cli.demo.spark_queries import KeptQuery
 from tidelog.cli.demo.spark_session import log_tail, spark_in
 from tidelog.cli.demo.till import Till
 from tidelog.cli.demo.verdict import Accounts, judge
-from tidelog.cli.failure import ERROR, OK, UNREACHABLE, USAGE, VIOLATION, CommandError
+from tidelog.cli.failure import ERROR, OK, UNREACHABLE, VIOLATION, CommandError
 from tidelog.cli.local.up import interrupts
 from tidelog.cli.sim.options import available_cores
 from tidelog.client import Client, ClientError, PartitionView
@@ -38,7 +37,6 @@ from tidelog.cluster.nodes import NodeFailed
 from tidelog.host.ports import NetworkError
 from tidelog.replica_files import DataDirectory
 from tidelog.spark.failure import TidelogError
-from tidelog.spark.session import check_java
 from tidelog.testing import Cluster
 
 if TYPE_CHECKING:
@@ -50,7 +48,6 @@ KILL_AT, RESTART_AT = 0.4, 0.65
 """Shares of the orders."""
 CATCH_UP_SECONDS = 90.0
 LABEL_WIDTH = 10
-PACKAGES = ("pyspark", "pyarrow", "pandas", "deltalake", "matplotlib")
 
 Tell = Callable[[str, str], None]
 """(what part, one line about it)"""
@@ -65,7 +62,6 @@ class Plan(NamedTuple):
 
 def run(context: click.Context, plan: Plan, *, report_dir: Path, keep: bool) -> None:
     quiet = session.current().as_json
-    check_spark()
     begin = time.monotonic()
 
     def tell(part: str, line: str) -> None:
@@ -76,29 +72,11 @@ def run(context: click.Context, plan: Plan, *, report_dir: Path, keep: bool) -> 
         facts = Story(plan, home, tell).run()
         files = report.draw(facts, report_dir)
     report.show(facts, files, seconds=time.monotonic() - begin, as_json=quiet)
-    context.exit(OK if facts.holds else VIOLATION)
+    context.exit(exit_code(facts))
 
 
-def check_spark() -> None:
-    """Before anything is started: CommandError if Spark cannot run here."""
-    otherwise = "tidelog demo --without-spark"
-    missing = [each for each in PACKAGES if importlib.util.find_spec(each) is None]
-    if missing:
-        raise CommandError(
-            "the demo needs Spark",
-            why=f"not installed: {', '.join(missing)}",
-            advice=f"pip install 'tidelog[spark]'    or    {otherwise}",
-            code=USAGE,
-        )
-    try:
-        check_java()
-    except TidelogError as error:
-        raise CommandError(
-            "the demo needs Spark",
-            why=error.what,
-            advice=f"{error.advice}    or    {otherwise}",
-            code=USAGE,
-        ) from None
+def exit_code(facts: Facts) -> int:
+    return OK if facts.holds else VIOLATION
 
 
 @contextmanager
