@@ -16,7 +16,7 @@ from tidelog.cli.session import Session
 from tidelog.cli.usage import as_command_error
 
 COMMANDS = {
-    "demo": Lazy("tidelog.cli.demo", "The main job, end to end: load, a killed leader, an audit."),
+    "demo": Lazy("tidelog.cli.demo", "The main job, end to end: orders, Spark, a killed leader."),
     "lab": Lazy("tidelog.cli.lab", "Replication told step by step on the simulator.", "group"),
     "up": Lazy("tidelog.cli.local.up", "Start a cluster on this machine."),
     "down": Lazy("tidelog.cli.local.down", "Stop it."),
