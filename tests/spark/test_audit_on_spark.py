@@ -1,5 +1,7 @@
 """The replica audit on Spark says what it says without."""
 
+import pytest
+
 from support.batches import batch
 from support.data_directories import NodeDirectory, fill, flip, segment_files
 from tidelog.audit.replicas import audit_partition, work_of
@@ -7,6 +9,7 @@ from tidelog.audit.replicas_on_spark import audit_on_spark
 from tidelog.replica_files import DataDirectory
 
 
+@pytest.mark.long
 def test_spark_finds_what_threads_find(spark, tmp_path):
     nodes = [NodeDirectory(tmp_path, number) for number in (1, 2, 3)]
     names = [("orders", 0), ("orders", 1), ("empty", 0)]

@@ -29,6 +29,7 @@ def demo(tmp_path, *arguments, **environment):
     )
 
 
+@pytest.mark.long
 def test_topic_table_and_acknowledgements_agree_though_a_leader_is_killed(tmp_path):
     ran = demo(tmp_path, "--orders", "3000", "--for", "8s", "--report", "seen", "-o", "json")
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -78,6 +78,7 @@ def shop():
         yield cluster
 
 
+@pytest.mark.long
 def test_everything_that_the_spark_page_shows_runs(spark, shop, tmp_path):
     places = {
         "localhost:9092": shop.bootstrap_servers,
@@ -137,6 +138,7 @@ def test_the_spark_lines_of_the_readme_run(spark, shop):
     assert known["orders"].count() == 401
 
 
+@pytest.mark.long
 def test_the_example_writes_every_minute_once(spark, shop, tmp_path):
     spec = importlib.util.spec_from_file_location("revenue_example", EXAMPLE / "revenue.py")
     example = importlib.util.module_from_spec(spec)

@@ -54,6 +54,7 @@ def test_a_run_tells_its_verdict_in_one_line(audited):
     )
 
 
+@pytest.mark.long
 def test_every_way_to_the_verdict_says_the_same(audited, cluster, spark, tmp_path):
     path, _ = audited
     rows = file.read(path)

@@ -87,6 +87,7 @@ def rows_of_chance(number: int) -> list[Row]:
     return rows
 
 
+@pytest.mark.long
 def test_histories_with_every_anomaly_are_judged_alike_by_both(spark):
     """Many at once: each has its own topic and clients, so they do not touch each other."""
     rows = planted()

@@ -79,6 +79,7 @@ def test_a_row_has_everything_that_its_record_had(home, cluster, spark, tmp_path
     assert (row.timestampType, row.hour) == (0, 7)
 
 
+@pytest.mark.long
 def test_values_that_are_json_have_fields_and_one_that_is_not_ends_the_run(
     home, cluster, spark, tmp_path
 ):

@@ -158,6 +158,7 @@ def test_a_line_tells_where_a_batch_was_read_and_how_it_went():
     )
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_a_pipeline_cleanly_and_it_can_be_gone_on_with(
     home, cluster, archive, spark, tmp_path
 ):

@@ -42,6 +42,7 @@ def test_without_its_marker_a_sink_is_caught_writing_twice(session, cluster, tmp
     assert outcome.missing == 0
 
 
+@pytest.mark.long
 def test_every_row_is_written_once_though_the_driver_is_killed(cluster, tmp_path):
     drivers = Drivers(tmp_path)
     try:

@@ -96,7 +96,7 @@ def test_an_empty_topic_has_no_rows(spark, cluster):
 
 
 def test_what_a_transaction_took_back_is_invisible_and_gaps_are_no_loss(spark, cluster):
-    topic = cluster.topic("transactions")
+    topic = cluster.topic("batch-transactions")
 
     async def produce(client):
         writer = TransactionalProducer(client, "spark-source-writer")

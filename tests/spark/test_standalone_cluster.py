@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from support.spark_cluster import standalone
 from tidelog.client import Client, Consumer, NewRecord, Producer
 
@@ -53,6 +55,7 @@ def committed(cluster, topic):
     return cluster.ask(read)
 
 
+@pytest.mark.long
 def test_a_job_runs_on_two_executors_and_survives_the_death_of_one(cluster, tmp_path):
     source, target = cluster.topic("standalone-in", PARTITIONS), cluster.topic("standalone-out", 2)
     records = orders()

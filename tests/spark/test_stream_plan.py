@@ -330,11 +330,11 @@ def test_assigned_partitions_alone_are_read(cluster):
 
 
 def test_records_that_were_cut_off_while_the_query_was_away_are_a_loss(cluster, caplog):
-    topic = cluster.topic("trimmed")
+    topic = cluster.topic("plan-trimmed")
     write(cluster, topic, range(20))
     start, end = {(topic, 0): 5}, {(topic, 0): 20}
     change(cluster, lambda client: trim(client, topic, 0, 12))
-    with pytest.raises(DataLoss, match="trimmed-0 was read to 5, and begins at 12 now"):
+    with pytest.raises(DataLoss, match="plan-trimmed-0 was read to 5, and begins at 12 now"):
         Started(cluster, subscribe=topic).plan.ranges(start, end)
     lenient = Started(cluster, subscribe=topic, failOnDataLoss="false")
     assert lenient.plan.ranges(start, end) == [OffsetRange(topic, 0, 12, 20)]
@@ -430,10 +430,12 @@ def test_a_topic_that_ends_before_the_checkpoint_is_a_loss(cluster):
 
 
 def test_a_topic_that_was_deleted_is_a_loss_and_the_others_go_on(cluster):
-    gone, left = cluster.topic("gone"), cluster.topic("left")
+    gone, left = cluster.topic("gone"), cluster.topic("plan-left")
     write(cluster, left, range(2))
     queries = [
-        Started(cluster, subscribe="gone,left", startingOffsets="earliest", failOnDataLoss=fail)
+        Started(
+            cluster, subscribe=f"{gone},{left}", startingOffsets="earliest", failOnDataLoss=fail
+        )
         for fail in ("true", "false")
     ]
     for query in queries:
