@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench kernel-bench idle-bench spark-bench spark-proof exactly-once examples clean
+.PHONY: help setup check test demo sim failover bench schemas codec-proof codec-bench kernel-bench idle-bench spark-bench proof exactly-once examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -25,8 +25,8 @@ check: setup ## Format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: check ## Every test
-	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark
+test: check ## Every test but the long ones of `make proof`
+	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark -m 'not long'
 	$(BIN)/pytest -n 2 --dist loadfile -q tests/spark -m 'not long'  # two Spark sessions, one per worker
 
 demo: setup ## The main job, end to end: orders, Spark, a killed leader, every cent counted
@@ -64,8 +64,8 @@ idle-bench: setup ## What an idle cluster costs: start, stop, memory, processor
 spark-bench: setup ## Spark over Tidelog beside the stock connector and Parquet; SCALE=--quick for less
 	$(BIN)/python benchmarks/spark.py $(SCALE)
 
-spark-proof: setup ## The long stories with Spark: a standalone cluster, killed drivers, the demo, the documents
-	$(BIN)/pytest -q tests/spark -m long
+proof: setup ## The long stories: a standalone Spark cluster, killed drivers, the demo, the documents, older clients
+	$(BIN)/pytest -q -m long
 
 exactly-once: setup ## Kill drivers, workers, executors and leaders while Spark writes; count the rows
 	$(BIN)/python benchmarks/exactly_once.py --runs 20

@@ -59,7 +59,9 @@ def test_the_same_seed_does_the_same_with_another_hash_seed(results) -> None:
     assert done.stdout.split() == [results[seed].digest for seed in SMALL]
 
 
-@pytest.mark.parametrize(("mutant", "first_seed"), [("M36", 8), ("M37", 0)])
+@pytest.mark.parametrize(
+    ("mutant", "first_seed"), [pytest.param("M36", 8, marks=pytest.mark.long), ("M37", 0)]
+)
 def test_broken_storage_is_noticed_at_this_depth_too(mutant, first_seed) -> None:
     assert mutation.find(mutant).depth == "crash"
     seeds = range(first_seed, 40)  # those before the first have nothing to show, and take long

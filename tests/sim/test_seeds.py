@@ -9,7 +9,7 @@ from tidelog.sim.marks import MARKS
 from tidelog.sim.rules import ALL_RULES
 from tidelog.sim.run import run_seed
 
-SEEDS = 120
+SEEDS = 60
 CHUNK = 6
 MUTANT_SEEDS = 15
 

@@ -25,6 +25,7 @@ def offsets(spark, spec):
     return sorted((each.topic, each.partition, each.offset) for each in found)
 
 
+@pytest.mark.long
 def test_an_archive_goes_on_where_it_was_and_has_every_record_once(home, cluster, spark, tmp_path):
     topic = cluster.topic("archived", partitions=2)
     write(cluster, topic, range(10))

@@ -221,6 +221,7 @@ def is_told(cluster, topic, leader):
     return appended and back
 
 
+@pytest.mark.long
 def test_a_killed_leader_is_a_failover_in_the_report(watched, spark, tmp_path):
     topic = watched.topic("watched", replication_factor=3)
     write(watched, topic, range(5))

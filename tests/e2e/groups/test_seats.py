@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from e2e.groups.member import LIBRARIES, crew_of, until, until_shared
+from e2e.groups.member import LIBRARIES, NAMES, crew_of, until, until_shared
 from e2e.groups.story import quiet, story_of
 from support import live
 from tidelog.testing import Cluster
@@ -28,7 +28,7 @@ def cluster(shared):
     live.mend(shared)
 
 
-@pytest.mark.parametrize("name", LIBRARIES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_dead_member_is_replaced_at_once_and_neither_a_hanging_one_nor_a_dead_coordinator_matters(
     name, cluster, tmp_path
 ):
@@ -85,7 +85,10 @@ def test_a_static_member_that_starts_again_has_its_partitions_and_nobody_else_no
         story.judge()
 
 
-@pytest.mark.parametrize("name", ["confluent-cooperative", "aiokafka", "java-4.1.0-new"])
+@pytest.mark.parametrize(
+    "name",
+    ["confluent-cooperative", "aiokafka", pytest.param("java-4.1.0-new", marks=pytest.mark.long)],
+)
 def test_a_group_outlives_the_whole_cluster(name, cluster, tmp_path):
     library = LIBRARIES[name]
     topic = cluster.topic(f"crash-{name}", PARTITIONS)

@@ -37,6 +37,11 @@ LIBRARIES = {
     "java-4.1.0": Library("Worker", java="4.1.0", more=("consumer",)),
     "java-3.9.1": Library("Worker", java="3.9.1"),
 }
+NAMES = [
+    # An older Java client speaks as the newer one does: `make proof` tries it as well.
+    pytest.param(name, marks=pytest.mark.long) if name == "java-3.9.1" else name
+    for name in LIBRARIES
+]
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +192,7 @@ def five_kills(story: Copying) -> None:
         wait_in_sync(cluster, *story.topics)
 
 
-@pytest.mark.parametrize("client", LIBRARIES)
+@pytest.mark.parametrize("client", NAMES)
 def test_every_input_is_copied_once_though_brokers_and_workers_are_killed(
     client: str, cluster: Cluster, tmp_path: Path
 ) -> None:
