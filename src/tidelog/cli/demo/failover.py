@@ -1,13 +1,8 @@
 """`tidelog demo --without-spark`: load, a killed leader, an audit and a few simulated clusters."""
 
 import asyncio
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,19 +10,17 @@ import click
 from tidelog.audit.failover import Failover, Plan, Report
 from tidelog.cli import session
 from tidelog.cli.failure import ERROR, INTERRUPTED, OK, UNREACHABLE, VIOLATION, CommandError
+from tidelog.cli.local.own import own_nodes
 from tidelog.cli.local.up import interrupts
 from tidelog.cli.output import count, plural, print_json
 from tidelog.cli.sim.run import run_with_progress
 from tidelog.client import ClientError
-from tidelog.cluster import layout
-from tidelog.cluster.layout import Shape
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.host.ports import NetworkError
 from tidelog.sim.fleet import FleetReport, Orders
 from tidelog.sim.run import run_seed
 
 BROKERS = 3
-STOP_WITHIN_MS = 10_000
 LABEL_WIDTH = 10
 MEBIBYTE = 1024 * 1024
 
@@ -35,7 +28,7 @@ MEBIBYTE = 1024 * 1024
 def run(context: click.Context, *, records: int, seeds: int, jobs: int, keep: bool) -> None:
     as_json = session.current().as_json
     begin = time.monotonic()
-    with interrupts(), local_nodes(keep=keep) as nodes:
+    with interrupts(), own_nodes("demo", BROKERS, keep=keep) as nodes:
         report = run_failover(nodes, Plan(records=records), quiet=as_json)
     document = as_document(report)
     simulated = None
@@ -57,24 +50,6 @@ def exit_code(report: Report, simulated: FleetReport | None) -> int:
     if not report.holds or (simulated is not None and simulated.failures):
         return VIOLATION
     return INTERRUPTED if simulated is not None and simulated.interrupted else OK
-
-
-@contextmanager
-def local_nodes(*, keep: bool) -> Iterator[LocalNodes]:
-    """A cluster in a directory of its own. Nothing of it is left, whatever happens inside."""
-    directory = Path(tempfile.mkdtemp(prefix="tidelog-demo-"))
-    nodes = LocalNodes(directory, layout.create(directory, "demo", Shape(BROKERS)))
-    try:
-        yield nodes
-        nodes.stop(nodes.node_ids, timeout_ms=STOP_WITHIN_MS)
-    finally:
-        for node_id in nodes.node_ids:
-            nodes.kill(node_id)
-        nodes.close()
-        if keep:
-            click.echo(f"kept: {directory}", err=True)
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
 
 
 def run_failover(nodes: LocalNodes, plan: Plan, *, quiet: bool) -> Report:
