@@ -6,6 +6,7 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -168,11 +169,13 @@ public final class Worker implements ConsumerRebalanceListener {
         }
     }
 
-    /** Again from what is committed, which may be what somebody else has committed. */
+    /** Again from what is committed, which may be what somebody else has committed. A partition
+     *  that is added in the meantime, as it may be at any time, begins there by itself. */
     private void rewind() {
+        Set<TopicPartition> owned = Set.copyOf(consumer.assignment());
         Map<TopicPartition, OffsetAndMetadata> committed =
-            consumer.committed(consumer.assignment(), Duration.ofMillis(TIMEOUT_MS));
-        for (TopicPartition place : consumer.assignment()) {
+            consumer.committed(owned, Duration.ofMillis(TIMEOUT_MS));
+        for (TopicPartition place : owned) {
             OffsetAndMetadata known = committed.get(place);
             if (known == null) {
                 consumer.seekToBeginning(List.of(place));
