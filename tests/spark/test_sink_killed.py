@@ -51,3 +51,17 @@ def test_every_row_is_written_once_though_the_driver_is_killed(cluster, tmp_path
         drivers.close()
     assert (outcome.kills, outcome.restarts) == (1, 1)
     assert outcome.exact, outcome
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", [faults.BEFORE_COMMIT, faults.BEFORE_END])
+def test_a_driver_that_was_given_up_writes_nothing_when_it_wakes(cluster, tmp_path, point):
+    drivers = Drivers(tmp_path)
+    plan = Plan(f"woken-{point}".replace(" ", "-"), DRIVER, point)
+    try:
+        outcome, said = Run(cluster, drivers, tmp_path, plan).run_with_two_drivers()
+    finally:
+        drivers.close()
+    assert outcome.kills == 1
+    assert outcome.exact, outcome
+    assert "failed" in said, said

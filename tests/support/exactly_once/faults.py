@@ -36,6 +36,8 @@ class Fault(NamedTuple):
     """The process that comes to the point dies."""
     above: bool = False
     """So does the JVM that it belongs to."""
+    by: int = signal.SIGKILL
+    """What they are sent; whom SIGSTOP holds goes on after a SIGCONT."""
 
 
 def arm(directory, fault):
@@ -60,16 +62,20 @@ def strike(directory, point, number):
         except FileNotFoundError:
             continue  # somebody else was faster
         for victim in fault.victims:
-            kill(victim)
+            send(victim, fault.by)
         if fault.above:
-            kill(jvm_above(os.getpid()))
+            send(jvm_above(os.getpid()), fault.by)
         if fault.itself:
-            kill(os.getpid())
+            send(os.getpid(), fault.by)
 
 
 def kill(pid):
+    send(pid, signal.SIGKILL)
+
+
+def send(pid, what):
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, what)
 
 
 def jvm_above(pid):

@@ -3,6 +3,7 @@
 import collections
 import queue
 import random
+import signal
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -79,6 +80,9 @@ class Run:
         fill(self.cluster, source)
         driver, restarts = self._until_done(source, sink)
         self._revive()
+        return self._counted(driver, sink, restarts, began)
+
+    def _counted(self, driver, sink, restarts, began):
         driver.ask(kind="count", bootstrap=self.cluster.bootstrap_servers, sink=sink)
         by_spark = driver.answer(DONE_WITHIN_S)
         self.drivers.give_back(self.plan.spark_url, driver)
@@ -90,6 +94,29 @@ class Run:
         rows = sum(values.values())
         counts = (rows, duplicates, missing)
         return Outcome(self.plan, kills, restarts, *counts, by_spark, seconds, tuple(self.failures))
+
+    def run_with_two_drivers(self):
+        """The first one stands still in the middle of a commit, is given up and replaced, and
+        wakes up when the second one is done. Also gives what the first one said then."""
+        began = time.monotonic()
+        source = self.cluster.topic(f"{self.plan.name}-in", partitions=PARTITIONS)
+        sink = self.cluster.topic(f"{self.plan.name}-out", partitions=PARTITIONS)
+        fill(self.cluster, source)
+        first = self.drivers.take(self.plan.spark_url)
+        fault = faults.Fault(self.plan.point, self.plan.number, itself=True, by=signal.SIGSTOP)
+        faults.arm(self.faults, fault)
+        self._ask(first, source, sink)
+        self.cluster.wait(lambda: faults.struck(self.faults), DONE_WITHIN_S)
+        second = self.drivers.take(self.plan.spark_url)
+        self._ask(second, source, sink)
+        done = second.answer(DONE_WITHIN_S)
+        assert "failed" not in done, done
+        for pid in below(first.jvm):
+            faults.send(pid, signal.SIGCONT)
+        said = first.answer(DONE_WITHIN_S)
+        outcome = self._counted(second, sink, 1, began)
+        self.drivers.lose(first)
+        return outcome, said
 
     def _until_done(self, source, sink):
         driver = None
@@ -171,14 +198,29 @@ def fill(cluster, topic):
     cluster.ask(produce)
 
 
-def workers_of(jvm):
-    """Python processes below a JVM that run tasks and commits, not the daemons that fork them."""
+def parents_of_all():
+    """Process id → the id of its parent."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError):
             continue
+    return parents
+
+
+def below(ancestor):
+    """Everything that this process started, and what those started."""
+    parents = parents_of_all()
+    found = {ancestor}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found - {ancestor})
+
+
+def workers_of(jvm):
+    """Python processes below a JVM that run tasks and commits, not the daemons that fork them."""
+    parents = parents_of_all()
     daemons = {pid for pid, parent in parents.items() if parent == jvm}
     workers = [pid for pid, parent in parents.items() if parent in daemons]
     return sorted(workers) or sorted(daemons)
