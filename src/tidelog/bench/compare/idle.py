@@ -11,7 +11,7 @@ from contextlib import closing
 from statistics import median
 from typing import NamedTuple
 
-from tidelog.bench.compare.processes import cpu_share, rss_during
+from tidelog.bench.compare.footprint import cpu_share, rss_during
 from tidelog.bench.compare.system import Row, Running, Scale, System
 from tidelog.bench.compare.writing import latencies_ms, write_bytes
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from tidelog.bench.compare.gaps import SteadyLoad
-from tidelog.bench.compare.processes import age_of
+from tidelog.bench.compare.footprint import age_of
 from tidelog.bench.compare.system import Row, Running, Scale, System, SystemFailed
 from tidelog.bench.compare.writing import write_bytes
 

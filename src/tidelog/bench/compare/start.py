@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import closing
 
-from tidelog.bench.compare.processes import seconds_since_start
+from tidelog.bench.compare.footprint import seconds_since_start
 from tidelog.bench.compare.system import Row, System
 from tidelog.bench.compare.writing import write_one
 
