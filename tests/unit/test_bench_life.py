@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from tidelog.bench.compare import failover, idle, recovery, start
-from tidelog.bench.compare.gaps import is_steady
 from tidelog.bench.compare.footprint import age_of, start_of
+from tidelog.bench.compare.gaps import is_steady
 from tidelog.bench.compare.recovery import counted_on
 from tidelog.bench.compare.system import Scale
 from tidelog.bench.failover import longest_gap_ms

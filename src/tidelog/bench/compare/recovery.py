@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from tidelog.bench.compare.gaps import SteadyLoad
 from tidelog.bench.compare.footprint import age_of
+from tidelog.bench.compare.gaps import SteadyLoad
 from tidelog.bench.compare.system import Row, Running, Scale, System, SystemFailed
 from tidelog.bench.compare.writing import write_bytes
 

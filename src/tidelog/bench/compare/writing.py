@@ -13,6 +13,7 @@ FILL: Mapping[str, object] = {
     "batch.size": BATCH_BYTES,
     "batch.num.messages": 100_000,
     "queue.buffering.max.kbytes": 64 * 1024,
+    "message.max.bytes": 2 * BATCH_BYTES,
 }
 """For filling a log soon; what is measured comes afterwards."""
 ONE_BY_ONE: Mapping[str, object] = {"acks": "all", "linger.ms": 0}
