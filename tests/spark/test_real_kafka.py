@@ -34,7 +34,7 @@ def kafka():
 @pytest.fixture
 def topic(kafka, request):
     def create(end):
-        name = f"{request.node.name.replace('_', '-')[:60]}-{end}"
+        name = f"{request.function.__name__.replace('_', '-')[:60]}-{end}"
         kafka.create_topic(name, PARTITIONS, replication_factor=1)
         return name
 
