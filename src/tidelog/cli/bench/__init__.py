@@ -6,6 +6,7 @@ from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
     "compare": Lazy("tidelog.cli.bench.compare", "Tidelog beside Apache Kafka, row by row."),
+    "table": Lazy("tidelog.cli.bench.table", "A comparison that was kept, as a table."),
     "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
 }
 
