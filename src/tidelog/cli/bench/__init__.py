@@ -6,6 +6,7 @@ from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
     "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
+    "growth": Lazy("tidelog.cli.bench.growth", "What one more partition or connection costs."),
 }
 
 
