@@ -6,7 +6,8 @@ it is given, and knows of it only what is written here. So both are measured by 
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from types import TracebackType
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 TIDELOG, KAFKA, MACHINE = "tidelog", "kafka", "machine"
 """Whose values they are; the machine's are what no system on it can beat."""
@@ -38,13 +39,26 @@ class PartlyFailed(Exception):  # noqa: N818 - it names what is so
 
 
 class Running(Protocol):
-    """A running cluster of processes in a directory of its own."""
+    """A running cluster of processes in a directory of its own; its block closes it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
 
     @property
     def bootstrap_servers(self) -> str: ...
 
     @property
     def node_ids(self) -> tuple[int, ...]: ...
+
+    @property
+    def ready_after_s(self) -> float:
+        """From the start of the first process until all served and knew each other."""
 
     def create_topic(
         self,
@@ -56,7 +70,11 @@ class Running(Protocol):
     ) -> None:
         """Returns when every partition has a leader and all its replicas are in sync."""
 
-    def leader(self, topic: str, partition: int = 0) -> int: ...
+    def delete_topic(self, name: str) -> None:
+        """What a row needs no more shall not be flushed to disk while the next is measured."""
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """-1 while there is none."""
 
     def pid(self, node_id: int) -> int: ...
 

@@ -5,6 +5,7 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
+    "compare": Lazy("tidelog.cli.bench.compare", "Tidelog beside Apache Kafka, row by row."),
     "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
     "growth": Lazy("tidelog.cli.bench.growth", "What one more partition or connection costs."),
 }
@@ -17,4 +18,5 @@ def group() -> None:
     \b
     Example:
       tidelog bench failover --kills 20
+      tidelog bench compare --only produce --rounds 3
     """
