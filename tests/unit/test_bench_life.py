@@ -25,6 +25,16 @@ def test_the_gap_is_the_longest_time_between_two_acknowledgements():
     assert longest_gap_ms(moments, 4.9, 8.0) == pytest.approx(1510)
 
 
+def test_a_gap_that_began_before_anybody_looked_counts_whole():
+    moments = [*every_10_ms(0.0, 4.5), *every_10_ms(6.5, 8.0)]
+    assert longest_gap_ms(moments, 4.9, 8.0) == pytest.approx(2010)
+
+
+def test_a_gap_that_has_not_ended_counts_until_now():
+    assert longest_gap_ms(every_10_ms(0.0, 5.0), 4.0, 8.0) == pytest.approx(3010)
+    assert longest_gap_ms([], 4.0, 8.0) == pytest.approx(4000)
+
+
 def test_a_gap_before_the_fault_is_not_counted():
     moments = [*every_10_ms(0.0, 1.0), *every_10_ms(4.0, 6.0), *every_10_ms(6.2, 8.0)]
     assert longest_gap_ms(moments, 5.0, 8.0) == pytest.approx(210)

@@ -84,9 +84,12 @@ def share(ordered: list[float], part: float) -> float:
 
 
 def longest_gap_ms(moments: list[float], begin: float, end: float) -> float:
-    """The longest time between two of these moments, of those that touch the stretch."""
+    """The longest time between two of these moments, of those that touch the stretch: also one
+    that began before it, or that has not ended with it."""
+    last_before = next((each for each in reversed(moments) if each < begin), begin)
     inside = [each for each in moments if begin <= each <= end]
-    return max((after - before for before, after in pairwise(inside)), default=end - begin) * 1000
+    stretch = [last_before, *inside, end]
+    return max(after - before for before, after in pairwise(stretch)) * 1000
 
 
 async def run(nodes: LocalNodes, make_load: MakeLoad, plan: Plan, on_round: OnRound) -> Outcome:

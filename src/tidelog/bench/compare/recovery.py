@@ -5,7 +5,6 @@ A killed node is started when the others have put it out of every ISR. Kafka ref
 comes back before its session has ended; that wait belongs to the failover, not to the recovery.
 """
 
-import importlib
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -13,7 +12,8 @@ from typing import Any, NamedTuple
 
 from tidelog.bench.compare.footprint import age_of
 from tidelog.bench.compare.gaps import SteadyLoad
-from tidelog.bench.compare.system import Row, Running, Scale, System, SystemFailed
+from tidelog.bench.compare.system import Row, Running, Scale, System
+from tidelog.bench.compare.topics import ANSWER_WITHIN_S, library, wait_until
 from tidelog.bench.compare.writing import write_bytes
 
 SECTION = "recovery"
@@ -22,8 +22,6 @@ LOG_PARTITIONS = 3
 LOG_RECORD_BYTES = 10_000
 SMALL_RECORD_BYTES = 100
 RECORDS_PER_PARTITION = 10
-POLL_S = 0.1
-OUT_WITHIN_S = 60.0
 
 
 class RecoverySize(NamedTuple):
@@ -127,18 +125,16 @@ def rolling_restart(running: Running, topic: str) -> dict[str, float]:
 
 def wait_out_of_sync(running: Running, node_id: int) -> None:
     """Until no ISR counts on the node."""
-    library: Any = importlib.import_module("confluent_kafka.admin")
-    admin = library.AdminClient({"bootstrap.servers": running.bootstrap_servers, "log_level": 0})
-    deadline = time.monotonic() + OUT_WITHIN_S
-    while node_id in counted_on(admin):
-        if time.monotonic() >= deadline:
-            raise SystemFailed(f"node {node_id} is still in sync {OUT_WITHIN_S:g} s after its end")
-        time.sleep(POLL_S)
+    settings = {"bootstrap.servers": running.bootstrap_servers, "log_level": 0}
+    admin = library("confluent_kafka.admin").AdminClient(settings)
+    wait_until(
+        lambda: node_id not in counted_on(admin), f"no ISR counts on node {node_id}, which is gone"
+    )
 
 
 def counted_on(admin: Any) -> set[int]:
     """Everybody who is in the ISR of some partition."""
-    topics = admin.list_topics(timeout=OUT_WITHIN_S).topics.values()
+    topics = admin.list_topics(timeout=ANSWER_WITHIN_S).topics.values()
     return {
         node_id
         for topic in topics

@@ -1,9 +1,11 @@
 """What the sections write with librdkafka: one record at a time, or as much as goes."""
 
-import importlib
 import time
 from collections.abc import Mapping
 from typing import Any
+
+from tidelog.bench.compare.system import SystemFailed
+from tidelog.bench.compare.topics import library
 
 ANSWER_WITHIN_S = 60.0
 BATCH_BYTES = 1_000_000
@@ -19,20 +21,14 @@ FILL: Mapping[str, object] = {
 ONE_BY_ONE: Mapping[str, object] = {"acks": "all", "linger.ms": 0}
 
 
-class NotWritten(Exception):  # noqa: N818 - it names what is so
-    """The cluster did not take a record."""
-
-
 class Writer:
     """A producer that counts what was acknowledged and remembers the first error."""
 
-    __slots__ = ("_buffer_full", "_producer", "acknowledged", "error")
+    __slots__ = ("_producer", "acknowledged", "error")
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, object]) -> None:
-        library: Any = importlib.import_module("confluent_kafka")
         given = {"bootstrap.servers": bootstrap_servers, "log_level": 0, **settings}
-        self._producer: Any = library.Producer(given)
-        self._buffer_full = BufferError
+        self._producer: Any = library().Producer(given)
         self.acknowledged = 0
         self.error: object = None
 
@@ -41,19 +37,19 @@ class Writer:
         while True:
             try:
                 self._producer.produce(topic, value, partition=partition, on_delivery=self._heard)
-            except self._buffer_full:
+            except BufferError:
                 self._producer.poll(0.05)
                 continue
             self._producer.poll(0)
             return
 
     def finish(self, within_s: float = ANSWER_WITHIN_S) -> None:
-        """Until everything is acknowledged; NotWritten if something is not."""
+        """Until everything is acknowledged; SystemFailed if something is not."""
         left = self._producer.flush(within_s)
         if self.error is not None:
-            raise NotWritten(str(self.error))
+            raise SystemFailed(f"a record was not taken: {self.error}")
         if left:
-            raise NotWritten(f"{left} records without an answer after {within_s:g} s")
+            raise SystemFailed(f"{left} records without an answer after {within_s:g} s")
 
     def _heard(self, error: object, _message: object) -> None:
         if error is None:
