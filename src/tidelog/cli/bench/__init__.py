@@ -5,6 +5,7 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
+    "compare": Lazy("tidelog.cli.bench.compare", "Tidelog beside Apache Kafka, row by row."),
     "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
 }
 
@@ -16,4 +17,5 @@ def group() -> None:
     \b
     Example:
       tidelog bench failover --kills 20
+      tidelog bench compare --only produce --rounds 3
     """

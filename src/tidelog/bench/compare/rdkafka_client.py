@@ -1,0 +1,102 @@
+"""A process that writes or reads one topic through librdkafka (`python -m`, see client_process)."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from tidelog.bench.compare.client_process import Job, answer
+from tidelog.bench.compare.topics import library
+
+FLUSH_S = 120.0
+STANDSTILL_S = 30.0
+FULL_QUEUE_S = 0.002
+BATCH_MAX = 5_000
+NUMBER_BYTES = 8
+_SUM_MODULUS = 1 << 64
+
+
+class Incomplete(Exception):  # noqa: N818 - it names what is so
+    """Not all records were acknowledged, or not all were there."""
+
+
+def values(records: int, record_bytes: int) -> Iterator[bytes]:
+    """Values that differ: a number, and the same filling after it."""
+    filling = bytes(65 + place % 26 for place in range(record_bytes - NUMBER_BYTES))
+    for number in range(records):
+        yield number.to_bytes(NUMBER_BYTES, "big") + filling
+
+
+def digest(value: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "big")
+
+
+def produce(job: Job) -> Job:
+    """Seconds from the first record until the last is acknowledged."""
+    refused: list[str] = []
+
+    def heard(error: object, _: object) -> None:
+        if error is not None:
+            refused.append(str(error))
+
+    quiet = {"log_level": 0, "delivery.report.only.error": True, "on_delivery": heard}
+    producer = library().Producer({**quiet, **job["settings"]})
+    topic, send, poll = job["topic"], producer.produce, producer.poll
+    producer.list_topics(topic, timeout=STANDSTILL_S)  # connected, as it is for most of its life
+    begin = time.perf_counter()
+    for value in values(job["records"], job["record_bytes"]):
+        while True:
+            try:
+                send(topic, value)
+                break
+            except BufferError:
+                poll(FULL_QUEUE_S)
+    left = producer.flush(FLUSH_S)
+    seconds = time.perf_counter() - begin
+    if left or refused:
+        raise Incomplete(f"{left} records without an answer, {len(refused)} refused {refused[:1]}")
+    return {"seconds": seconds}
+
+
+def consume(job: Job) -> Job:
+    """Seconds from the assignment until the last record is here."""
+    begin = time.perf_counter()
+    read = sum(len(batch) for batch in _batches(job))
+    return {"seconds": time.perf_counter() - begin, "records": read}
+
+
+def read_back(job: Job) -> Job:
+    """Whether the topic holds every value that was written, once: count and sum of digests."""
+    count, total = 0, 0
+    for batch in _batches(job):
+        count += len(batch)
+        total += sum(digest(message.value()) for message in batch)
+    wanted = sum(map(digest, values(job["records"], job["record_bytes"])))
+    if count != job["records"] or (total - wanted) % _SUM_MODULUS:
+        raise Incomplete(
+            f"{job['records']} records were written and {count} read; "
+            f"their values {'differ' if total != wanted else 'are the same'}"
+        )
+    return {"records": count}
+
+
+def _batches(job: Job) -> Iterator[list[Any]]:
+    """Until as many as were written are here, and then whatever else is."""
+    settings = {"group.id": "bench", "enable.auto.commit": False, "log_level": 0}
+    consumer = library().Consumer({**settings, **job["settings"]})
+    partition = library().TopicPartition
+    consumer.assign([partition(job["topic"], each, 0) for each in range(job["partitions"])])
+    read = 0
+    while read < job["records"]:
+        batch = consumer.consume(BATCH_MAX, STANDSTILL_S)
+        broken = next((each.error() for each in batch if each.error() is not None), None)
+        if broken is not None or not batch:
+            raise Incomplete(f"{read} of {job['records']} records read, then {broken or 'nothing'}")
+        read += len(batch)
+        yield batch
+
+
+WORK = {"produce": produce, "consume": consume, "read_back": read_back}
+
+if __name__ == "__main__":
+    answer(lambda job: WORK[job["work"]](job))

@@ -1,0 +1,81 @@
+"""What a running cluster does alike, whatever its nodes are."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from tidelog.bench.compare import processes
+from tidelog.bench.compare.topics import Topics, wait_until
+
+
+class LocalCluster(ABC):
+    """Nodes that are processes on this machine, and the topics they have.
+
+    `with system.start() as cluster: …`
+    """
+
+    __slots__ = ("_topics",)
+
+    def __init__(self) -> None:
+        self._topics: Topics | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    @abstractmethod
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def node_ids(self) -> tuple[int, ...]: ...
+
+    @property
+    @abstractmethod
+    def ready_after_s(self) -> float: ...
+
+    @abstractmethod
+    def pid(self, node_id: int) -> int: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int,
+        *,
+        replication_factor: int = 3,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        self._admin.create(name, partitions, replication_factor, config or {})
+
+    def delete_topic(self, name: str) -> None:
+        self._admin.delete(name)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        return self._admin.leader(topic, partition)
+
+    def wait_in_sync(self) -> None:
+        wait_until(self._admin.all_in_sync, "every replica is in sync")
+
+    def rss_bytes(self) -> int:
+        return sum(processes.rss_bytes(self.pid(node_id)) for node_id in self.node_ids)
+
+    def cpu_seconds(self) -> float:
+        return sum(processes.cpu_seconds(self.pid(node_id)) for node_id in self.node_ids)
+
+    @property
+    def _admin(self) -> Topics:
+        if self._topics is None:
+            self._topics = Topics(self.bootstrap_servers)
+        return self._topics
