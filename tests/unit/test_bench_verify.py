@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tidelog.audit.ledger import Found, Ledger, Verdict
-from tidelog.bench.verify.run import Judged, Outcome, Work, note
+from tidelog.bench.verify.producing import Work, note
+from tidelog.bench.verify.run import Judged, Outcome
 from tidelog.bench.verify.values import value_of, writer_of
 from tidelog.cli.bench.verify import exit_code
 from tidelog.cli.failure import NOT_REACHED, OK, VIOLATION

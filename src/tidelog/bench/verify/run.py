@@ -1,24 +1,18 @@
 """Several producers at full speed, then every record of every partition, one by one."""
 
-import tempfile
 import time
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tidelog.audit import replica_logs
 from tidelog.audit.ledger import Found, Ledger, Verdict, name_of
-from tidelog.bench.compare.client_process import run_client
 from tidelog.bench.compare.system import SystemFailed
 from tidelog.bench.compare.tidelog_side import TidelogCluster, TidelogSystem
 from tidelog.bench.compare.topics import library
-from tidelog.bench.verify.values import value_of, writer_of
+from tidelog.bench.verify.producing import TOPIC, Work, write_all
+from tidelog.bench.verify.values import value_of
 
-TOPIC = "verify"
-CLIENT = "tidelog.bench.verify.client"
-WRITE_WITHIN_S = 600.0
 ANSWER_WITHIN_S = 20.0
 STANDSTILL_S = 30.0
 CATCH_UP_S = 30.0
@@ -28,15 +22,6 @@ TURN_S = 0.2
 """A read waits so long for a whole batch."""
 
 OnStep = Callable[[str], None]
-
-
-class Work(NamedTuple):
-    producers: int = 4
-    records: int = 100_000
-    """Of each producer."""
-    record_bytes: int = 1024
-    partitions: int = 6
-    durability: str = "page-cache"
 
 
 class Outcome(NamedTuple):
@@ -86,45 +71,6 @@ class Judged:
             name = name_of(record.value)
             self.changed += name is None or record.value != value_of(*name, self._size_bytes)
             yield record
-
-
-def write_all(bootstrap_servers: str, work: Work, ledger: Ledger) -> list[str]:
-    """All producers at once, each a process. What they were told is in the ledger; some of the
-    reasons why records were refused are returned."""
-    settings = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True}
-    refused: list[str] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="tidelog-verify-") as directory,
-        ThreadPoolExecutor(work.producers) as pool,
-    ):
-        files = [Path(directory) / str(producer) for producer in range(work.producers)]
-        jobs = [
-            {
-                **work._asdict(),
-                "settings": settings,
-                "topic": TOPIC,
-                "producer": producer,
-                "offsets_file": str(file),
-            }
-            for producer, file in enumerate(files)
-        ]
-        for said in pool.map(lambda job: run_client(CLIENT, job, WRITE_WITHIN_S), jobs):
-            refused += said["refused"]
-        for producer, file in enumerate(files):
-            offsets = array("q", file.read_bytes())
-            note(ledger, work, producer, offsets)
-    return refused
-
-
-def note(ledger: Ledger, work: Work, producer: int, offsets: Sequence[int]) -> None:
-    """Offsets are in the order of sending: one partition after the other, in turn."""
-    for partition in range(work.partitions):
-        writer = writer_of(producer, partition, work.partitions)
-        told = offsets[partition :: work.partitions]
-        ledger.next_numbers(writer, len(told))
-        for number, offset in enumerate(told):
-            if offset >= 0:
-                ledger.acknowledge(writer, [number], partition, offset)
 
 
 def ends_of(bootstrap_servers: str, partitions: int) -> dict[int, int]:

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from tidelog.bench.compare.system import SystemFailed, SystemMissing
-from tidelog.bench.verify.run import Outcome, Work, run
+from tidelog.bench.verify.producing import Work
+from tidelog.bench.verify.run import Outcome, run
 from tidelog.bench.verify.values import VALUE_BYTES_MAX, VALUE_BYTES_MIN
 from tidelog.cli.failure import NOT_REACHED, OK, UNREACHABLE, VIOLATION, CommandError
 from tidelog.cli.lazy import output_option, shared_options
