@@ -19,6 +19,7 @@
 #include <getopt.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -109,15 +110,17 @@ static void read_and_stamp(const struct plan *plan, int leader, double *taken_at
     }
 }
 
-static void send_at_rate(const struct plan *plan, int leader, char *request, double *sent_at) {
+/* A record counts from the moment at which it was due: whoever holds the sender up is not to look
+ * better for it. */
+static void send_at_rate(const struct plan *plan, int leader, char *request, double *due_at) {
     char answers[64 * ANSWER_BYTES];
     uint64_t answered_bytes = 0;
+    prctl(PR_SET_TIMERSLACK, 1); /* by default a sleep may last 50 microseconds longer */
     double begin = now_seconds();
     for (uint64_t each = 0; each < plan->requests; each++) {
-        double due = begin + (double)each / plan->rate;
+        double due = due_at[each] = begin + (double)each / plan->rate;
         struct timespec until = {(time_t)due, (long)((due - (time_t)due) * 1e9)};
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-        sent_at[each] = now_seconds();
         send_request(plan, leader, request, each);
         ssize_t count = receive_now(leader, answers, sizeof answers);
         if (count > 0) answered_bytes += count;
@@ -141,7 +144,7 @@ static void latency(struct plan *plan) {
     double *moments = mmap(NULL, 2 * count * sizeof *moments, PROT_READ | PROT_WRITE,
                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (moments == MAP_FAILED) checked(-1, "mmap");
-    double *sent_at = moments, *taken_at = moments + count;
+    double *due_at = moments, *taken_at = moments + count;
     plan->in_flight = count;
     start(plan, &cluster, true);
     pid_t reader = spawn();
@@ -149,11 +152,14 @@ static void latency(struct plan *plan) {
         read_and_stamp(plan, cluster.reader, taken_at);
         exit(0);
     }
-    send_at_rate(plan, cluster.clients[0], request, sent_at);
+    send_at_rate(plan, cluster.clients[0], request, due_at);
     int status;
     if (waitpid(reader, &status, 0) < 0 || status != 0) fail("the reader failed");
     end(plan, &cluster);
-    for (uint64_t each = 0; each < count; each++) taken_at[each] -= sent_at[each];
+    for (uint64_t each = 0; each < count; each++) taken_at[each] -= due_at[each];
+    uint64_t warm_up = count / 10;
+    taken_at += warm_up;
+    count -= warm_up;
     qsort(taken_at, count, sizeof *taken_at, compare_doubles);
     printf("{\"p50_ms\": %.4f, \"p99_ms\": %.4f, \"p999_ms\": %.4f}\n", taken_at[count / 2] * 1e3,
            taken_at[count * 99 / 100] * 1e3, taken_at[count * 999 / 1000] * 1e3);

