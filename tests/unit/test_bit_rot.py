@@ -112,3 +112,21 @@ def test_a_flipped_bit_is_not_taken_for_the_end_of_what_may_be_read() -> None:
                 log.read(2, 3, 1)
             refused += caught.value.offset == 2
     assert refused == 8 * size
+
+
+def test_a_bit_that_flips_under_a_reader_is_found_though_its_place_is_known() -> None:
+    """A read that goes on where the last one ended does not look for its place. It checks what
+    it finds there all the same, and names the same batch as a reader that comes from elsewhere."""
+    disk, written = stopped(orderly=False)
+    segment = "orders-0/00000000000000000000.log"
+    size = len(written[2])
+    for byte in range(2 * size, 4 * size):  # the batches at offsets 2 and 3
+        damaged = disk.copy()
+        directory = open_directory(damaged)
+        assert served(directory)[1] == 0
+        damaged.flip_bit(segment, byte, byte % 8)
+        bad = byte // size
+        with pytest.raises(CorruptSegment) as caught:
+            directory.logs[ORDERS].read(bad, END, 1)
+        assert caught.value.offset == bad, byte
+        assert bytes(directory.logs[ORDERS].read(5 - bad, END, 1)[0]) == written[5 - bad], byte

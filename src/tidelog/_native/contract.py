@@ -105,6 +105,17 @@ class Decoding(Protocol):
         larger than `limits`, which are those of `DecodeLimits`."""
 
 
+class Chain(Protocol):
+    """Batches one after the other, as a log has them."""
+
+    def follow(
+        self, region: Buffer, next_offset: int, end_offset: int, leader_epoch: int
+    ) -> tuple[int, int]:
+        """Where the batches end that begin with `next_offset`, follow one another without a gap,
+        end before `end_offset`, are of this epoch, whole and with the right checksum; and the
+        offset behind the last of them."""
+
+
 class Encoding(Protocol):
     """From columns to record batches."""
 

@@ -3,17 +3,14 @@
 Every shrink of the file is synced before the file may grow again. Otherwise, after a crash,
 batches that had been cut could stand behind newly written ones and seem to continue them.
 
-What is served is checked on every read: checksum, offset, leader epoch. It costs about a
-microsecond per batch, and it is the only check that also sees a page that went bad after it
-was last read. A batch that fails is never served; the caller gets CorruptSegment with the
-first offset that is lost.
+What is served is checked on every read (`serving`). A batch that fails is never served; the
+caller gets CorruptSegment with the first offset that is lost.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tidelog.core.replication.epochs import EpochHistory
-from tidelog.core.types import NO_EPOCH
 from tidelog.host.ports import Buffer, Disk
 from tidelog.storage.atomic_file import join
 from tidelog.storage.config import LogConfig
@@ -25,17 +22,19 @@ from tidelog.storage.scan import (
     IntactCheck,
     ScannedBatch,
     ScanRange,
-    follows,
     scan,
 )
-from tidelog.wire.records import BatchHeader, InvalidBatch, TruncatedBatch, check_crc, read_header
+from tidelog.storage.serving import Expected, Served, served
+from tidelog.wire.records import BatchHeader, check_crc
+from tidelog.wire.records.header import LENGTH_OVERHEAD
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIXES = (OffsetIndex.SUFFIX, TimeIndex.SUFFIX, TransactionIndex.SUFFIX)
 DELETED_SUFFIX = ".deleted"
 NO_TIMESTAMP = -1
 _LOCATE_CHUNK_BYTES = 16 << 10
-_BEHIND_EVERYTHING = 1 << 63
+_LEAST_READ_BYTES = 4 << 10
+_KNOWN_PLACES = 32
 
 
 class AppendInfo(NamedTuple):
@@ -62,13 +61,11 @@ class Segment:
         "_disk",
         "_first_timestamp",
         "_indexes_loaded",
-        "_last_append_position",
+        "_known",
         "_max_timestamp",
         "_offset_of_max_timestamp",
         "_suffix",
         "_synced_changes",
-        "_tail_offset",
-        "_tail_position",
         "base_offset",
         "config",
         "config",
@@ -112,8 +109,7 @@ class Segment:
         self._offset_of_max_timestamp = base_offset
         self._first_timestamp: int | None = None
         self._bytes_since_entry = 0
-        self._tail_offset = _BEHIND_EVERYTHING
-        self._tail_position = self._last_append_position = 0
+        self._known: dict[int, int] = {}
         self._changes = self._synced_changes = 0
 
     @classmethod
@@ -152,13 +148,16 @@ class Segment:
             raise
         self.size = position + info.size_bytes
         self.next_offset = info.last_offset + 1
-        self._remember_tail(position, info.first_offset)
+        self._remember(info.first_offset, position)
 
-    def _remember_tail(self, position: int, first_offset: int) -> None:
-        """Most reads are of the last append. The walk to it begins one append earlier: the
-        batch found must have one in front of it to be checked against."""
-        self._tail_offset, self._tail_position = first_offset, self._last_append_position
-        self._last_append_position = position
+    def _remember(self, offset: int, position: int) -> None:
+        """The batch at this position begins with this offset. Most reads begin where the one
+        before ended, or at a recent append: no walk from an index."""
+        known = self._known
+        if offset not in known:
+            known[offset] = position
+            if len(known) > _KNOWN_PLACES:
+                del known[next(iter(known))]
 
     def _index_append(self, position: int, info: AppendInfo) -> None:
         largest = self.max_timestamp
@@ -264,56 +263,55 @@ class Segment:
         self, from_offset: int, to_offset: int, *, max_bytes: int, epochs: EpochHistory
     ) -> memoryview:
         """Whole, checked batches from the one that contains `from_offset`."""
+        known = self._known.get(from_offset)
+        if known is not None and not self.gaps:  # where there may be, a walk sees more
+            expected = self._expected(known, from_offset, to_offset, epochs)
+            records = self._read_known(expected, max_bytes)
+            if records is not None:
+                return records
         found = self.locate(from_offset)
         if found is None:
             return memoryview(b"")
         position = found.position
         wanted = min(max(max_bytes, found.header.size_bytes), self.size - position)
         end = found.start + wanted
-        if end <= len(found.buffer):  # most reads are of the tail, and short: no second one
+        if end <= len(found.buffer):  # short reads are in what was read to find their place
             data = found.buffer[found.start : end]
         else:
             data = self.file.read(position, wanted)
-        length = self._checked_length(data, found, to_offset=to_offset, epochs=epochs)
-        if length < len(data) - len(data) // 4:
-            data = data[:length]  # a view would keep what was read in vain as long as it lives
-        return memoryview(data)[:length]
+        expected = self._expected(position, found.header.base_offset, to_offset, epochs)
+        run = served(data, expected)
+        if run.reason is not None:
+            lost = self.end_before(found) if self.gaps else run.next_offset
+            raise CorruptSegment(self.path, position=position, offset=lost, reason=run.reason)
+        self._remember(found.header.base_offset, position)
+        return self._handed_over(data, position, run)
 
-    def _checked_length(
-        self, data: bytes, first: ScannedBatch, *, to_offset: int, epochs: EpochHistory
-    ) -> int:
-        """How many bytes of `data` are whole batches below `to_offset` that may be served."""
-        end, next_offset = 0, first.header.base_offset
-        while end < len(data):
-            reason: str | None
-            try:
-                header = read_header(data, end)
-                if end + header.size_bytes > len(data) and end > 0:
-                    break
-                if not follows(header, next_offset, gaps=self.gaps):
-                    reason = f"offset {header.base_offset} where {next_offset} belongs"
-                elif header.last_offset >= to_offset and end > 0:
-                    break
-                else:
-                    reason = why_not_served(data, end, header, epochs)
-                    if reason is None and header.last_offset >= to_offset:
-                        break  # checked first: a bad batch must not pass for the end of the range
-                if reason is None and self.gaps and self._overlaps(first.position + end, header):
-                    reason = f"offset {header.last_offset} is also in the next batch"
-            except TruncatedBatch as error:
-                if end > 0:
-                    break
-                reason = str(error)
-            except InvalidBatch as error:
-                reason = str(error)
-            if reason is not None:
-                if end > 0:
-                    break  # serve what is good; the next read begins with the bad one
-                lost = self.end_before(first) if self.gaps else next_offset
-                raise CorruptSegment(self.path, position=first.position, offset=lost, reason=reason)
-            end += header.size_bytes
-            next_offset = header.next_offset
-        return end
+    def _read_known(self, expected: Expected, max_bytes: int) -> memoryview | None:
+        """The same from a place we know. None if what is there is not what belongs there: who
+        looks for it finds out what is wrong."""
+        position = expected.position
+        left = self.size - position
+        data = self.file.read(position, min(max(max_bytes, _LEAST_READ_BYTES), left))
+        wanted = min(max(max_bytes, int.from_bytes(data[8:12], "big") + LENGTH_OVERHEAD), left)
+        if wanted > len(data):
+            data = self.file.read(position, wanted)
+        run = served(data if wanted == len(data) else memoryview(data)[:wanted], expected)
+        return None if run.reason is not None else self._handed_over(data, position, run)
+
+    def _expected(
+        self, position: int, next_offset: int, to_offset: int, epochs: EpochHistory
+    ) -> Expected:
+        overlaps = self._overlaps if self.gaps else None
+        return Expected(position, next_offset, to_offset, epochs, overlaps)
+
+    def _handed_over(self, data: bytes, position: int, run: Served) -> memoryview:
+        size_bytes = run.size_bytes
+        if size_bytes:
+            self._remember(run.next_offset, position + size_bytes)
+        if size_bytes < len(data) - len(data) // 4:
+            data = data[:size_bytes]  # a view would keep what was read in vain as long as it lives
+        return memoryview(data)[:size_bytes]
 
     def _overlaps(self, position: int, header: BatchHeader) -> bool:
         """Does this batch run into the next one, or out of the segment? Where there may be
@@ -327,8 +325,6 @@ class Segment:
         """The batch that contains this offset, else the first one behind it; None at the end."""
         self.load_indexes()
         start = self.offsets.position_for(offset)
-        if offset >= self._tail_offset:
-            start = max(start, self._tail_position)
         try:
             found = self._walk_to(offset, start)
         except CorruptSegment:
@@ -431,8 +427,7 @@ class Segment:
         self.file.truncate(position)
         self.file.sync()
         self.size = position
-        self._tail_offset = _BEHIND_EVERYTHING
-        self._tail_position = self._last_append_position = 0
+        self._known.clear()
 
     # Indexes
 
@@ -560,15 +555,3 @@ def info_of_all(headers: Sequence[BatchHeader]) -> AppendInfo:
         largest.last_offset,
         size_bytes,
     )
-
-
-def why_not_served(
-    data: bytes, position: int, header: BatchHeader, epochs: EpochHistory
-) -> str | None:
-    """The reason to withhold this batch, None if it is what was once appended."""
-    epoch = epochs.epoch_at(header.last_offset)
-    if epoch not in (header.leader_epoch, NO_EPOCH):
-        return f"leader epoch {header.leader_epoch} where {epoch} belongs"
-    if not check_crc(data, position, header):
-        return "the checksum does not match"
-    return None

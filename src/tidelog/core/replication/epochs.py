@@ -78,6 +78,15 @@ class EpochHistory:
                 return epoch
         return NO_EPOCH
 
+    def span_at(self, offset: int) -> tuple[int, int]:
+        """The epoch of the record at this offset, and the offset at which the next one begins."""
+        end = _LARGEST_OFFSET
+        for epoch, start_offset in reversed(self.entries):
+            if start_offset <= offset:
+                return epoch, end
+            end = start_offset
+        return NO_EPOCH, end
+
     def truncate_from_end(self, offset: int) -> bool:
         """Forget epochs that start at or after the new log end. True when any did.
 
