@@ -1,6 +1,8 @@
 """The one timer of a process, on a clock that the test owns."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 from hypothesis import given
@@ -113,3 +115,32 @@ def test_nobody_wakes_up_for_a_tick_whose_timers_are_all_cancelled():
     wheel.fire_due()
     assert fired == [10, 20, 50]
     assert wheel.next_deadline_ms is None
+
+
+class Waiter:
+    """Has its timer, and is what the timer calls: as parked requests are."""
+
+    def __init__(self, wheel):
+        self.timer = wheel.after(1_000, self.on_time)
+
+    def on_time(self):
+        pass
+
+
+@pytest.mark.parametrize("fires", [False, True])
+def test_whose_timer_has_ended_is_freed_without_a_collection(fires):
+    clock = ManualClock()
+    wheel = TimerWheel(clock)
+    waiter = Waiter(wheel)
+    if fires:
+        clock.advance(2_000)
+        wheel.fire_due()
+    else:
+        waiter.timer.cancel()
+    seen = weakref.ref(waiter)
+    gc.disable()
+    try:
+        del waiter
+        assert seen() is None
+    finally:
+        gc.enable()

@@ -31,12 +31,18 @@ class Timer:
     def cancel(self) -> None:
         bucket, self._bucket = self._bucket, None
         if bucket is not None:
+            self._callback = _nothing  # who waits often has us, and is what we would call
             del bucket[self]
 
     def _fire(self) -> None:
         if self._bucket is not None:  # else an earlier timer of the same tick cancelled it
             self._bucket = None
-            self._callback()
+            callback, self._callback = self._callback, _nothing
+            callback()
+
+
+def _nothing() -> None:
+    """What an ended timer calls."""
 
 
 class TimerWheel:

@@ -1,8 +1,10 @@
 """The three indexes of a segment, in Kafka's formats (replication.md §2.2).
 
 They have no checksum and need none: everything in them follows from the segment. Entries are
-written as they come, never preallocated, and kept in memory as arrays for lookup. A file that
-is not strictly increasing raises CorruptFile, and its segment rebuilds it.
+kept in memory as arrays for lookup and never preallocated in the file. Those of offsets and times
+are written some together: after a crash the index of the segment that was appended to is made
+anew, so only a sync has to find all of them there. A file that is not strictly increasing raises
+CorruptFile, and its segment rebuilds it.
 """
 
 import struct
@@ -22,19 +24,40 @@ _TIME_ENTRY = struct.Struct(">qi")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TRANSACTION_ENTRY = struct.Struct(">hqqqq")
 _TRANSACTION_VERSION = 0
+_TOGETHER_BYTES = 512
 
 
 class IndexFile:
-    """The file behind an index: opened when something must be written, closed on roll."""
+    """The file behind an index: opened when something must be written, closed on roll.
 
-    __slots__ = ("_changes", "_disk", "_file", "_synced_changes", "path", "size")
+    Entries wait in memory until there are `together_bytes` of them.
+    """
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    __slots__ = (
+        "_changes",
+        "_disk",
+        "_file",
+        "_synced_changes",
+        "_together_bytes",
+        "_waiting",
+        "path",
+        "size",
+    )
+
+    def __init__(self, disk: Disk, path: str, *, together_bytes: int = 1) -> None:
         self._disk = disk
         self._file: DiskFile | None = None
         self._changes = self._synced_changes = 0
+        self._together_bytes = together_bytes
+        self._waiting = bytearray()
         self.path = path
         self.size = 0
+        """With the entries that wait."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of entries that are not in the file yet."""
+        return len(self._waiting)
 
     def create(self) -> None:
         """Empty. Nothing of an earlier file by this name may show through."""
@@ -42,6 +65,7 @@ class IndexFile:
         self._file = self._disk.open(self.path, create=True)
         if self._file.size():
             self._file.truncate(0)
+        self._waiting.clear()
         self.size = 0
         self._changes += 1
 
@@ -57,23 +81,42 @@ class IndexFile:
         return content
 
     def append(self, entry: bytes) -> None:
-        try:
-            self._opened().write(self.size, entry)
-        except StorageError:
-            self.cut(self.size)  # a full device: no part of an entry may stay
-            raise
+        self._waiting += entry
+        if len(self._waiting) >= self._together_bytes:
+            try:
+                self._write(self.size + len(entry))
+            except StorageError:
+                del self._waiting[-len(entry) :]
+                raise
         self.size += len(entry)
         self._changes += 1
 
+    def flush(self) -> None:
+        """Write what waits. It is not on disk before a sync."""
+        if self._waiting:
+            self._write(self.size)
+
+    def _write(self, end: int) -> None:
+        file, start = self._opened(), end - len(self._waiting)
+        try:
+            file.write(start, self._waiting)
+        except StorageError:
+            file.truncate(start)  # a full device: no part of an entry may stay
+            raise
+        self._waiting = bytearray()
+
     def cut(self, size: int) -> None:
-        """Also back to a size a failed write may have gone past."""
         assert size <= self.size, f"{self.path}: cut from {self.size} to {size}"
-        self._opened().truncate(size)
+        written = self.size - self.waiting_bytes
+        del self._waiting[max(0, size - written) :]
+        if size < written:
+            self._opened().truncate(size)
         self.size = size
         self._changes += 1
 
     def sync(self) -> None:
         if self._changes > self._synced_changes:
+            self.flush()
             self._opened().sync()
             self._synced_changes = self._changes
 
@@ -81,6 +124,7 @@ class IndexFile:
         """None if there is nothing to sync."""
         if self._changes == self._synced_changes:
             return None
+        self.flush()
         return FileSync(self._opened().start_sync(), self._note_synced, self._changes)
 
     def _note_synced(self, changes: int) -> None:
@@ -94,6 +138,7 @@ class IndexFile:
     def remove(self) -> None:
         self.close()
         discard(self._disk, self.path)
+        self._waiting.clear()
         self.size = 0
         self._synced_changes = self._changes
 
@@ -111,7 +156,7 @@ class OffsetIndex:
     __slots__ = ("_offsets", "_positions", "base_offset", "file")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
-        self.file = IndexFile(disk, path)
+        self.file = IndexFile(disk, path, together_bytes=_TOGETHER_BYTES)
         self.base_offset = base_offset
         self._offsets = array("i")
         self._positions = array("i")
@@ -189,7 +234,7 @@ class TimeIndex:
     __slots__ = ("_offsets", "_timestamps", "base_offset", "file")
 
     def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
-        self.file = IndexFile(disk, path)
+        self.file = IndexFile(disk, path, together_bytes=_TOGETHER_BYTES)
         self.base_offset = base_offset
         self._timestamps = array("q")
         self._offsets = array("i")

@@ -194,6 +194,8 @@ def recover_segment(segment: Segment, epochs: EpochHistory) -> CorruptSegment | 
             segment.index_batch(batch.position, batch.header)
     except CorruptSegment as fault:
         return fault
+    finally:
+        segment.flush_indexes()
     return None
 
 

@@ -498,7 +498,13 @@ class Segment:
             for batch in self.batches():
                 self._index_append(batch.position, info_of(batch.header))
         except CorruptSegment:
-            return  # reads up to there still work; a read of the bad batch says so
+            pass  # reads up to there still work; a read of the bad batch says so
+        self.flush_indexes()  # it may never be sealed again
+
+    def flush_indexes(self) -> None:
+        """Write the entries that wait. They are not on disk before it is sealed."""
+        self.offsets.file.flush()
+        self.times.file.flush()
 
     def _restart_summary(self) -> None:
         self._indexes_loaded = True
