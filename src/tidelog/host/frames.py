@@ -91,6 +91,12 @@ class FrameOwner(Protocol):
     def on_closed(self, reason: CloseReason) -> None: ...
 
 
+def kept(frame: memoryview) -> memoryview:
+    """The frame with a lifetime of its own; copied only if it shares its buffer with others."""
+    has_own_buffer = len(cast(bytearray, frame.obj)) == len(frame)
+    return frame if has_own_buffer else memoryview(bytearray(frame))
+
+
 def charge_of(frame_bytes: int) -> int:
     return frame_bytes + REQUEST_OVERHEAD_BYTES
 
@@ -273,10 +279,6 @@ class FrameStream(asyncio.BufferedProtocol):
         if self._reason is None:
             self._end(reason)
         self._transport.abort()
-
-    def kept(self, frame: memoryview) -> memoryview:
-        """The frame with a lifetime of its own; copied only if it lies in the shared scratch."""
-        return memoryview(bytearray(frame)) if frame.obj is self._context.scratch.obj else frame
 
     # ---- what the event loop calls ----
 
