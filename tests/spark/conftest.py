@@ -1,7 +1,6 @@
 """One Spark session and one cluster for all tests of this folder."""
 
 import os
-import sys
 
 import pytest
 
@@ -25,7 +24,7 @@ def stock_jars():
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory, stock_jars):
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.pop("PYSPARK_PYTHON", None)  # whatever it is, workers run what the tests run
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = open_session(
         "tests",

@@ -14,6 +14,7 @@ from tidelog.spark.ranges import OffsetRange, Offsets
 from tidelog.spark.source_options import Place, SourceOptions, source_options
 from tidelog.spark.start_offsets import Bounds, ranges_between
 from tidelog.spark.topics import check_all_there
+from tidelog.spark.worker_memory import keep_what_is_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +63,7 @@ class TopicReader:
             return iter(())
         from tidelog.spark.broker_read import read_ranges  # noqa: PLC0415
 
+        keep_what_is_loaded()
         return read_ranges(partition.ranges, self.read_plan())
 
 

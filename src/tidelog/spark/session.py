@@ -1,11 +1,16 @@
 """A Spark session for our own commands, and what can be wrong with the Java it needs."""
 
+import atexit
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +21,19 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA = 17
 LOCAL = "local[*]"
+QUICK_PYTHON = """#!/bin/sh
+set -f
+IFS=:
+kept=
+for each in $PYTHONPATH; do
+    case $each in
+        {package}/*) ;;
+        *) kept=$kept${{kept:+:}}$each ;;
+    esac
+done
+PYTHONPATH=$kept exec {python} "$@"
+"""
+"""What lies in the installed package are its archives. Those of another Spark stay."""
 _VERSION = re.compile(r'version "(\d+)')
 
 QUIET: Mapping[str, str] = {
@@ -58,16 +76,41 @@ def open_session(
     except ImportError:
         advice = "pip install 'tidelog[spark]'"
         raise TidelogError("PySpark is not installed", advice) from None
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = dict(QUIET)
     if spark_url.startswith("local"):
         settings.update(ON_THIS_MACHINE)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", _own_quick_python())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings.update(conf or {})
     builder = SparkSession.builder.appName(name).master(spark_url)
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def quick_python(program: Path) -> Path:
+    """Write a program that is this interpreter for Spark: the value of `spark.pyspark.python`.
+
+    Spark puts PySpark as an archive before the installed one, and Python compiles what is in an
+    archive each time: most of a second for every streaming query, which has a process of its own
+    on the driver. The same PySpark as it is installed starts in a third of that.
+    """
+    found = find_spec("pyspark")
+    assert found is not None, "PySpark is an extra that whoever asks for this has"
+    assert found.origin is not None, found
+    python, package = shlex.quote(sys.executable), shlex.quote(str(Path(found.origin).parent))
+    program.write_text(QUICK_PYTHON.format(python=python, package=package))
+    program.chmod(0o700)
+    return program
+
+
+@cache
+def _own_quick_python() -> str:
+    """For the sessions of this process, and gone with it."""
+    directory = Path(tempfile.mkdtemp(prefix="tidelog-python-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return str(quick_python(directory / "python"))
 
 
 def running_session() -> "SparkSession | None":

@@ -36,6 +36,7 @@ from tidelog.spark.staging import (
     sweep,
     this_machine,
 )
+from tidelog.spark.worker_memory import keep_what_is_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,6 +168,7 @@ class TidelogWriter(DataSourceArrowWriter):
         return BatchIdentity(sink_id, application.name, self._write_id, application.version)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        keep_what_is_loaded()
         if not self._rows.settings.exactly_once:
             return self._rows.send(iterator)
         identity = self._identity
@@ -192,6 +194,7 @@ class TidelogStreamWriter(DataSourceStreamArrowWriter):
         self._rows = TaskRows(settings, columns)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        keep_what_is_loaded()
         if not self._rows.settings.exactly_once:
             return self._rows.send(iterator)
         context = TaskContext.get()

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.spark.failure import TidelogError, words_of
 from tidelog.spark.quiet import says_into
-from tidelog.spark.session import open_session
+from tidelog.spark.session import open_session, quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +38,7 @@ def spark_in(home: Path) -> Iterator["SparkSession"]:
         "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT),
         "spark.sql.warehouse.dir": str(temporary / "warehouse"),
     }
-    os.environ["PYSPARK_PYTHON"] = str(quick_python(home))
+    os.environ["PYSPARK_PYTHON"] = str(quick_python(home / "python"))
     with says_into(home / "spark.log"):
         session = open_session("tidelog demo", conf=conf)
     try:
@@ -66,16 +65,6 @@ def _end(session: "SparkSession") -> None:
             process.kill()
             process.wait()
         SparkContext._gateway = SparkContext._jvm = None
-
-
-def quick_python(home: Path) -> Path:
-    """Spark puts PySpark as an archive before the installed one, and Python compiles what is in
-    an archive each time. Without it workers start in a third of the time."""
-    program = home / "python"
-    path = os.environ.get("PYTHONPATH", "")
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{path}" exec "{sys.executable}" "$@"\n')
-    program.chmod(0o700)
-    return program
 
 
 def told(error: BaseException) -> TidelogError:

@@ -18,6 +18,7 @@ from tidelog.spark.segments.planning import (
 from tidelog.spark.segments.ranges import ReplicaSegment
 from tidelog.spark.source_options import SourceOptions, source_options
 from tidelog.spark.topics import check_all_there
+from tidelog.spark.worker_memory import keep_what_is_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +58,7 @@ class BatchesReader(DataSourceReader):
             return iter(())
         from tidelog.spark.segments.batches import read_batches  # noqa: PLC0415 - heavy, for tasks
 
+        keep_what_is_loaded()
         return read_batches(partition.segments, self._columns)
 
 

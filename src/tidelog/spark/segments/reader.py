@@ -11,6 +11,7 @@ from tidelog.spark.options import Options
 from tidelog.spark.segments.planning import SegmentGroup, plan_groups
 from tidelog.spark.segments.ranges import SegmentsPlan
 from tidelog.spark.source_options import source_options
+from tidelog.spark.worker_memory import keep_what_is_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,4 +47,5 @@ class SegmentsReader(DataSourceReader):
         options = self._options
         names, values = self._columns
         plan = SegmentsPlan(names, options.committed, options.fail_on_data_loss, values)
+        keep_what_is_loaded()
         return read_segments(partition.ranges, plan)
