@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim sim-bench failover bench schemas codec-proof codec-bench kernel-bench idle-bench spark-bench proof exactly-once examples clean
+.PHONY: help setup check test demo sim sim-bench failover growth bench schemas codec-proof codec-bench kernel-bench idle-bench spark-bench proof exactly-once examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -42,6 +42,9 @@ sim: setup ## The long proof: 2,000 seeds, every crash state, every mutant
 
 failover: setup ## Kill the leader 20 times under load: what is lost, how long it takes
 	$(BIN)/tidelog bench failover
+
+growth: setup ## What one more partition, connection or byte costs; SCALE='--scale quick' for less
+	$(BIN)/tidelog bench growth $(SCALE) --json docs/bench/growth.json --plots docs/bench
 
 sim-bench: setup ## Simulated steps per second
 	$(BIN)/tidelog sim bench

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tidelog.bench.compare.system import (
     MACHINE,
     AnySection,
+    Costly,
     MachineSection,
     Narrowable,
     PartlyFailed,
@@ -118,12 +119,18 @@ Turn = tuple[AnySection, System | None, int]
 def _turns(sections: Sequence[AnySection], systems: Sequence[System], rounds: int) -> list[Turn]:
     turns: list[Turn] = []
     for section in sections:
-        for round_number in range(rounds):
+        for round_number in range(rounds_of(section, rounds)):
             if isinstance(section, MachineSection):
                 turns.append((section, None, round_number))
             else:
                 turns += [(section, system, round_number) for system in systems]
     return turns
+
+
+def rounds_of(section: AnySection, rounds: int) -> int:
+    """How many of the rounds that were asked for a section takes part in."""
+    most = section.rounds_max if isinstance(section, Costly) else None
+    return rounds if most is None else min(rounds, most)
 
 
 def _measure(

@@ -8,6 +8,7 @@ COMMANDS = {
     "compare": Lazy("tidelog.cli.bench.compare", "Tidelog beside Apache Kafka, row by row."),
     "table": Lazy("tidelog.cli.bench.table", "A comparison that was kept, as a table."),
     "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
+    "growth": Lazy("tidelog.cli.bench.growth", "What one more partition or connection costs."),
 }
 
 
