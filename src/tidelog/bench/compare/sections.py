@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from tidelog.bench.compare.failover import FailoverSection
 from tidelog.bench.compare.idle import IdleSection
 from tidelog.bench.compare.latency import Latency
+from tidelog.bench.compare.limits import Limits
 from tidelog.bench.compare.recovery import RecoverySection
+from tidelog.bench.compare.runner import limit_keys
 from tidelog.bench.compare.small_requests import SmallRequests
 from tidelog.bench.compare.start import StartSection
 from tidelog.bench.compare.system import AnySection, Scale, System
@@ -16,13 +18,13 @@ from tidelog.bench.compare.tools import KafkaTools
 def all_sections(
     scale: Scale, systems: Sequence[System], java: KafkaTools | None
 ) -> list[AnySection]:
-    """Without Kafka's tools, only what needs none of them."""
-    return [
+    """Without Kafka's tools, only the rows that need none of them."""
+    load: list[AnySection] = [
         Throughput(scale, java),
         Latency(scale, systems, java),
         SmallRequests(scale),
-        *life_of_a_cluster(scale),
     ]
+    return [*load, *life_of_a_cluster(scale), Limits(scale, limit_keys(load))]
 
 
 def life_of_a_cluster(scale: Scale) -> list[AnySection]:
