@@ -121,3 +121,23 @@ def test_sections_are_chosen_by_name_and_narrowed_by_row():
     (narrowed,) = chosen(everything, r"\.two")
     assert [row.key for row in narrowed.rows] == ["fast.two"]
     assert chosen(everything, "nothing like it") == []
+
+
+class Slow(NamedTuple):
+    rounds_max: int | None
+    name: str = "slow"
+    rows: tuple[Row, ...] = (Row("slow.x", "x", "s", False, "slow"),)
+
+    def measure(self, system: System, round_number: int) -> Mapping[str, float]:
+        return {"slow.x": 1.0 + round_number}
+
+
+def test_a_section_that_takes_long_is_measured_in_fewer_rounds() -> None:
+    results = run([Slow(2)], [NeverStarted("tidelog")], 4, lambda _: None)
+    assert results.values.of("slow.x", "tidelog") == [1.0, 2.0, None, None]
+    assert results.is_complete
+
+
+def test_a_section_that_says_nothing_of_rounds_is_measured_in_all() -> None:
+    results = run([Slow(None)], [NeverStarted("tidelog")], 3, lambda _: None)
+    assert results.values.of("slow.x", "tidelog") == [1.0, 2.0, 3.0]

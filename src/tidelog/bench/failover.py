@@ -84,9 +84,10 @@ def share(ordered: list[float], part: float) -> float:
 
 
 def longest_gap_ms(moments: list[float], begin: float, end: float) -> float:
-    """The longest time between two of these moments, of those that touch the stretch."""
+    """The longest time of the stretch without one of these moments: also one that began before
+    it, or that has not ended with it."""
     inside = [each for each in moments if begin <= each <= end]
-    return max((after - before for before, after in pairwise(inside)), default=end - begin) * 1000
+    return max(after - before for before, after in pairwise([begin, *inside, end])) * 1000
 
 
 async def run(nodes: LocalNodes, make_load: MakeLoad, plan: Plan, on_round: OnRound) -> Outcome:

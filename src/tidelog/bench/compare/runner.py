@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tidelog.bench.compare.system import (
     MACHINE,
     AnySection,
+    Costly,
     MachineSection,
     Narrowable,
     PartlyFailed,
@@ -90,15 +91,26 @@ def run(
     sections: Sequence[AnySection], systems: Sequence[System], rounds: int, on_step: OnStep
 ) -> Results:
     """Every section, round by round, on one system after the other."""
+    results = nothing_yet(sections, rounds)
+    run_into(results, sections, systems, on_step)
+    return results
+
+
+def nothing_yet(sections: Sequence[AnySection], rounds: int) -> Results:
+    """For `run_into`: whoever is interrupted has what was found until then."""
     assert rounds > 0, f"{rounds} rounds measure nothing"
     rows = tuple(row for section in sections for row in section.rows)
-    results = Results(rows, Values(rounds), [])
-    turns = _turns(sections, systems, rounds)
+    return Results(rows, Values(rounds), [])
+
+
+def run_into(
+    results: Results, sections: Sequence[AnySection], systems: Sequence[System], on_step: OnStep
+) -> None:
+    turns = _turns(sections, systems, results.values.rounds)
     for done, (section, system, round_number) in enumerate(turns):
         name = MACHINE if system is None else system.name
         on_step(Step(section.name, name, round_number, done, len(turns)))
         _measure(results, section, system, round_number)
-    return results
 
 
 Turn = tuple[AnySection, System | None, int]
@@ -107,12 +119,18 @@ Turn = tuple[AnySection, System | None, int]
 def _turns(sections: Sequence[AnySection], systems: Sequence[System], rounds: int) -> list[Turn]:
     turns: list[Turn] = []
     for section in sections:
-        for round_number in range(rounds):
+        for round_number in range(rounds_of(section, rounds)):
             if isinstance(section, MachineSection):
                 turns.append((section, None, round_number))
             else:
                 turns += [(section, system, round_number) for system in systems]
     return turns
+
+
+def rounds_of(section: AnySection, rounds: int) -> int:
+    """How many of the rounds that were asked for a section takes part in."""
+    most = section.rounds_max if isinstance(section, Costly) else None
+    return rounds if most is None else min(rounds, most)
 
 
 def _measure(

@@ -149,6 +149,15 @@ class Narrowable(Protocol):
 
 
 @runtime_checkable
+class Costly(Protocol):
+    """A section that takes long, and is measured in fewer rounds than the others."""
+
+    @property
+    def rounds_max(self) -> int | None:
+        """None: as many as are asked for."""
+
+
+@runtime_checkable
 class MachineSection(Protocol):
     """Rows of the machine itself: measured once in a round, whatever systems are there."""
 

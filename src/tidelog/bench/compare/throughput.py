@@ -30,6 +30,8 @@ from tidelog.bench.compare.system import Row, Running, Scale, System
 
 WARM_UP_SHARE = 5
 """The warm-up writes one part in so many of a large case."""
+WARM_UP_SETTINGS = {"batch.size": "16384"}
+"""Many requests: that of the Java client, where librdkafka would take a megabyte."""
 READ_TOPIC = "read"
 
 
@@ -105,7 +107,8 @@ class Throughput:
         records = BASE.records(self._scale) // WARM_UP_SHARE
         cluster.create_topic("warm-up", BASE.partitions)
         servers = cluster.bootstrap_servers
-        self._librdkafka.produce(ProduceJob(servers, "warm-up", records, KIB, BASE.settings))
+        settings = {**BASE.settings, **WARM_UP_SETTINGS}
+        self._librdkafka.produce(ProduceJob(servers, "warm-up", records, KIB, settings))
         self._librdkafka.consume(ConsumeJob(servers, "warm-up", BASE.partitions, records))
         cluster.delete_topic("warm-up")
 

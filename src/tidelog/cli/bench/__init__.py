@@ -6,9 +6,11 @@ from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
     "compare": Lazy("tidelog.cli.bench.compare", "Tidelog beside Apache Kafka, row by row."),
+    "table": Lazy("tidelog.cli.bench.table", "A comparison that was kept, as a table."),
     "quick": Lazy("tidelog.cli.bench.quick", "Our half beside the limit of the machine."),
     "verify": Lazy("tidelog.cli.bench.verify", "Full speed, and every record read back."),
     "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
+    "growth": Lazy("tidelog.cli.bench.growth", "What one more partition or connection costs."),
 }
 
 

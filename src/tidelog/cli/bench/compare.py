@@ -14,15 +14,15 @@ import click
 from tidelog.bench.compare import kafka_jars
 from tidelog.bench.compare.kafka import KafkaSystem
 from tidelog.bench.compare.report import HEADERS, Document, as_document, table_cells
-from tidelog.bench.compare.runner import Results, Step, chosen, run
+from tidelog.bench.compare.runner import Results, Step, chosen, nothing_yet, run_into
 from tidelog.bench.compare.sections import all_sections
 from tidelog.bench.compare.system import Scale, System, SystemMissing
 from tidelog.bench.compare.tidelog_side import TidelogSystem
 from tidelog.bench.compare.tools import KafkaTools
 from tidelog.bench.compare.topics import library
-from tidelog.cli.failure import ERROR, OK, USAGE, CommandError
+from tidelog.cli.failure import ERROR, INTERRUPTED, OK, USAGE, CommandError
 from tidelog.cli.lazy import shared_options
-from tidelog.cli.output import duration, table
+from tidelog.cli.output import duration, plural, table
 
 SHOWN_REASON_MAX = 300
 
@@ -81,13 +81,32 @@ def command(context: click.Context, /, **given: Any) -> None:
         rows = [(row.key, row.title) for section in sections for row in section.rows]
         table(("key", "row"), rows)
         return
-    begin = time.monotonic()
-    results = run(sections, systems, given["rounds"], tell_step)
+    prepare(given["json_file"])
+    results = nothing_yet(sections, given["rounds"])
+    begin, code = time.monotonic(), OK
+    try:
+        run_into(results, sections, systems, tell_step)
+    except KeyboardInterrupt:
+        click.echo("interrupted: this is what was measured until now", err=True)
+        code = INTERRUPTED
     about = about_run(systems, scale, time.monotonic() - begin)
     document = as_document(results, about)
     report(document, results)
     keep(document, given["json_file"], given["plots"])
-    context.exit(OK if results.is_complete else ERROR)
+    context.exit(code if results.is_complete or code else ERROR)
+
+
+def prepare(json_file: Path | None) -> None:
+    """What cannot be written is told now, and not in an hour."""
+    if json_file is None:
+        return
+    try:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.touch()
+    except OSError as reason:
+        raise CommandError(
+            f"{json_file} cannot be written", why=str(reason), advice="name another file"
+        ) from None
 
 
 def check_client() -> None:
@@ -165,7 +184,7 @@ def report(document: Document, results: Results) -> None:
         )
     for name, facts in document["systems"].items():
         click.echo(f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
-    click.echo(f"{document['rounds']} rounds in {duration(document['seconds'])}")
+    click.echo(f"{plural(document['rounds'], 'round')} in {duration(document['seconds'])}")
 
 
 def keep(document: Document, json_file: Path | None, plots: Path | None) -> None:
