@@ -11,10 +11,10 @@ from tidelog.bench.compare.paced_client import percentiles_ms
 from tidelog.bench.compare.page_cache import evict
 from tidelog.bench.compare.produce_cases import CASES
 from tidelog.bench.compare.rdkafka_client import digest, values
-from tidelog.bench.compare.runner import chosen
+from tidelog.bench.compare.runner import chosen, limit_keys
 from tidelog.bench.compare.sections import all_sections
 from tidelog.bench.compare.small_client import error_position, produce_frame
-from tidelog.bench.compare.system import Scale, SystemFailed, SystemMissing
+from tidelog.bench.compare.system import Narrowable, Scale, SystemFailed, SystemMissing
 from tidelog.bench.compare.tools import KafkaTools, average_ms, consumed_per_s, produced_per_s
 from tidelog.wire.protocol import decode_request, encode_response
 from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
@@ -119,11 +119,19 @@ def test_without_kafkas_tools_no_row_needs_java():
     assert not [key for key in keys if "java" in key]
 
 
-def test_every_section_can_be_narrowed_to_one_of_its_rows():
-    for section in all_sections(Scale.TINY, [], KafkaTools("nowhere")):
+def test_a_section_that_can_be_narrowed_is_narrowed_to_one_of_its_rows():
+    sections = all_sections(Scale.TINY, [], KafkaTools("nowhere"))
+    for section in (each for each in sections if isinstance(each, Narrowable)):
         wanted = section.rows[-1].key
         (narrowed,) = chosen([section], f"^{wanted}$")
         assert [row.key for row in narrowed.rows] == [wanted]
+
+
+def test_every_limit_that_a_row_is_set_against_is_measured():
+    sections = all_sections(Scale.TINY, [], KafkaTools("nowhere"))
+    keys = {row.key for section in sections for row in section.rows}
+    assert limit_keys(sections)
+    assert limit_keys(sections) <= keys
 
 
 def test_kafka_is_told_its_addresses_and_hardly_anything_else(tmp_path):

@@ -81,9 +81,14 @@ def test_the_table_tells_medians_ratio_spread_and_the_share_of_the_limit():
         "ratio": "1.00 ×",
         "spread": "0.75–1.25",
         "ahead": "yes",
-        "of the limit": "0.25 ×",
+        "of the limit": "0.25 · 0.20",
     }
     assert cells_of(document, LIMIT)["Tidelog"] == "400"
+
+
+def test_a_row_that_is_the_same_for_both_by_its_nature_has_no_winner():
+    values = {(SPEED, TIDELOG): [500.0] * 3, (SPEED, KAFKA): [500.0] * 3}
+    assert cells_of(document_of((SPEED,), values), SPEED)["ahead"] == "-"
 
 
 def test_every_raw_value_is_in_the_document_and_survives_a_file():

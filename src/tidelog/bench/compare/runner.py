@@ -73,7 +73,8 @@ class Results(NamedTuple):
 
 
 def chosen(sections: Sequence[AnySection], pattern: str | None) -> list[AnySection]:
-    """The sections that have a row, or a name, in which the expression is found."""
+    """The sections that have a row, or a name, in which the expression is found, and the limits
+    that their rows are set against."""
     if pattern is None:
         return list(sections)
     wanted = re.compile(pattern)
@@ -83,8 +84,24 @@ def chosen(sections: Sequence[AnySection], pattern: str | None) -> list[AnySecti
         if wanted.search(section.name):
             found.append(section)
         elif keys:
-            found.append(section.only(keys) if isinstance(section, Narrowable) else section)
+            found.append(_narrowed(section, keys))
+    known = frozenset(row.key for section in found for row in section.rows)
+    missing = limit_keys(found) - known
+    for section in sections:
+        keys = frozenset(row.key for row in section.rows) & missing
+        if keys:
+            found.append(_narrowed(section, keys))
     return found
+
+
+def limit_keys(sections: Sequence[AnySection]) -> frozenset[str]:
+    """What the rows of these sections are set against."""
+    rows = [row for section in sections for row in section.rows]
+    return frozenset(row.limit_key for row in rows if row.limit_key is not None)
+
+
+def _narrowed(section: AnySection, keys: frozenset[str]) -> AnySection:
+    return section.only(keys) if isinstance(section, Narrowable) else section
 
 
 def run(

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from tidelog.bench.compare.failover import FailoverSection
 from tidelog.bench.compare.idle import IdleSection
 from tidelog.bench.compare.latency import Latency
+from tidelog.bench.compare.limits import Limits
 from tidelog.bench.compare.recovery import RecoverySection
+from tidelog.bench.compare.runner import limit_keys
 from tidelog.bench.compare.small_requests import SmallRequests
 from tidelog.bench.compare.start import StartSection
 from tidelog.bench.compare.system import AnySection, Scale, System
@@ -22,7 +24,7 @@ def all_sections(
         Latency(scale, systems, java),
         SmallRequests(scale),
     ]
-    return [*load, *life_of_a_cluster(scale)]
+    return [*load, *life_of_a_cluster(scale), Limits(scale, limit_keys(load))]
 
 
 def life_of_a_cluster(scale: Scale) -> list[AnySection]:

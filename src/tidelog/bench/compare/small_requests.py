@@ -40,7 +40,7 @@ class Times(NamedTuple):
 TIMES: Mapping[Scale, Times] = {
     Scale.TINY: Times(0.1, 0.2),
     Scale.QUICK: Times(1.0, 2.0),
-    Scale.FULL: Times(2.0, 4.0),
+    Scale.FULL: Times(1.0, 3.0),
 }
 
 

@@ -117,6 +117,7 @@ class Throughput:
         cluster.create_topic(topic, case.partitions)
         servers, records = cluster.bootstrap_servers, case.records(self._scale)
         job = ProduceJob(servers, topic, records, case.record_bytes, case.settings)
+        page_cache.settle()
         per_second = self._clients[case.client].produce(job)
         cluster.delete_topic(topic)
         return per_second * case.record_bytes / MEGABYTE

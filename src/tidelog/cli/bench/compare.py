@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,6 +85,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     prepare(given["json_file"])
     results = nothing_yet(sections, given["rounds"])
     begin, code = time.monotonic(), OK
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clusters are closed either way
     try:
         run_into(results, sections, systems, tell_step)
     except KeyboardInterrupt:
