@@ -5,10 +5,6 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from tidelog.bench.compare.runner import run
-from tidelog.bench.compare.system import MACHINE, Scale
-from tidelog.bench.limit.limit_row import LIMITS
-from tidelog.bench.limit.limit_section import LimitSection
 from tidelog.bench.quick.rows import ROWS
 from tidelog.cli.failure import OK, USAGE
 from tidelog.cli.main import cli
@@ -44,12 +40,3 @@ def test_every_record_of_several_producers_is_read_back() -> None:
     document = json.loads(ran.stdout)
     assert document["clean"]
     assert document["acknowledged"] == document["read_back"] == 3 * 601
-
-
-def test_the_limit_is_a_section_of_the_comparison() -> None:
-    results = run([LimitSection(Scale.TINY)], [], 1, lambda _: None)
-    assert results.is_complete, results.failures
-    assert [row.key for row in results.rows] == list(LIMITS)
-    assert all(results.values.of(key, MACHINE)[0] for key in LIMITS)
-    one = LimitSection(Scale.TINY).only(frozenset(("limit-small-1",)))
-    assert [row.key for row in one.rows] == ["limit-small-1"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tidelog.bench.limit.limit_row import LIMITS
-from tidelog.bench.quick.report import Line, NotARun, document_of, lines_of, load, ratio
+from tidelog.bench.quick.report import Line, NotARun, are_apart, document_of, lines_of, load, ratio
 from tidelog.bench.quick.rows import ROWS
 from tidelog.cli.bench.quick import figure, judged
 
@@ -26,7 +26,7 @@ def test_a_slow_minute_slows_both_and_leaves_the_ratio() -> None:
 
 def test_without_a_limit_there_is_no_ratio_and_the_values_stay() -> None:
     line = line_of(document_of([{"start": 2.0, "consume": 5.0}], [], {}), "consume")
-    assert line == (line.row, 5.0, None, None, None)
+    assert line == (line.row, 5.0, None, None, None, False)
     assert ratio([1.0], [0.0]) is None
 
 
@@ -48,6 +48,15 @@ def test_less_than_a_twentieth_is_not_called_a_change() -> None:
     before = document_of([{"start": 1.0}], [], {})
     now = document_of([{"start": 1.04}], [], {})
     assert judged(line_of(now, "start", before)) == ""
+
+
+def test_a_change_that_may_be_chance_has_a_ratio_and_no_word() -> None:
+    before = document_of([{"start": 1.0}, {"start": 2.0}, {"start": 3.0}], [], {})
+    now = document_of([{"start": 2.9}, {"start": 4.0}, {"start": 5.0}], [], {})
+    line = line_of(now, "start", before)
+    assert line.to_earlier == pytest.approx(2.0)
+    assert judged(line) == ""
+    assert not are_apart([], [1.0])
 
 
 def test_what_is_written_can_be_read_again_with_every_raw_value(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """One round of the quick benchmark: a new cluster, all rows, and the limit right after."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -7,16 +8,19 @@ from tidelog.bench.compare.client_process import run_client
 from tidelog.bench.compare.librdkafka import Librdkafka
 from tidelog.bench.compare.load_clients import ConsumeJob, ProduceJob
 from tidelog.bench.compare.tidelog_side import TidelogCluster, TidelogSystem
-from tidelog.bench.failover import share
+from tidelog.bench.compare.topics import Topics
 from tidelog.bench.limit.limit_row import LIMITS, figures_of
 from tidelog.bench.quick.rows import KIB, MB, Amount
 
-CLIENT = "tidelog.bench.quick.client"
+SMALL_CLIENT = "tidelog.bench.compare.small_client"
+PACED_CLIENT = "tidelog.bench.compare.paced_client"
 PRODUCER = {"acks": "all"}
 PARTITIONS = 6
 """Two leaders on each broker, as in the base case of the whole comparison."""
 SHORT_BYTES = 100
-RATE = 1_000
+RATE = 1_000.0
+SETTLE_S = 0.5
+"""New brokers have a few things to tell each other."""
 
 OnStep = Callable[[str], None]
 
@@ -32,27 +36,38 @@ class Spent(NamedTuple):
 class Round:
     """The rows of one round, on one cluster."""
 
-    __slots__ = ("_amount", "_cluster", "_on_step", "values")
+    __slots__ = ("_amount", "_cluster", "_idle_share", "_on_step", "values")
 
     def __init__(self, cluster: TidelogCluster, amount: Amount, on_step: OnStep) -> None:
         self._cluster = cluster
         self._amount = amount
         self._on_step = on_step
+        self._idle_share = 0.0
         self.values: dict[str, float] = {}
 
     def measure(self) -> None:
         self.values["start"] = self._cluster.ready_after_s
         self.values["rss-idle"] = self._cluster.rss_bytes() / MB
+        self._idle()
         self._large()
         self._short()
-        self._small(1, self._amount.small_alone)
-        self._small(32, self._amount.small_together)
+        self._small(1)
+        self._small(32)
         self._latency()
         self.values["rss-load"] = self._cluster.rss_bytes() / MB
 
+    def _idle(self) -> None:
+        self._on_step("idle")
+        time.sleep(SETTLE_S)
+        seconds = self._amount.idle_seconds
+        before = self._cluster.cpu_seconds()
+        time.sleep(seconds)
+        self._idle_share = (self._cluster.cpu_seconds() - before) / seconds
+        self.values["cpu-idle"] = 1000 * self._idle_share
+
     def _large(self) -> None:
         """Written and then read, so the read is from the page cache."""
-        topic = self._topic("produce-1k", PARTITIONS)
+        topic = self._topic("produce-1k")
         records = self._amount.large_records
         self._put("produce-1k", self._produced(topic, records, KIB), records, KIB)
         self._on_step("consume")
@@ -61,35 +76,48 @@ class Round:
         self._cluster.delete_topic(topic)
 
     def _short(self) -> None:
-        topic = self._topic("produce-100", PARTITIONS)
+        topic = self._topic("produce-100")
         records = self._amount.short_records
         spent = self._produced(topic, records, SHORT_BYTES)
         self._put("produce-100", spent, records, SHORT_BYTES)
         self._cluster.delete_topic(topic)
 
-    def _small(self, connections: int, records: int) -> None:
-        key = f"small-{connections}"
-        sizes = {"records": records, "record_bytes": SHORT_BYTES, "connections": connections}
-        job = {**self._job("small", self._topic(key)), **sizes}
-        spent = self._spent(lambda: records / float(run_client(CLIENT, job)["seconds"]))
+    def _small(self, connections: int) -> None:
+        """Connections are shared out among partitions, each to the leader of its own."""
+        key, seconds = f"small-{connections}", self._amount.small_seconds
+        topic = self._topic(key)
+        leaders = Topics(self._cluster.bootstrap_servers).leader_addresses(topic)
+        partitions = [number % PARTITIONS for number in range(connections)]
+        job = {
+            "topic": topic,
+            "targets": [[*leaders[partition], partition] for partition in partitions],
+            "acks": -1,
+            "record_bytes": SHORT_BYTES,
+            "warm_up_s": 0.0,  # the brokers were busy a moment ago, and would be paid for it
+            "seconds": seconds,
+        }
+        spent = self._spent(lambda: float(run_client(SMALL_CLIENT, job)["per_second"]))
         self.values[key] = spent.per_second
-        self.values[f"cpu-{key}"] = spent.cpu_seconds / records * 1e6
+        self.values[f"cpu-{key}"] = spent.cpu_seconds / (spent.per_second * seconds) * 1e6
 
     def _latency(self) -> None:
-        sizes = {"records": self._amount.timed_records, "record_bytes": SHORT_BYTES, "rate": RATE}
-        job = {**self._job("latency", self._topic("e2e")), **sizes}
-        found: list[float] = run_client(CLIENT, job)["latencies_ms"]
-        self.values["e2e-p50"] = share(found, 0.5)
-        self.values["e2e-p99"] = share(found, 0.99)
+        job = {
+            "bootstrap_servers": self._cluster.bootstrap_servers,
+            "topic": self._topic("e2e"),
+            "partitions": PARTITIONS,
+            "record_bytes": KIB,
+            "rate": RATE,
+            "warm_up_s": self._amount.timed_seconds / 4,
+            "seconds": self._amount.timed_seconds,
+        }
+        found = run_client(PACED_CLIENT, job)
+        self.values["e2e-p50"] = found["p50"]
+        self.values["e2e-p99"] = found["p99"]
 
-    def _topic(self, name: str, partitions: int = 1) -> str:
+    def _topic(self, name: str) -> str:
         self._on_step(name)
-        self._cluster.create_topic(name, partitions)
+        self._cluster.create_topic(name, PARTITIONS)
         return name
-
-    def _job(self, work: str, topic: str) -> dict[str, object]:
-        servers = self._cluster.bootstrap_servers
-        return {"work": work, "bootstrap_servers": servers, "topic": topic}
 
     def _produced(self, topic: str, records: int, record_bytes: int) -> Spent:
         servers = self._cluster.bootstrap_servers
@@ -97,9 +125,11 @@ class Round:
         return self._spent(lambda: Librdkafka().produce(job))
 
     def _spent(self, work: Callable[[], float]) -> Spent:
-        before = self._cluster.cpu_seconds()
+        """Without what they would have used anyway: a slow minute must not count."""
+        before, begin = self._cluster.cpu_seconds(), time.monotonic()
         per_second = work()
-        return Spent(per_second, self._cluster.cpu_seconds() - before)
+        idle = self._idle_share * (time.monotonic() - begin)
+        return Spent(per_second, max(0.0, self._cluster.cpu_seconds() - before - idle))
 
     def _put(self, key: str, spent: Spent, records: int, record_bytes: int) -> None:
         self.values[key] = spent.per_second * record_bytes / MB

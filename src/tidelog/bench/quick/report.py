@@ -26,16 +26,27 @@ class Line(NamedTuple):
     """The median of the ratios of each round: a slow minute slows both."""
     to_earlier: float | None
     """This run divided by the earlier one."""
+    is_apart: bool
+    """No round of one run lies among those of the other: more than the noise of a machine."""
 
 
 def lines_of(document: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[Line]:
     lines = []
     for row in ROWS:
         values, limits = (document[name].get(row.key, []) for name in ("values", "limits"))
-        now = median(values)
-        then = None if earlier is None else median(earlier["values"].get(row.key, []))
-        lines.append(Line(row, now, median(limits), ratio(values, limits), _divided(now, then)))
+        before = [] if earlier is None else earlier["values"].get(row.key, [])
+        now, to_earlier = median(values), _divided(median(values), median(before))
+        to_limit = ratio(values, limits)
+        lines.append(
+            Line(row, now, median(limits), to_limit, to_earlier, are_apart(values, before))
+        )
     return lines
+
+
+def are_apart(values: Sequence[float], others: Sequence[float]) -> bool:
+    if not values or not others:
+        return False
+    return max(values) < min(others) or max(others) < min(values)
 
 
 def median(values: Sequence[float]) -> float | None:

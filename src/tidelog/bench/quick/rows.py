@@ -27,9 +27,11 @@ PROCESSOR = (
     Row("cpu-small-1", "processor, 1 connection", "µs/req", False, SECTION, "limit-small-1"),
     Row("cpu-small-32", "processor, 32 connections", "µs/req", False, SECTION, "limit-small-32"),
 )
-"""Of the three brokers together: it hardly changes when the machine has other work too."""
+"""Of the three brokers together, beyond what they use when idle: it hardly changes when the machine
+has other work too."""
 LIFE = (
     Row("start", "start of three nodes until all are ready", "s", False, SECTION),
+    Row("cpu-idle", "processor of three nodes, idle", "ms/s", False, SECTION),
     Row("rss-idle", "memory of three nodes, idle", "MB", False, SECTION),
     Row("rss-load", "memory of three nodes, after the load", "MB", False, SECTION),
 )
@@ -43,13 +45,13 @@ class Amount(NamedTuple):
     """Of 1 KiB."""
     short_records: int = 400_000
     """Of 100 bytes."""
-    small_alone: int = 3_000
-    small_together: int = 10_000
-    timed_records: int = 3_000
+    small_seconds: float = 2.0
+    timed_seconds: float = 3.0
+    idle_seconds: float = 2.0
     limit_share: float = 0.25
     """Of what a case of the limit does in the whole benchmark."""
 
 
 QUICK = Amount()
-TINY = Amount(200, 200, 20, 64, 50, 0.002)
+TINY = Amount(200, 200, 0.2, 0.2, 0.1, 0.002)
 """Figures mean nothing: it shows that all works."""

@@ -21,6 +21,7 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.local.up import interrupts
 from tidelog.cli.output import print_json, table
 
+NOTEWORTHY = 0.05
 AMOUNTS = {"quick": QUICK, "tiny": TINY}
 
 
@@ -183,7 +184,9 @@ def figure(value: float | None) -> str:
 
 
 def judged(line: Line) -> str:
-    """What the ratio to the earlier run means: rows differ in which direction is good."""
-    if line.to_earlier is None or 0.95 <= line.to_earlier <= 1.05:
+    """What the ratio to the earlier run means: rows differ in which direction is good. Nothing is
+    said of what may be chance."""
+    ratio = line.to_earlier
+    if ratio is None or not line.is_apart or abs(ratio - 1) < NOTEWORTHY:
         return ""
-    return "better" if (line.to_earlier > 1) == line.row.more_is_better else "worse"
+    return "better" if (ratio > 1) == line.row.more_is_better else "worse"
