@@ -50,6 +50,10 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = FileDisk(tmp_path).open("a", create=True)
     file.write(2, [b"hello", b"", b"world"])
     assert file.read(0, 99) == b"\0\0helloworld"
+    one = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: one(fd, data[:3], at))
+    file.write(7, b"people")
+    assert file.read(0, 99) == b"\0\0hellopeople"
     file.close()
 
 
@@ -63,7 +67,9 @@ def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file.close()
 
 
-@pytest.mark.parametrize("call", ["fstat", "pread", "pwritev", "ftruncate", "fdatasync", "fsync"])
+@pytest.mark.parametrize(
+    "call", ["fstat", "pread", "pwrite", "pwritev", "ftruncate", "fdatasync", "fsync"]
+)
 def test_every_error_names_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -76,7 +82,8 @@ def test_every_error_names_the_path(
     operations = {
         "fstat": file.size,
         "pread": lambda: file.read(0, 1),
-        "pwritev": lambda: file.write(0, b"x"),
+        "pwrite": lambda: file.write(0, b"x"),
+        "pwritev": lambda: file.write(0, [b"x", b"y"]),
         "ftruncate": lambda: file.truncate(0),
         "fdatasync": file.sync,
         "fsync": lambda: disk.sync_dir("d"),

@@ -8,27 +8,18 @@ from tidelog.wire.records import HEADER_SIZE, BatchHeader, iter_batches
 class FetchedBatch:
     """Satisfies `core.types.BatchHeader`; `data` is a view of the answer's frame."""
 
-    __slots__ = ("data", "header")
+    __slots__ = ("base_offset", "data", "header", "last_offset", "leader_epoch")
 
     def __init__(self, header: BatchHeader, data: memoryview) -> None:
         assert len(data) >= HEADER_SIZE, f"a batch of {len(data)} bytes"
         self.header = header
         self.data = data
+        self.base_offset = base_offset = header.base_offset
+        self.last_offset = base_offset + header.last_offset_delta
+        self.leader_epoch = header.leader_epoch
 
     def __repr__(self) -> str:
         return f"FetchedBatch({self.base_offset}..{self.last_offset}, {len(self.data)} bytes)"
-
-    @property
-    def base_offset(self) -> int:
-        return self.header.base_offset
-
-    @property
-    def last_offset(self) -> int:
-        return self.header.last_offset
-
-    @property
-    def leader_epoch(self) -> int:
-        return self.header.leader_epoch
 
     @property
     def max_timestamp(self) -> int:

@@ -24,6 +24,7 @@ from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -344,7 +345,7 @@ class Replicas:
         assert isinstance(role, FollowerReplica), role
         base_offset = hosted.log.log_end_offset
         try:
-            hosted.log.append_as_follower(_bytes_of(effect))
+            hosted.log.append_as_follower(*_received(effect))
         except (NoSpace, UnexpectedAppend) as error:
             self.problems[hosted.partition] = str(error)
             self.directories.on_error(hosted.directory, error, self._broker.now_ms())
@@ -377,9 +378,10 @@ class Replicas:
             self._broker.coordination.moved(hosted)
 
 
-def _bytes_of(effect: e.AppendBatches) -> list[memoryview]:
+def _received(effect: e.AppendBatches) -> tuple[list[memoryview], list[BatchHeader]]:
     """What the fetcher received: bytes are the shell's business, core sees headers."""
-    return [cast(FetchedBatch, batch).data for batch in effect.batches]
+    batches = cast(Sequence[FetchedBatch], effect.batches)
+    return [batch.data for batch in batches], [batch.header for batch in batches]
 
 
 def _metadata(state: PartitionState) -> PartitionMetadata:

@@ -103,8 +103,14 @@ class OpenFile:
         return b"".join(parts)
 
     def write(self, position: int, data: Buffer | Sequence[Buffer]) -> None:
-        buffers = [memoryview(part) for part in ([data] if isinstance(data, Buffer) else data)]
         try:
+            if isinstance(data, Buffer):
+                written = os.pwrite(self._descriptor, data, position)
+                if written == len(data):
+                    return
+                position += written
+                data = [memoryview(data)[written:]]
+            buffers = [memoryview(part) for part in data]
             while buffers:
                 written = os.pwritev(self._descriptor, buffers[:_MOST_BUFFERS], position)
                 position += written

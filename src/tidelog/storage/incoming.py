@@ -1,37 +1,67 @@
 """Batches that come from elsewhere, looked at before a log takes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tidelog.host.ports import Buffer
 from tidelog.storage.errors import UnexpectedAppend
 from tidelog.storage.scan import follows
 from tidelog.wire.records import BatchHeader, InvalidBatch, check_crc, read_header
 
+Piece = tuple[Buffer, BatchHeader]
 
-def inspect(batches: Sequence[Buffer], *, gaps: bool) -> list[tuple[Buffer, BatchHeader]]:
-    """One piece per batch; UnexpectedAppend unless all are whole, intact and in order."""
-    pieces: list[tuple[Buffer, BatchHeader]] = []
+
+def pieces_of(batches: Sequence[Buffer]) -> list[Piece]:
+    """One piece per batch; UnexpectedAppend unless all are whole."""
+    pieces: list[Piece] = []
     for run in batches:
         view = memoryview(run)
         position = 0
         while position < len(view):
             try:
                 header = read_header(view, position)
-                if not check_crc(view, position, header):
-                    raise UnexpectedAppend(f"bad checksum at {header.base_offset}")
             except InvalidBatch as error:
                 raise UnexpectedAppend(f"not a batch: {error}") from error
-            if pieces and not follows(header, pieces[-1][1].next_offset, gaps=gaps):
-                raise UnexpectedAppend(f"{header.base_offset} follows {pieces[-1][1].last_offset}")
-            if header.leader_epoch < 0:
-                raise UnexpectedAppend(f"no leader epoch at {header.base_offset}")
             end = position + header.size_bytes
             pieces.append((view[position:end], header))
             position = end
     return pieces
 
 
-def offsets_in(pieces: Sequence[tuple[Buffer, BatchHeader]]) -> int:
+def inspect(pieces: Sequence[Piece], *, gaps: bool) -> None:
+    """UnexpectedAppend unless all are intact and in order."""
+    next_offset = None
+    for data, header in pieces:
+        try:
+            if not check_crc(data, 0, header):
+                raise UnexpectedAppend(f"bad checksum at {header.base_offset}")
+        except InvalidBatch as error:
+            raise UnexpectedAppend(f"not a batch: {error}") from error
+        if header.base_offset != next_offset and not follows(header, next_offset, gaps=gaps):
+            raise UnexpectedAppend(f"{header.base_offset} where {next_offset} belongs")
+        if header.leader_epoch < 0:
+            raise UnexpectedAppend(f"no leader epoch at {header.base_offset}")
+        next_offset = header.base_offset + header.last_offset_delta + 1
+
+
+def runs(
+    pieces: Sequence[Piece], size_bytes: int, segment_bytes: int
+) -> Iterator[tuple[list[Buffer], list[BatchHeader]]]:
+    """Pieces that go into a segment together; the first ones behind the `size_bytes` of the one
+    that is appended to, if they fit there."""
+    datas: list[Buffer] = []
+    headers: list[BatchHeader] = []
+    for data, header in pieces:
+        if size_bytes + len(data) > segment_bytes:
+            if headers:
+                yield datas, headers
+            datas, headers, size_bytes = [], [], 0
+        datas.append(data)
+        headers.append(header)
+        size_bytes += len(data)
+    yield datas, headers
+
+
+def offsets_in(pieces: Sequence[Piece]) -> int:
     return sum(header.last_offset_delta + 1 for _, header in pieces)
 
 

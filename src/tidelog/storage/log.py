@@ -30,7 +30,7 @@ from tidelog.storage.errors import (
     UnexpectedAppend,
 )
 from tidelog.storage.guarded_disk import GuardedDisk, guard
-from tidelog.storage.incoming import inspect, offsets_in, writable
+from tidelog.storage.incoming import inspect, offsets_in, pieces_of, runs, writable
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp
 from tidelog.storage.pending_sync import PendingSync
@@ -165,27 +165,22 @@ class Log:
         self._append([data], [header])
         return header
 
-    def append_as_follower(self, batches: Sequence[Buffer]) -> None:
-        """Append what a leader sent, as it is. On NoSpace the batches that fit are kept."""
-        pieces = inspect(batches, gaps=self.may_have_gaps)
+    def append_as_follower(
+        self, batches: Sequence[Buffer], headers: Sequence[BatchHeader] | None = None
+    ) -> None:
+        """Append what a leader sent, as it is. On NoSpace the batches that fit are kept. With
+        `headers` each buffer is one batch, and its header was read before."""
+        pieces = pieces_of(batches) if headers is None else list(zip(batches, headers, strict=True))
         if not pieces:
             return
+        inspect(pieces, gaps=self.may_have_gaps)
         first = pieces[0][1]
         if not follows(first, self.log_end_offset, gaps=self.may_have_gaps):
             self._start_inside(first)
         if pieces[-1][1].next_offset - self.log_end_offset != offsets_in(pieces):
             self.allow_gaps()
-        datas: list[Buffer] = []
-        headers: list[BatchHeader] = []
-        size = self._segments[-1].size
-        for data, header in pieces:
-            if headers and size + header.size_bytes > self.config.segment_bytes:
-                self._append(datas, headers)
-                datas, headers, size = [], [], self._segments[-1].size
-            datas.append(data)
-            headers.append(header)
-            size += header.size_bytes
-        self._append(datas, headers)
+        for datas, taken in runs(pieces, self._segments[-1].size, self.config.segment_bytes):
+            self._append(datas, taken)
 
     def _start_inside(self, header: BatchHeader) -> None:
         """A follower that starts at the leader's log start may be sent a batch which began
@@ -219,6 +214,8 @@ class Log:
         segment.append(datas[0] if len(datas) == 1 else datas, info)
         try:
             for data, header in zip(datas, headers, strict=True):
+                if header.producer_id < 0:
+                    continue
                 aborted = follow_batch(self.producers, header, data, 0)
                 if aborted is not None:
                     segment.transactions.add(aborted)
@@ -238,9 +235,13 @@ class Log:
 
     def _assign_epochs(self, headers: Sequence[BatchHeader]) -> list[tuple[int, int]] | None:
         """Durable before a byte of the batches is written. The entries before, if they changed."""
-        latest = self.epochs.latest_epoch
-        if not self._epochs_are_stale and all(h.leader_epoch == latest for h in headers):
-            return None
+        if not self._epochs_are_stale:
+            latest = self.epochs.latest_epoch
+            for header in headers:
+                if header.leader_epoch != latest:
+                    break
+            else:
+                return None
         before = self.epochs.entries[:]
         # Offsets in a gap belong to the later epoch: who compares histories with us then
         # truncates rather too much and fetches it again.

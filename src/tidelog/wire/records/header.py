@@ -44,8 +44,11 @@ _MAX_TIMESTAMP_POSITION = 35
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 assert HEADER.size == HEADER_SIZE, (HEADER.size, HEADER_SIZE)
+_unpack_header = HEADER.unpack_from
+_new_header = tuple.__new__
 _INT64 = struct.Struct(">q")
 _INT32 = struct.Struct(">i")
+_crc32c = fastcrc.crc32.iscsi
 _INT16 = struct.Struct(">h")
 _UINT32 = struct.Struct(">I")
 
@@ -117,7 +120,22 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     left = len(buffer) - position
     if left < HEADER_SIZE:
         _raise_for_short_header(buffer, position, left)
-    header = BatchHeader._make(HEADER.unpack_from(buffer, position))
+    fields = _unpack_header(buffer, position)
+    header = _new_header(BatchHeader, fields)
+    base_offset, length, _, magic, _, _, delta, _, _, _, _, _, count = fields
+    if (
+        magic != MAGIC
+        or length < HEADER_SIZE - LENGTH_OVERHEAD
+        or count < 0
+        or delta < 0
+        or base_offset < 0
+        or base_offset >= MAX_INT64 - delta
+    ):
+        _raise_for_bad_header(header)
+    return header
+
+
+def _raise_for_bad_header(header: BatchHeader) -> None:
     if header.magic != MAGIC:
         raise InvalidBatch(f"magic is {header.magic}, only record batches of magic {MAGIC} exist")
     if header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD:
@@ -127,9 +145,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
             f"record count {header.record_count} and last offset delta "
             f"{header.last_offset_delta} may not be negative"
         )
-    if header.base_offset < 0 or header.base_offset > MAX_INT64 - header.last_offset_delta - 1:
-        raise InvalidBatch(f"base offset {header.base_offset} is out of range")
-    return header
+    raise InvalidBatch(f"base offset {header.base_offset} is out of range")
 
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
@@ -139,12 +155,12 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> bool:
 
 def batch_crc(buffer: Buffer, position: int, header: BatchHeader) -> int:
     """CRC-32C from the attributes to the end of the batch."""
-    end = position + header.size_bytes
+    end = position + header.batch_length + LENGTH_OVERHEAD
     if end > len(buffer):
         raise TruncatedBatch(
             f"batch of {header.size_bytes} bytes, only {len(buffer) - position} are there"
         )
-    crc: int = fastcrc.crc32.iscsi(memoryview(buffer)[position + ATTRIBUTES_POSITION : end])
+    crc: int = _crc32c(memoryview(buffer)[position + ATTRIBUTES_POSITION : end])
     return crc
 
 
