@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 
 from support.memory_transport import make_context, make_stream
 from tidelog.host.flight import REQUEST_OVERHEAD_BYTES
-from tidelog.host.frames import (
-    PAUSED_BY_OWNER,
-    SCRATCH_BYTES,
-    FrameLimits,
-    charge_of,
-    kept,
-)
+from tidelog.host.frames import PAUSED_BY_OWNER, FrameLimits, charge_of, kept
+from tidelog.host.network_context import SCRATCH_BYTES
 from tidelog.host.ports import CloseReason
 
 SIZES = st.one_of(

@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from support.loopback import Script, answer_of, echo, loopback, pass_time, until
-from tidelog.host.frames import SCRATCH_BYTES
+from tidelog.host.network_context import SCRATCH_BYTES
 from tidelog.host.ports import (
     CloseReason,
     ConnectionClosed,

@@ -12,7 +12,8 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tidelog.host.frames import FrameLimits, FrameStream, NetworkContext
+from tidelog.host.frames import FrameLimits, FrameStream
+from tidelog.host.network_context import NetworkContext
 from tidelog.host.ports import (
     Buffer,
     CloseReason,
