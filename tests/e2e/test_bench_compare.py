@@ -15,7 +15,7 @@ from tidelog.bench.compare.tidelog_side import TidelogSystem
 WITHIN_S = 120
 
 
-def test_without_maven_our_half_is_measured_alone_and_that_is_said(tmp_path):
+def test_without_java_and_a_compiler_our_half_is_measured_alone_and_that_is_said(tmp_path):
     kept = tmp_path / "bench.json"
     words = ["bench", "compare", "--scale", "tiny", "--rounds", "1", "--json", str(kept)]
     words += ["--only", "librdkafka.acks-all.1KiB.6p.none$|read-back|small.1.acks-all"]
@@ -29,6 +29,7 @@ def test_without_maven_our_half_is_measured_alone_and_that_is_said(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "without Kafka, our half alone: there is no java" in done.stderr
+    assert "without the rows of the limit: no C compiler" in done.stderr
     document = json.loads(kept.read_text("utf-8"))
     assert {row["key"] for row in document["rows"] if row["median"]["tidelog"] > 0} == {
         "produce.librdkafka.acks-all.1KiB.6p.none",

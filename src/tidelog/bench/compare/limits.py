@@ -4,12 +4,20 @@ from collections.abc import Mapping
 from functools import partial
 
 from tidelog.bench.compare.findings import Findings
-from tidelog.bench.compare.system import Row, Scale, SystemFailed
+from tidelog.bench.compare.system import Row, Scale, SystemFailed, SystemMissing
 from tidelog.bench.limit.limit_row import LIMITS, measure
-from tidelog.bench.limit.program import CompilerMissing, LimitFailed
+from tidelog.bench.limit.program import CompilerMissing, LimitFailed, compiled
 
 SECTION = "limit"
 SHARES: Mapping[Scale, float] = {Scale.TINY: 0.01, Scale.QUICK: 0.25, Scale.FULL: 1.0}
+
+
+def check_program() -> None:
+    """SystemMissing if the program cannot be had on this machine."""
+    try:
+        compiled()
+    except (CompilerMissing, LimitFailed) as reason:
+        raise SystemMissing(str(reason)) from None
 
 
 class Limits:
@@ -39,5 +47,5 @@ class Limits:
     def _value(self, key: str) -> float:
         try:
             return measure(LIMITS[key], share=SHARES[self._scale])
-        except (CompilerMissing, LimitFailed) as reason:
+        except LimitFailed as reason:
             raise SystemFailed(str(reason)) from None

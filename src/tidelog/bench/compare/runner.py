@@ -78,19 +78,19 @@ def chosen(sections: Sequence[AnySection], pattern: str | None) -> list[AnySecti
     if pattern is None:
         return list(sections)
     wanted = re.compile(pattern)
+    rows = [
+        row
+        for section in sections
+        for row in section.rows
+        if wanted.search(section.name) or wanted.search(row.key)
+    ]
+    keys = {row.key for row in rows} | {row.limit_key for row in rows}
     found: list[AnySection] = []
     for section in sections:
-        keys = frozenset(row.key for row in section.rows if wanted.search(row.key))
-        if wanted.search(section.name):
-            found.append(section)
-        elif keys:
-            found.append(_narrowed(section, keys))
-    known = frozenset(row.key for section in found for row in section.rows)
-    missing = limit_keys(found) - known
-    for section in sections:
-        keys = frozenset(row.key for row in section.rows) & missing
-        if keys:
-            found.append(_narrowed(section, keys))
+        known = frozenset(row.key for row in section.rows)
+        taken = frozenset(key for key in known if key in keys)
+        if taken:
+            found.append(section if taken == known else _narrowed(section, taken))
     return found
 
 

@@ -16,7 +16,7 @@ from tidelog.bench.compare.tools import KafkaTools
 
 
 def all_sections(
-    scale: Scale, systems: Sequence[System], java: KafkaTools | None
+    scale: Scale, systems: Sequence[System], java: KafkaTools | None, *, with_limits: bool = True
 ) -> list[AnySection]:
     """Without Kafka's tools, only the rows that need none of them."""
     load: list[AnySection] = [
@@ -24,7 +24,8 @@ def all_sections(
         Latency(scale, systems, java),
         SmallRequests(scale),
     ]
-    return [*load, *life_of_a_cluster(scale), Limits(scale, limit_keys(load))]
+    limits = [Limits(scale, limit_keys(load))] if with_limits else []
+    return [*load, *life_of_a_cluster(scale), *limits]
 
 
 def life_of_a_cluster(scale: Scale) -> list[AnySection]:

@@ -28,7 +28,7 @@ from tidelog.bench.compare.produce_cases import (
 )
 from tidelog.bench.compare.system import Row, Running, Scale, System
 
-WARM_UP_SHARE = 5
+WARM_UP_SHARE = 3
 """The warm-up writes one part in so many of a large case."""
 WARM_UP_SETTINGS = {"batch.size": "16384"}
 """Many requests: that of the Java client, where librdkafka would take a megabyte."""

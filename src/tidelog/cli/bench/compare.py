@@ -14,6 +14,7 @@ import click
 
 from tidelog.bench.compare import kafka_jars
 from tidelog.bench.compare.kafka import KafkaSystem
+from tidelog.bench.compare.limits import check_program
 from tidelog.bench.compare.report import HEADERS, Document, as_document, table_cells
 from tidelog.bench.compare.runner import Results, Step, chosen, nothing_yet, run_into
 from tidelog.bench.compare.sections import all_sections
@@ -70,7 +71,9 @@ def command(context: click.Context, /, **given: Any) -> None:
     check_pattern(given["only"])
     systems, java = systems_of(given)
     scale = Scale(given["scale"])
-    sections = chosen(all_sections(scale, systems, java), given["only"])
+    with_limits = given["only_list"] or has_limits()
+    sections = all_sections(scale, systems, java, with_limits=with_limits)
+    sections = chosen(sections, given["only"])
     if not sections:
         raise CommandError(
             f'no section or row is called like "{given["only"]}"',
@@ -149,6 +152,15 @@ def systems_of(given: dict[str, Any]) -> tuple[list[System], KafkaTools | None]:
     if given["alone"]:
         return [tidelog], tools
     return [tidelog, KafkaSystem(path, version)], tools
+
+
+def has_limits() -> bool:
+    try:
+        check_program()
+    except SystemMissing as missing:
+        click.echo(f"without the rows of the limit: {missing}", err=True)
+        return False
+    return True
 
 
 def tell_step(step: Step) -> None:
