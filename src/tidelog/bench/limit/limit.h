@@ -20,7 +20,7 @@
  * Measured, processor time of the servers, alternating: splice takes 10 to 15 % less than copy for
  * requests of 16 KiB to 1 MiB (most of what is left are new pages of three files), sendfile a third
  * of mmap and send. Of the buffers for COPY 256 KiB serve best: 64 KiB cost a quarter more at large
- * requests, 1 MiB gains nothing. */
+ * requests, 1 MiB hardly differs. */
 enum means { COPY, SPLICE };
 
 struct plan {
