@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from support.broker_config import CLIENTS, INSIDE, OWN_ID, node_config
-from support.loopback import loopback
+from support.loopback import answer_of, loopback, until
 from support.manual_clock import ManualClock
 from tidelog.broker.api_table import handlers
 from tidelog.broker.broker import Broker, BrokerPlace
@@ -133,7 +133,7 @@ class AdminStory:
         host, port = self.clients[CLIENTS].address
         connection = await self.broker.host.network.connect(host, port, timeout_ms=WAIT_MS)
         try:
-            frame = await connection.request(encode_request(header, request), timeout_ms=WAIT_MS)
+            frame = await answer_of(connection, encode_request(header, request), timeout_ms=WAIT_MS)
         finally:
             connection.close()
         _, position = read_response_header(frame, request.__api_key__, version)
@@ -163,6 +163,8 @@ async def admin_story(
         controller = ScriptedController()
         door = await network.listen("127.0.0.1", 0, serve(controller.table(), "C"))
         stack.push_async_callback(door.stop, timeout_ms=0)
+        # Who stops does not read: that the broker hung up has to be heard before.
+        stack.push_async_callback(until, lambda: not door.connections)
         address = ("127.0.0.1", door.port)
         brokers: list[Broker] = []
         opened = Directories([open_directory(path, brokers) for path in paths])

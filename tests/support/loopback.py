@@ -6,7 +6,9 @@ import socket
 import struct
 
 from support.manual_clock import ManualClock
+from tidelog.host.frames import kept
 from tidelog.host.network import TcpNetwork
+from tidelog.host.ports import NetworkError
 
 GUARD_S = 60
 """No story may hang for ever. Nothing is measured against it."""
@@ -37,6 +39,22 @@ async def until(condition):
     """Let the loop turn until something is so."""
     while not condition():
         await asyncio.sleep(0)
+
+
+def answer_of(connection, buffers, *, timeout_ms, correlation_id=None):
+    """Send a request: a future of its answer, which is kept, or of the error."""
+    future = asyncio.get_running_loop().create_future()
+
+    def settle(outcome):
+        if future.done():
+            return
+        if isinstance(outcome, NetworkError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(kept(outcome))
+
+    connection.send(buffers, settle, timeout_ms=timeout_ms, correlation_id=correlation_id)
+    return future
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,8 @@ import asyncio
 from support.manual_clock import ManualClock
 from tidelog.host.answers import AnswerBudget
 from tidelog.host.flight import NodeFlight
-from tidelog.host.frames import FrameLimits, FrameStream, NetworkContext
+from tidelog.host.frames import FrameLimits, FrameStream
+from tidelog.host.network_context import NetworkContext
 from tidelog.host.ports import CloseReason
 from tidelog.host.timers import TimerWheel
 

@@ -8,12 +8,8 @@ from hypothesis import strategies as st
 
 from support.memory_transport import make_context, make_stream
 from tidelog.host.flight import REQUEST_OVERHEAD_BYTES
-from tidelog.host.frames import (
-    PAUSED_BY_OWNER,
-    SCRATCH_BYTES,
-    FrameLimits,
-    charge_of,
-)
+from tidelog.host.frames import PAUSED_BY_OWNER, FrameLimits, charge_of, kept
+from tidelog.host.network_context import SCRATCH_BYTES
 from tidelog.host.ports import CloseReason
 
 SIZES = st.one_of(
@@ -174,14 +170,14 @@ def test_a_frame_may_be_changed_in_place_without_touching_its_neighbours():
 
 
 def test_only_frames_in_the_shared_scratch_are_copied_to_be_kept():
-    owner, stream, transport = make_stream(make_context())
-    kept = []
-    owner.on_each = lambda frame: kept.append((stream.kept(frame), frame))
+    owner, _, transport = make_stream(make_context())
+    copies = []
+    owner.on_each = lambda frame: copies.append((kept(frame), frame))
     transport.push(encoded([b"small"]))
     transport.push(encoded([b"large" * SCRATCH_BYTES]))
     transport.push(encoded([b"after"]))
-    assert [bytes(copy[:5]) for copy, _ in kept] == [b"small", b"large", b"after"]
-    assert [copy is frame for copy, frame in kept] == [False, True, False]
+    assert [bytes(copy[:5]) for copy, _ in copies] == [b"small", b"large", b"after"]
+    assert [copy is frame for copy, frame in copies] == [False, True, False]
 
 
 def test_a_large_frame_is_charged_when_it_begins_and_others_wait():

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support.loopback import Script, echo, loopback, pass_time, run, until
+from support.loopback import Script, answer_of, echo, loopback, pass_time, run, until
 from tidelog.host.gate import Faults, GatedNetwork
 from tidelog.host.ports import ConnectionClosed, PeerRefused, PeerTimedOut, RequestTimedOut
 
@@ -55,7 +55,7 @@ async def turns(count=20):
 def test_an_open_gate_changes_nothing():
     async def story(wires):
         connection = await wires.connect()
-        assert bytes(await connection.request([b"a", b"b"], timeout_ms=1000)) == b"re:ab"
+        assert bytes(await answer_of(connection, [b"a", b"b"], timeout_ms=1000)) == b"re:ab"
         connection.close()
         await until(lambda: wires.script.closed)
 
@@ -103,7 +103,7 @@ def test_a_wire_that_heals_in_time_lets_the_connection_through():
         await turns()
         wires.heal()
         connection = await connecting
-        assert bytes(await connection.request([b"x"], timeout_ms=1000)) == b"re:x"
+        assert bytes(await answer_of(connection, [b"x"], timeout_ms=1000)) == b"re:x"
         connection.close()
 
     wired(story)
@@ -131,7 +131,7 @@ def test_a_connection_that_was_there_goes_silent_and_its_requests_time_out():
     async def story(wires):
         connection = await wires.connect()
         wires.cut()
-        asked = connection.request([b"x"], timeout_ms=300)
+        asked = answer_of(connection, [b"x"], timeout_ms=300)
         await turns()
         assert wires.script.requests == []
         pass_time(wires.network, 305)
@@ -149,7 +149,7 @@ def test_a_connection_that_was_there_goes_silent_and_its_requests_time_out():
 def test_an_answer_that_was_under_way_is_held_back_until_the_wire_is_whole():
     async def story(wires):
         connection = await wires.connect()
-        asked = connection.request([b"x"], timeout_ms=1000)
+        asked = answer_of(connection, [b"x"], timeout_ms=1000)
         await until(lambda: wires.script.slots)
         wires.cut()
         wires.script.slots[0].answer([b"late"])
@@ -165,7 +165,7 @@ def test_an_answer_that_was_under_way_is_held_back_until_the_wire_is_whole():
 def test_nobody_learns_through_a_cut_wire_that_a_peer_died():
     async def story(wires):
         connection = await wires.connect()
-        asked = connection.request([b"x"], timeout_ms=1000)
+        asked = answer_of(connection, [b"x"], timeout_ms=1000)
         await until(lambda: wires.script.connections)
         wires.cut()
         wires.script.connections[0].close()
@@ -183,8 +183,8 @@ def test_requests_of_a_cut_wire_arrive_in_order_when_it_heals_but_not_those_give
     async def story(wires):
         connection = await wires.connect()
         wires.cut()
-        short = connection.request([b"1"], timeout_ms=100)
-        asked = [connection.request([name], timeout_ms=1000) for name in (b"2", b"3")]
+        short = answer_of(connection, [b"1"], timeout_ms=100)
+        asked = [answer_of(connection, [name], timeout_ms=1000) for name in (b"2", b"3")]
         connection.post([b"4"])
         pass_time(wires.network, 105)
         with pytest.raises(RequestTimedOut):
@@ -202,9 +202,9 @@ def test_latency_delays_requests_and_keeps_their_order():
     async def story(wires):
         connection = await wires.connect()
         wires.gate.set(Faults(latency_ms={PEER: 80}))
-        first = connection.request([b"1"], timeout_ms=1000)
+        first = answer_of(connection, [b"1"], timeout_ms=1000)
         wires.gate.set(Faults())
-        second = connection.request([b"2"], timeout_ms=1000)
+        second = answer_of(connection, [b"2"], timeout_ms=1000)
         await turns()
         assert wires.script.requests == []
         pass_time(wires.network, 85)
@@ -231,7 +231,7 @@ def test_other_peers_are_not_concerned():
     async def story(wires):
         wires.gate.set(Faults(frozenset({7}), {8: 1000}))
         connection = await wires.connect()
-        assert bytes(await connection.request([b"x"], timeout_ms=1000)) == b"re:x"
+        assert bytes(await answer_of(connection, [b"x"], timeout_ms=1000)) == b"re:x"
         connection.close()
 
     wired(story)
@@ -252,12 +252,12 @@ def test_closing_fails_what_waits_and_nothing_is_sent_after():
     async def story(wires):
         connection = await wires.connect()
         wires.cut()
-        asked = connection.request([b"x"], timeout_ms=1000)
+        asked = answer_of(connection, [b"x"], timeout_ms=1000)
         connection.close()
         with pytest.raises(ConnectionClosed):
             await asked
         with pytest.raises(ConnectionClosed):
-            connection.request([b"y"], timeout_ms=1000)
+            answer_of(connection, [b"y"], timeout_ms=1000)
         with pytest.raises(ConnectionClosed):
             connection.post([b"y"])
 

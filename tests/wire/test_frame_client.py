@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from support.loopback import Script, echo, loopback, pass_time, until
-from tidelog.host.frames import SCRATCH_BYTES
+from support.loopback import Script, answer_of, echo, loopback, pass_time, until
+from tidelog.host.network_context import SCRATCH_BYTES
 from tidelog.host.ports import (
     CloseReason,
     ConnectionClosed,
@@ -55,9 +55,9 @@ def trusting_echo(connection, frame, slot):
 def test_pipelined_requests_get_their_own_answers_which_may_be_kept(tell):
     async def story():
         async with conversation(Script(trusting_echo)) as (_, connection):
-            await connection.request([b"trust me"], timeout_ms=PATIENT_MS)
+            await answer_of(connection, [b"trust me"], timeout_ms=PATIENT_MS)
             bodies = [b"%d" % n * size for n in range(20) for size in (1, 500, SCRATCH_BYTES)]
-            waiting = [connection.request([body], timeout_ms=PATIENT_MS) for body in bodies]
+            waiting = [answer_of(connection, [body], timeout_ms=PATIENT_MS) for body in bodies]
             assert connection.in_flight == len(bodies)
             answers = await asyncio.gather(*waiting)
             assert [bytes(answer) for answer in answers] == [b"re:" + body for body in bodies]
@@ -74,7 +74,7 @@ def test_a_post_expects_nothing(tell):
         script = Script(silent_for_posts)
         async with conversation(script) as (_, connection):
             connection.post([b"po", b"st"])
-            answer = await connection.request([b"ask"], timeout_ms=PATIENT_MS)
+            answer = await answer_of(connection, [b"ask"], timeout_ms=PATIENT_MS)
             assert (bytes(answer), script.requests) == (b"re:ask", [b"post", b"ask"])
 
     tell(story)
@@ -84,8 +84,8 @@ def test_a_deadline_fails_one_request_and_its_late_answer_is_not_taken_for_the_n
     async def story():
         script = Script()
         async with conversation(script) as (network, connection):
-            hasty = connection.request([b"hasty"], timeout_ms=100)
-            patient = connection.request([b"patient"], timeout_ms=PATIENT_MS)
+            hasty = answer_of(connection, [b"hasty"], timeout_ms=100)
+            patient = answer_of(connection, [b"patient"], timeout_ms=PATIENT_MS)
             await until(lambda: len(script.slots) == 2)
             pass_time(network, 105)
             assert isinstance(await failure_of(hasty), RequestTimedOut)
@@ -102,8 +102,8 @@ def test_a_caller_that_went_away_disturbs_nobody(tell):
     async def story():
         script = Script()
         async with conversation(script) as (_, connection):
-            gone = connection.request([b"gone"], timeout_ms=PATIENT_MS)
-            here = connection.request([b"here"], timeout_ms=PATIENT_MS)
+            gone = answer_of(connection, [b"gone"], timeout_ms=PATIENT_MS)
+            here = answer_of(connection, [b"here"], timeout_ms=PATIENT_MS)
             gone.cancel()
             await until(lambda: len(script.slots) == 2)
             for slot in script.slots:
@@ -122,12 +122,12 @@ def test_an_answer_with_the_wrong_correlation_id_ends_the_connection(tell, answe
             return struct.unpack_from(">i", frame)[0]
 
         async with conversation(script, correlation_of=correlation_of) as (_, connection):
-            first = connection.request([b"?"], timeout_ms=PATIENT_MS, correlation_id=6)
-            second = connection.request([b"?"], timeout_ms=PATIENT_MS, correlation_id=7)
+            first = answer_of(connection, [b"?"], timeout_ms=PATIENT_MS, correlation_id=6)
+            second = answer_of(connection, [b"?"], timeout_ms=PATIENT_MS, correlation_id=7)
             assert isinstance(await failure_of(first), UnexpectedResponse)
             assert isinstance(await failure_of(second), UnexpectedResponse)
             with pytest.raises(UnexpectedResponse):
-                connection.request([b"?"], timeout_ms=PATIENT_MS)
+                answer_of(connection, [b"?"], timeout_ms=PATIENT_MS)
 
     tell(story)
 
@@ -146,7 +146,7 @@ def test_an_answer_that_nobody_asked_for_ends_the_connection(tell):
 def test_closing_fails_what_waits_and_what_comes_after(tell):
     async def story():
         async with conversation(Script()) as (network, connection):
-            waiting = [connection.request([b"?"], timeout_ms=PATIENT_MS) for _ in range(3)]
+            waiting = [answer_of(connection, [b"?"], timeout_ms=PATIENT_MS) for _ in range(3)]
             connection.close()
             for future in waiting:
                 assert isinstance(await failure_of(future), ConnectionClosed)
@@ -167,7 +167,7 @@ def test_a_peer_that_resets_is_told_from_one_that_closes(tell, reset):
                 port = listening.getsockname()[1]
                 connection = await network.connect(HOST, port, timeout_ms=PATIENT_MS)
                 accepted, _ = await loop.sock_accept(listening)
-                waiting = [connection.request([b"?"], timeout_ms=PATIENT_MS) for _ in range(2)]
+                waiting = [answer_of(connection, [b"?"], timeout_ms=PATIENT_MS) for _ in range(2)]
                 await loop.sock_recv(accepted, 100)
                 if reset:
                     linger = struct.pack("ii", 1, 0)
@@ -240,7 +240,7 @@ def test_a_receiver_that_fails_does_not_cost_the_other_answers():
         asyncio.get_running_loop().set_exception_handler(lambda _, what: heard.append(what))
         async with conversation(Script(echo)) as (_, connection):
             connection.send([b"a"], lambda _outcome: 1 // 0, timeout_ms=PATIENT_MS)
-            assert bytes(await connection.request([b"b"], timeout_ms=PATIENT_MS)) == b"re:b"
+            assert bytes(await answer_of(connection, [b"b"], timeout_ms=PATIENT_MS)) == b"re:b"
             assert connection.closed is None
         assert [type(what["exception"]) for what in heard] == [ZeroDivisionError]
 

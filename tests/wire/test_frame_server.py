@@ -11,7 +11,8 @@ import pytest
 from support.loopback import RawPeer, Script, echo, framed, loopback, pass_time, raw_peer, until
 from support.memory_transport import make_context
 from tidelog.host.flight import REQUEST_OVERHEAD_BYTES
-from tidelog.host.frames import SCRATCH_BYTES, FrameLimits
+from tidelog.host.frames import FrameLimits
+from tidelog.host.network_context import SCRATCH_BYTES
 from tidelog.host.ports import BadRequest, CloseReason, PeerRefused
 from tidelog.host.server import Admission, ConnectionLimits
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.batches import batch, headers
 from support.lone_broker import WAIT_MS, LoneBroker, lone_broker, until
-from support.loopback import run
+from support.loopback import answer_of, run
 from tidelog.broker.handlers import produce
 from tidelog.core.metadata import records as r
 from tidelog.host.disk import FileDisk
@@ -275,7 +275,7 @@ def test_acks_0_is_never_answered(tmp_path: Path) -> None:
         silent = encode_request(RequestHeader(0, 11, 1, "silent"), request(values(b"a"), acks=0))
         connection.post(silent)
         asking = encode_request(RequestHeader(0, 11, 2, "silent"), request(values(b"b")))
-        frame = await connection.request(asking, timeout_ms=WAIT_MS)
+        frame = await answer_of(connection, asking, timeout_ms=WAIT_MS)
         assert int.from_bytes(frame[:4], "big") == 2
         assert [each.value for each in log_of(lone)] == [b"a", b"b"]
         connection.close()
@@ -297,7 +297,7 @@ def test_an_error_of_acks_0_ends_the_connection(tmp_path: Path, topic: str) -> N
         connection.post(encode_request(RequestHeader(0, 11, 1, "silent"), message))
         asking = encode_request(RequestHeader(0, 11, 2, "silent"), request(values(b"b")))
         with pytest.raises((ConnectionClosed, PeerReset)):
-            await connection.request(asking, timeout_ms=WAIT_MS)
+            await answer_of(connection, asking, timeout_ms=WAIT_MS)
 
     told(tmp_path, story)
 
@@ -676,7 +676,7 @@ def test_the_first_three_versions_are_not_served(tmp_path: Path) -> None:
         connection = await network.connect("127.0.0.1", lone.port, timeout_ms=WAIT_MS)
         head = b"\x00\x00\x00\x02" + (1).to_bytes(4, "big") + b"\xff\xff"
         with pytest.raises(NetworkError):
-            await connection.request([head], timeout_ms=WAIT_MS)
+            await answer_of(connection, [head], timeout_ms=WAIT_MS)
 
     told(tmp_path, story)
 

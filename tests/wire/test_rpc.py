@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from support.loopback import answer_of
 from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
 from tidelog.host.gate import GatedNetwork
@@ -111,7 +112,7 @@ def test_a_client_from_the_future_is_told_what_we_speak() -> None:
         listener = await network.listen("127.0.0.1", 0, serve(table(), "PLAINTEXT"))
         connection = await network.connect("127.0.0.1", listener.port, timeout_ms=WAIT_MS)
         header = b"\x00\x12\x00\x63" + (7).to_bytes(4, "big") + b"\xff\xff" + b"\x00garbage"
-        frame = await connection.request([header], timeout_ms=WAIT_MS)
+        frame = await answer_of(connection, [header], timeout_ms=WAIT_MS)
         assert bytes(frame[:6]) == (7).to_bytes(4, "big") + (35).to_bytes(2, "big")
         connection.close()
         await listener.stop(timeout_ms=WAIT_MS)

@@ -225,6 +225,7 @@ class Fetcher:
             FETCH_VERSION,
             partial(self._on_answer, self._generation),
             timeout_ms=settings.fetch_wait_max_ms + settings.socket_timeout_ms,
+            borrows=True,  # appended before `_on_answer` returns
         )
 
     def _topics(self, fetches: dict[PartitionId, FollowerFetch]) -> list[FetchTopic]:

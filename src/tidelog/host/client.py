@@ -12,12 +12,14 @@ import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from tidelog.host.frames import FrameLimits, FrameStream, NetworkContext
+from tidelog.host.frames import FrameLimits, FrameStream
+from tidelog.host.network_context import NetworkContext
 from tidelog.host.ports import (
     Buffer,
     CloseReason,
     ConnectionClosed,
     NetworkError,
+    Outcome,
     PeerRefused,
     PeerReset,
     PeerTimedOut,
@@ -27,9 +29,6 @@ from tidelog.host.ports import (
     UnexpectedResponse,
 )
 from tidelog.host.timers import Timer
-
-Outcome = memoryview | NetworkError
-"""The frame of the answer (valid during the call that hands it over), or why there is none."""
 
 MOST_IN_FLIGHT = 1_000
 
@@ -89,7 +88,6 @@ class FrameConnection:
         timeout_ms: int,
         correlation_id: int | None = None,
     ) -> None:
-        """Send a request. `on_outcome` is called once, later; if this raises, never."""
         if self.closed is not None:
             raise error_of(self.closed, self._address)
         if len(self._pending) >= self._most_in_flight:
@@ -100,22 +98,6 @@ class FrameConnection:
         )
         self._pending.append(pending)
         self.stream.write(buffers, sum(map(len, buffers)))
-
-    def request(
-        self, buffers: Sequence[Buffer], *, timeout_ms: int, correlation_id: int | None = None
-    ) -> asyncio.Future[memoryview]:
-        future: asyncio.Future[memoryview] = self._context.loop.create_future()
-
-        def settle(outcome: Outcome) -> None:
-            if future.done():
-                return  # nobody waits any more
-            if isinstance(outcome, NetworkError):
-                future.set_exception(outcome)
-            else:
-                future.set_result(self.stream.kept(outcome))
-
-        self.send(buffers, settle, timeout_ms=timeout_ms, correlation_id=correlation_id)
-        return future
 
     def post(self, buffers: Sequence[Buffer]) -> None:
         if self.closed is not None:

@@ -48,8 +48,8 @@ class NodeFlight:
         return len(self._waiting)
 
     def charge(self, size_bytes: int) -> None:
-        self.used_bytes += size_bytes
-        self.peak_bytes = max(self.peak_bytes, self.used_bytes)
+        used_bytes = self.used_bytes = self.used_bytes + size_bytes
+        self.peak_bytes = max(self.peak_bytes, used_bytes)
 
     def release(self, size_bytes: int) -> None:
         assert size_bytes <= self.used_bytes, (size_bytes, self.used_bytes)

@@ -17,12 +17,11 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, cast
 
-from tidelog.host.answers import AnswerBudget
-from tidelog.host.flight import REQUEST_OVERHEAD_BYTES, NetworkCounters, NodeFlight
+from tidelog.host.flight import REQUEST_OVERHEAD_BYTES
+from tidelog.host.network_context import SCRATCH_BYTES, NetworkContext
 from tidelog.host.ports import Buffer, CloseReason
-from tidelog.host.timers import Timer, TimerWheel
+from tidelog.host.timers import Timer
 
-SCRATCH_BYTES = 256 * 1024
 _CAUTIOUS_BYTES = 4 * 1024
 """Read at once while the node's budget is used up: the rest may as well wait in the kernel."""
 _LINGER_MS = 5_000
@@ -62,26 +61,6 @@ class FrameLimits(NamedTuple):
     """A peer that owes us reading and reads slower than this is closed."""
 
 
-class NetworkContext:
-    """What the connections of one event loop share."""
-
-    __slots__ = ("answers", "counters", "flight", "loop", "scratch", "wheel")
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        wheel: TimerWheel,
-        flight: NodeFlight,
-        answers: AnswerBudget,
-    ) -> None:
-        self.loop = loop
-        self.wheel = wheel
-        self.flight = flight
-        self.answers = answers
-        self.counters = NetworkCounters()
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-
-
 class FrameOwner(Protocol):
     def on_connected(self) -> None: ...
     def on_frame(self, frame: memoryview) -> None:
@@ -89,6 +68,12 @@ class FrameOwner(Protocol):
         ...
 
     def on_closed(self, reason: CloseReason) -> None: ...
+
+
+def kept(frame: memoryview) -> memoryview:
+    """The frame with a lifetime of its own; copied only if it shares its buffer with others."""
+    has_own_buffer = len(cast(bytearray, frame.obj)) == len(frame)
+    return frame if has_own_buffer else memoryview(bytearray(frame))
 
 
 def charge_of(frame_bytes: int) -> int:
@@ -101,9 +86,7 @@ class FrameStream(asyncio.BufferedProtocol):
     __slots__ = (
         "_context",
         "_continuing",
-        "_corked",
         "_filled",
-        "_flush_scheduled",
         "_frame",
         "_frame_limit",
         "_half_since_ms",
@@ -123,6 +106,7 @@ class FrameStream(asyncio.BufferedProtocol):
         "_stash",
         "_transport",
         "_trusted",
+        "_unsent",
         "_written_bytes",
         "held_bytes",
         "in_flight_bytes",
@@ -158,8 +142,7 @@ class FrameStream(asyncio.BufferedProtocol):
         self._written_bytes = 0
         self.held_bytes = 0
         self.owed_bytes = 0
-        self._corked = False
-        self._flush_scheduled = False
+        self._unsent = False  # the context knows that there is something to send
         self.in_flight_bytes = 0
 
     # ---- what the owner uses ----
@@ -196,19 +179,20 @@ class FrameStream(asyncio.BufferedProtocol):
         """Send one frame of `size_bytes`. What is written in one callback leaves together."""
         if self._reason is not None:
             return
+        context = self._context
         out = self._out
         out.append(_LENGTH.pack(size_bytes))
         out.extend(buffers)
         size_bytes += LENGTH_BYTES
         self._out_bytes += size_bytes
         self.owed_bytes += size_bytes
-        self._context.answers.charge(size_bytes)
-        self._context.counters.frames_out += 1
+        context.answers.charge(size_bytes)
+        context.counters.frames_out += 1
         if self._out_bytes >= self._limits.write_high_bytes:
-            self._flush()  # now, so that the transport tells us if it is too much
-        elif not self._corked and not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._context.loop.call_soon(self._flush)
+            self.flush()  # now, so that the transport tells us if it is too much
+        elif not self._unsent:
+            self._unsent = True
+            context.flush_later(self)
 
     def hold(self, size_bytes: int) -> None:
         """The owner keeps an answer of this connection that must wait for another one."""
@@ -261,7 +245,7 @@ class FrameStream(asyncio.BufferedProtocol):
         """Send what is owed, then end. A peer that does not take it is cut off after a while."""
         if self._reason is not None or self._transport is None:
             return
-        self._flush()
+        self.flush()
         self._end(reason)
         self._linger_timer = self._context.wheel.after(_LINGER_MS, self._transport.abort)
         self._transport.close()
@@ -273,10 +257,6 @@ class FrameStream(asyncio.BufferedProtocol):
         if self._reason is None:
             self._end(reason)
         self._transport.abort()
-
-    def kept(self, frame: memoryview) -> memoryview:
-        """The frame with a lifetime of its own; copied only if it lies in the shared scratch."""
-        return memoryview(bytearray(frame)) if frame.obj is self._context.scratch.obj else frame
 
     # ---- what the event loop calls ----
 
@@ -310,14 +290,17 @@ class FrameStream(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._reason is not None:
             return
-        self._context.counters.bytes_in += nbytes
-        self._last_active_ms = self._context.wheel.now_ms()
-        self._corked = True
-        if self._frame is not None:
-            self._fill(nbytes)
-        else:
-            self._cut(self._context.scratch, len(self._stash) + nbytes)
-        self._uncork()
+        context = self._context
+        context.counters.bytes_in += nbytes
+        self._last_active_ms = context.wheel.now_ms()
+        context.corked = True
+        try:
+            if self._frame is not None:
+                self._fill(nbytes)
+            else:
+                self._cut(context.scratch, len(self._stash) + nbytes)
+        finally:
+            context.uncork()
 
     def eof_received(self) -> bool:
         return False
@@ -369,6 +352,9 @@ class FrameStream(asyncio.BufferedProtocol):
 
     def _keep(self, view: memoryview, position: int, end: int) -> None:
         rest_bytes = end - position
+        if rest_bytes == 0 and not self._stash:  # as good as always
+            self._half_since_ms = -1
+            return
         again = position == 0 and len(self._stash) > 0
         if not again:
             self._half_since_ms = -1
@@ -432,9 +418,11 @@ class FrameStream(asyncio.BufferedProtocol):
         self._continuing = False
         if self.reading:
             if self._stash:
-                self._corked = True
-                self._cut(memoryview(self._stash), len(self._stash))
-                self._uncork()
+                self._context.corked = True
+                try:
+                    self._cut(memoryview(self._stash), len(self._stash))
+                finally:
+                    self._context.uncork()
             transport = self._transport
             if self.reading and transport is not None and not transport.is_closing():
                 transport.resume_reading()
@@ -451,13 +439,9 @@ class FrameStream(asyncio.BufferedProtocol):
 
     # ---- sending ----
 
-    def _uncork(self) -> None:
-        self._corked = False
-        if self._out:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._flush_scheduled = False
+    def flush(self) -> None:
+        """Hand what was written to the transport."""
+        self._unsent = False
         out = self._out
         if not out or self._reason is not None or self._transport is None:
             return

@@ -11,14 +11,17 @@ was under way arrives, unless somebody has given up on it.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.host.frames import kept
 from tidelog.host.ports import (
     Buffer,
     ConnectionClosed,
     Listener,
     Network,
     NetworkError,
+    Outcome,
     PeerConnection,
     PeerTimedOut,
     RequestConnection,
@@ -28,6 +31,7 @@ from tidelog.host.ports import (
 from tidelog.host.timers import Timer, TimerWheel
 
 Address = tuple[str, int]
+OnOutcome = Callable[[Outcome], None]
 
 
 class Faults(NamedTuple):
@@ -74,6 +78,11 @@ class GatedNetwork:
     def close(self) -> None:
         """Open all gates for good, so that what was closed behind them is closed indeed."""
         self.set(NO_FAULTS)
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing is broken at all."""
+        return not self.faults.blocked and not self.faults.latency_ms
 
     def blocks(self, address: Address) -> bool:
         return bool(self.faults.blocked) and self._nodes.get(address) in self.faults.blocked
@@ -139,15 +148,15 @@ class GatedNetwork:
 class Pending:
     """A request on its way out, or its answer on its way in."""
 
-    __slots__ = ("buffers", "correlation_id", "deadline_ms", "future", "ready_ms", "timer")
+    __slots__ = ("buffers", "correlation_id", "deadline_ms", "on_outcome", "ready_ms", "timer")
 
     def __init__(self, buffers: bytes, ready_ms: int) -> None:
         self.buffers = buffers
         self.ready_ms = ready_ms
         self.deadline_ms = 0
         self.correlation_id: int | None = None
-        self.future: asyncio.Future[memoryview] | None = None
-        """None: it has no answer."""
+        self.on_outcome: OnOutcome | None = None
+        """None: it has no answer, or was told."""
         self.timer: Timer | None = None
 
 
@@ -168,7 +177,7 @@ class GatedConnection:
         self._address = address
         self._timers = timers
         self._outgoing: deque[Pending] = deque()
-        self._held: deque[tuple[Pending, memoryview | NetworkError]] = deque()
+        self._held: deque[tuple[Pending, Outcome]] = deque()
         self._wake: Timer | None = None
         self._closed = False
 
@@ -177,21 +186,39 @@ class GatedConnection:
         """That the other end has closed is not heard through a cut wire."""
         return self._closed or (self._inner.is_closed and not self._gate.blocks(self._address))
 
-    def request(
-        self, buffers: Sequence[Buffer], *, timeout_ms: int, correlation_id: int | None = None
-    ) -> asyncio.Future[memoryview]:
+    def send(
+        self,
+        buffers: Sequence[Buffer],
+        on_outcome: OnOutcome,
+        *,
+        timeout_ms: int,
+        correlation_id: int | None = None,
+    ) -> None:
         if self._closed:
             raise ConnectionClosed(f"{self._name}: closed by us")
-        now_ms = self._timers.now_ms()
-        pending = Pending(b"".join(buffers), now_ms + self._gate.latency_ms(self._address))
-        pending.deadline_ms = now_ms + timeout_ms
+        deadline_ms = self._timers.now_ms() + timeout_ms
+        if self._gate.is_open and not self._outgoing:  # as good as always
+            self._inner.send(
+                buffers,
+                partial(self._on_answered, on_outcome, deadline_ms),
+                timeout_ms=timeout_ms,
+                correlation_id=correlation_id,
+            )
+            return
+        ready_ms = self._timers.now_ms() + self._gate.latency_ms(self._address)
+        pending = Pending(b"".join(buffers), ready_ms)
         pending.correlation_id = correlation_id
-        pending.future = asyncio.get_running_loop().create_future()
-        late = RequestTimedOut(f"{self._name} did not answer within {timeout_ms} ms")
-        pending.timer = self._timers.after(timeout_ms, lambda: _settle(pending, late))
+        self._expect(pending, on_outcome, deadline_ms)
         self._outgoing.append(pending)
         self._send_ready()
-        return pending.future
+
+    def _expect(self, pending: Pending, on_outcome: OnOutcome, deadline_ms: int) -> None:
+        """At its deadline it is told, whatever the gate holds back."""
+        timeout_ms = deadline_ms - self._timers.now_ms()
+        late = RequestTimedOut(f"{self._name} did not answer within {timeout_ms} ms")
+        pending.on_outcome = on_outcome
+        pending.deadline_ms = deadline_ms
+        pending.timer = self._timers.add(deadline_ms, lambda: _settle(pending, late))
 
     def post(self, buffers: Sequence[Buffer]) -> None:
         if self._closed:
@@ -236,9 +263,9 @@ class GatedConnection:
                 self._plan(pending.ready_ms)
                 return
             self._outgoing.popleft()
-            if pending.future is None:
+            if pending.timer is None:
                 self._inner.post([pending.buffers])
-            elif not pending.future.done():
+            elif pending.on_outcome is not None:
                 self._send(pending)
 
     def _plan(self, ready_ms: int) -> None:
@@ -247,26 +274,25 @@ class GatedConnection:
 
     def _send(self, pending: Pending) -> None:
         left_ms = max(1, pending.deadline_ms - self._timers.now_ms())
+        settle = partial(_settle, pending)
         try:
-            answered = self._inner.request(
-                [pending.buffers], timeout_ms=left_ms, correlation_id=pending.correlation_id
+            self._inner.send(
+                [pending.buffers],
+                partial(self._on_answered, settle, pending.deadline_ms),
+                timeout_ms=left_ms,
+                correlation_id=pending.correlation_id,
             )
         except NetworkError as error:
-            _settle(pending, error)
-            return
-        inner = asyncio.ensure_future(answered)
-        inner.add_done_callback(lambda done: self._on_answered(pending, done))
+            settle(error)
 
-    def _on_answered(self, pending: Pending, inner: "asyncio.Future[memoryview]") -> None:
-        if inner.cancelled():
+    def _on_answered(self, on_outcome: OnOutcome, deadline_ms: int, outcome: Outcome) -> None:
+        is_late = isinstance(outcome, RequestTimedOut)
+        if self._gate.is_open or self._closed or is_late or not self._gate.blocks(self._address):
+            on_outcome(outcome)
             return
-        error = inner.exception()
-        assert error is None or isinstance(error, NetworkError), error
-        outcome = inner.result() if error is None else error
-        if self._gate.blocks(self._address) and not self._closed:
-            self._held.append((pending, outcome))
-        else:
-            _settle(pending, outcome)
+        held = Pending(b"", 0)
+        self._expect(held, on_outcome, deadline_ms)
+        self._held.append((held, kept(outcome) if isinstance(outcome, memoryview) else outcome))
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:
@@ -274,16 +300,13 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-def _settle(pending: Pending, outcome: memoryview | NetworkError) -> None:
-    future = pending.future
-    if future is None or future.done():
+def _settle(pending: Pending, outcome: Outcome) -> None:
+    on_outcome, pending.on_outcome = pending.on_outcome, None
+    if on_outcome is None:
         return
     if pending.timer is not None:
         pending.timer.cancel()
-    if isinstance(outcome, NetworkError):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+    on_outcome(outcome)
 
 
 if TYPE_CHECKING:

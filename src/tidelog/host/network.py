@@ -8,7 +8,8 @@ from tidelog.host import client
 from tidelog.host.answers import AnswerBudget
 from tidelog.host.client import CLIENT_LIMITS, FrameConnection
 from tidelog.host.flight import NetworkCounters, NodeFlight
-from tidelog.host.frames import FrameLimits, NetworkContext
+from tidelog.host.frames import FrameLimits
+from tidelog.host.network_context import NetworkContext
 from tidelog.host.ports import Clock, Network
 from tidelog.host.reports import FailureReport, FailureReports
 from tidelog.host.server import Admission, ConnectionLimits, FrameServer, OnConnection

@@ -8,7 +8,7 @@ is opaque bytes, a listener gets frames with a slot for the answer, answers leav
 the order of its requests. Budgets, buffers and timeouts are the business of the real version.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -241,6 +241,10 @@ class Listener(Protocol):
         ...
 
 
+Outcome = memoryview | NetworkError
+"""The frame of the answer (valid during the call that hands it over), or why there is none."""
+
+
 class RequestConnection(Protocol):
     """A connection to a peer. Requests may be sent without waiting for earlier answers."""
 
@@ -249,11 +253,16 @@ class RequestConnection(Protocol):
         """It has ended, by whomever: nothing can be sent any more."""
         ...
 
-    def request(
-        self, buffers: Sequence[Buffer], *, timeout_ms: int, correlation_id: int | None = None
-    ) -> Awaitable[memoryview]:
-        """The frame of the answer, which the caller may keep; or a NetworkError. Sent before this
-        returns, so that the order of calls is the order on the wire."""
+    def send(
+        self,
+        buffers: Sequence[Buffer],
+        on_outcome: "Callable[[Outcome], None]",
+        *,
+        timeout_ms: int,
+        correlation_id: int | None = None,
+    ) -> None:
+        """`on_outcome` is called once, later; if this raises, never. Sent before this returns,
+        so that the order of calls is the order on the wire."""
         ...
 
     def post(self, buffers: Sequence[Buffer]) -> None:

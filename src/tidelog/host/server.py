@@ -16,10 +16,10 @@ from tidelog.host.frames import (
     STOPPING,
     FrameLimits,
     FrameStream,
-    NetworkContext,
     charge_of,
 )
 from tidelog.host.listening import close_listening
+from tidelog.host.network_context import NetworkContext
 from tidelog.host.ports import BadRequest, Buffer, CloseReason, PeerConnection, RequestHandler
 from tidelog.host.reports import FailureReports
 

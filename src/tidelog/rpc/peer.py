@@ -10,8 +10,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from tidelog.host.ports import Network, NetworkError, RequestConnection
-from tidelog.wire.protocol import Message, ProtocolError, RequestHeader, decode_response
+from tidelog.host.frames import kept
+from tidelog.host.ports import Network, NetworkError, Outcome, RequestConnection
+from tidelog.wire.protocol import (
+    Message,
+    ProtocolError,
+    RequestHeader,
+    decode_response,
+    response_class,
+)
 from tidelog.wire.protocol import encode_request as encode
 
 Answer = Message | NetworkError
@@ -25,6 +32,7 @@ class Question(NamedTuple):
     version: int
     on_answer: OnAnswer
     timeout_ms: int
+    borrows: bool
 
 
 class Peer:
@@ -62,9 +70,21 @@ class Peer:
         self._waiting: deque[Question] = deque()
         self._correlation_id = 0
 
-    def send(self, request: Message, version: int, on_answer: OnAnswer, *, timeout_ms: int) -> None:
-        """Ask. `on_answer` is called once, later, with the response or a NetworkError."""
-        question = Question(request, version, on_answer, timeout_ms)
+    def send(
+        self,
+        request: Message,
+        version: int,
+        on_answer: OnAnswer,
+        *,
+        timeout_ms: int,
+        borrows: bool = False,
+    ) -> None:
+        """Ask. `on_answer` is called once, later, with the response or a NetworkError.
+
+        Who `borrows` is done with the records of the response when `on_answer` returns, and
+        spares us a copy of them: they lie where the next bytes are received.
+        """
+        question = Question(request, version, on_answer, timeout_ms, borrows)
         connection = self._usable()
         if connection is not None:
             self._ask(connection, question)
@@ -147,43 +167,39 @@ class Peer:
             question.request.__api_key__, question.version, self._correlation_id, self._client_id
         )
         try:
-            answered = connection.request(
+            connection.send(
                 encode(header, question.request),
+                partial(self._on_outcome, connection, question),
                 timeout_ms=question.timeout_ms,
                 correlation_id=self._correlation_id,
             )
         except NetworkError as error:
             self._drop(connection)
             asyncio.get_running_loop().call_soon(question.on_answer, error)
-            return
-        future = asyncio.ensure_future(answered)
-        future.add_done_callback(partial(self._on_answered, connection, question))
 
-    def _on_answered(
-        self,
-        connection: RequestConnection,
-        question: Question,
-        future: asyncio.Future[memoryview],
+    def _on_outcome(
+        self, connection: RequestConnection, question: Question, outcome: Outcome
     ) -> None:
-        if future.cancelled():
-            question.on_answer(NetworkError(f"{self.address}: given up"))
+        if isinstance(outcome, NetworkError):
+            # In a turn of its own: whoever closes a connection is not called back meanwhile.
+            asyncio.get_running_loop().call_soon(self._failed, connection, question, outcome)
             return
-        error = future.exception()
-        if error is not None:
-            if not isinstance(error, NetworkError):
-                raise error
-            self._drop(connection)
-            question.on_answer(error)
-            return
+        key, version = question.request.__api_key__, question.version
+        if not question.borrows and response_class(key).__holds_records__:
+            outcome = kept(outcome)
         try:
-            _, response = decode_response(
-                future.result(), question.request.__api_key__, question.version
-            )
+            _, response = decode_response(outcome, key, version)
         except ProtocolError as reason:
             self._drop(connection)
             question.on_answer(NetworkError(f"{self.address} answered nonsense: {reason}"))
             return
         question.on_answer(response)
+
+    def _failed(
+        self, connection: RequestConnection, question: Question, error: NetworkError
+    ) -> None:
+        self._drop(connection)
+        question.on_answer(error)
 
     def _drop(self, connection: RequestConnection) -> None:
         """Also after a timeout: the answer would block those of later questions."""

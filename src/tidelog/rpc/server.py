@@ -20,6 +20,7 @@ from tidelog.wire.protocol import (
     API_VERSIONS,
     ApiRange,
     Listener,
+    Message,
     ProtocolError,
     Release,
     UnsupportedVersion,
@@ -45,12 +46,15 @@ _PRODUCE = 0
 class ApiTable:
     """What a listener serves: handlers by API key, and the versions it advertises for them."""
 
-    __slots__ = ("_served", "handlers", "ranges", "requests")
+    __slots__ = ("_served", "handlers", "messages", "ranges", "requests")
 
     def __init__(self, listener: Listener, handlers: Mapping[int, Handler]) -> None:
         self.handlers = dict(handlers)
         self.requests = dict.fromkeys(self.handlers, 0)
         """How many came in, by API key."""
+        self.messages: dict[tuple[int, int], type[Message]] = {}
+        """The requests that were served already, by API key and version: one look instead of
+        many, and their modules are imported when they are first wanted."""
         self.ranges: list[ApiRange] = supported_versions(listener, Release.FULL, self.handlers)
         self._served = {each.key: Versions(each.first, each.last) for each in self.ranges}
         missing = self.handlers.keys() - self._served.keys()
@@ -59,8 +63,11 @@ class ApiTable:
             last = self._served[_PRODUCE].last
             self._served[_PRODUCE] = Versions(FIRST_PRODUCE_VERSION, last)
 
-    def serves(self, key: int, version: int) -> bool:
-        return version in self._served.get(key, ())
+    def message(self, key: int, version: int) -> type[Message] | None:
+        """What such a request is; None if it is not served."""
+        if version not in self._served.get(key, ()):
+            return None
+        return self.messages.setdefault((key, version), request_class(key))
 
 
 class Served(NamedTuple):
@@ -116,12 +123,12 @@ class Connection:
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
         table = self._served.table
-        if not table.serves(key, version):
+        message = table.messages.get((key, version)) or table.message(key, version)
+        if message is None:
             if key == API_VERSIONS:
                 slot.answer(encode_response(header.correlation_id, self._what_we_speak(), 0))
                 return None
             raise UnsupportedVersion(f"API {key} v{version}, asked for by {header.client_id!r}")
-        message = request_class(key)
         if len(frame) > PLAIN_FRAME_MAX_BYTES and not message.__holds_records__:
             raise ProtocolError(f"API {key} v{version} in {len(frame)} bytes")
         table.requests[key] += 1

@@ -10,6 +10,7 @@ the broker speaks (KIP-511).
 """
 
 import struct
+from functools import lru_cache
 from struct import Struct as Layout
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from tidelog.wire.protocol.varints import skip_tags
 
 _REQUEST = Layout(">hhih")
 _RESPONSE = Layout(">i")
+_TAGGED_RESPONSE = Layout(">ix")
+_REMEMBERED = 512
+"""Pairs of API and version. Peers may make up others: those take the places of each other."""
 
 
 class RequestHeader(NamedTuple):
@@ -99,10 +103,11 @@ def encode_response(correlation_id: int, response: Message, version: int) -> lis
 
 def encode_response_header(correlation_id: int, key: int, version: int) -> bytes:
     """What stands before the body of a response."""
-    begin = _RESPONSE.pack(correlation_id)
-    return begin + b"\0" if has_tagged_response_header(key, version) else begin
+    layout = _TAGGED_RESPONSE if has_tagged_response_header(key, version) else _RESPONSE
+    return layout.pack(correlation_id)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def is_flexible(key: int, version: int) -> bool:
     """Whether a request of this version has tagged fields (KIP-482)."""
     api = API_BY_KEY.get(key)
@@ -111,6 +116,7 @@ def is_flexible(key: int, version: int) -> bool:
     return api.is_flexible(version)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def has_tagged_response_header(key: int, version: int) -> bool:
     return key != API_VERSIONS and is_flexible(key, version)
 

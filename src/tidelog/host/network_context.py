@@ -1,0 +1,70 @@
+"""What the connections of one event loop share: buffer, budgets, timers, and when to send."""
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+from tidelog.host.answers import AnswerBudget
+from tidelog.host.flight import NetworkCounters, NodeFlight
+from tidelog.host.timers import TimerWheel
+
+SCRATCH_BYTES = 256 * 1024
+
+
+class Unsent(Protocol):
+    """A connection to which something was written."""
+
+    def flush(self) -> None:
+        """Hand it to the transport."""
+        ...
+
+
+class NetworkContext:
+    """One per event loop."""
+
+    __slots__ = (
+        "_flush_scheduled",
+        "_unsent",
+        "answers",
+        "corked",
+        "counters",
+        "flight",
+        "loop",
+        "scratch",
+        "wheel",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        wheel: TimerWheel,
+        flight: NodeFlight,
+        answers: AnswerBudget,
+    ) -> None:
+        self.loop = loop
+        self.wheel = wheel
+        self.flight = flight
+        self.answers = answers
+        self.counters = NetworkCounters()
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.corked = False
+        """Bytes that were received are being worked on: what is written meanwhile, to whichever
+        connection, is sent when that is done."""
+        self._unsent: deque[Unsent] = deque()
+        self._flush_scheduled = False
+
+    def flush_later(self, stream: Unsent) -> None:
+        self._unsent.append(stream)
+        if not self.corked and not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.loop.call_soon(self._flush_scheduled_ones)
+
+    def uncork(self) -> None:
+        self.corked = False
+        unsent = self._unsent
+        while unsent:
+            unsent.popleft().flush()
+
+    def _flush_scheduled_ones(self) -> None:
+        self._flush_scheduled = False
+        self.uncork()
