@@ -222,9 +222,10 @@ class Reads:
             if look.is_decided:
                 waits = fetch.uncounted = scope.is_follower and look.error in _BEHIND
                 behind, decided = behind or waits, decided or not waits
-            if look.is_quiet and (session.id == NO_SESSION or not look.has_news):
+            has_news = look.has_news
+            if look.is_quiet and (session.id == NO_SESSION or not has_news):
                 session.active.pop(fetch, None)
-            if full or look.has_news:
+            if full or has_news:
                 looks.append(look)
         return Found(looks, max_bytes - left, decided, behind)
 
