@@ -405,3 +405,61 @@ def test_a_deletion_is_finished_when_every_live_replica_has_followed() -> None:
     story.fetch(B)
     assert story[B].log.log_start_offset == 3
     assert story[A].leader.low_watermark() == 3
+
+
+# ---- a follower that has everything and fetches on ----
+
+
+def repeated(story: Story, replica: int = B, **changes: int) -> FollowerFetch:
+    """What a follower says that says the same again."""
+    end, epoch = story[replica].log.log_end_offset, story[replica].log.epochs.latest_epoch
+    return FollowerFetch(replica, 100 + replica, 0, end, epoch, 0)._replace(**changes)
+
+
+def quiet_story() -> Story:
+    story = led()
+    story.produce(A)
+    for _ in range(2):
+        story.fetch(B)
+        story.fetch(C)
+    story.now_ms += 700
+    return story
+
+
+def test_a_quiet_fetch_that_is_counted_teaches_what_any_fetch_would() -> None:
+    counted, judged = quiet_story(), quiet_story()
+    assert counted[A].leader.count_quiet_fetch(repeated(counted), counted.now_ms)
+    decision, effects = judged[A].leader.on_follower_fetch(repeated(judged), judged.now_ms)
+    assert (decision.error, effects) == (Error.NONE, [])
+    assert knowledge(counted) == knowledge(judged)
+    assert counted[A].leader.progress[B].last_caught_up_ms == counted.now_ms
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fetch_offset": 0},
+        {"fetch_offset": 2},
+        {"leader_epoch": 1},
+        {"last_fetched_epoch": 5},
+        {"replica_id": 9},
+        {"replica_epoch": 101},
+    ],
+    ids=",".join,
+)
+def test_a_fetch_that_needs_a_judgement_is_not_counted_as_quiet(changes: dict[str, int]) -> None:
+    story = quiet_story()
+    before = knowledge(story)
+    assert not story[A].leader.count_quiet_fetch(repeated(story, **changes), story.now_ms)
+    assert knowledge(story) == before
+
+
+def test_a_follower_that_may_join_or_lags_is_not_quiet() -> None:
+    outside = led(A, C)
+    outside.produce(A)
+    outside.fetch(B)
+    outside.fetch(B)
+    assert not outside[A].leader.count_quiet_fetch(repeated(outside), outside.now_ms)
+    behind = quiet_story()
+    behind.produce(A)
+    assert not behind[A].leader.count_quiet_fetch(repeated(behind), behind.now_ms)

@@ -66,6 +66,7 @@ class Broker:
         "link",
         "markers",
         "metadata_offset",
+        "now_ms",
         "reads",
         "replicas",
         "serving",
@@ -79,6 +80,7 @@ class Broker:
         self.id = place.config.node_id
         self.cluster_id = place.cluster_id
         self.host = host
+        self.now_ms = host.clock.monotonic_ms
         self.image = MetadataImage()
         self.metadata_offset = 0
         """Everything below it is part of `image`."""
@@ -106,9 +108,6 @@ class Broker:
             previous_broker_epoch=place.previous_broker_epoch,
             log_dirs=tuple(each.properties.directory_id for each in directories.all),
         )
-
-    def now_ms(self) -> int:
-        return self.host.clock.monotonic_ms()
 
     # -- metadata
 

@@ -65,22 +65,31 @@ class FetchScope(NamedTuple):
 def scope_of(call: Call, request: FetchRequest, answer_max_bytes: int) -> FetchScope:
     sender = request.replica_state
     return FetchScope(
-        replica_id=sender.replica_id if sender is not None else request.replica_id,
-        replica_epoch=sender.replica_epoch if sender is not None else NO_EPOCH,
-        max_wait_ms=request.max_wait_ms,
-        min_bytes=min(request.min_bytes, request.max_bytes),
-        max_bytes=max(min(request.max_bytes, answer_max_bytes), 0),
-        read_committed=request.isolation_level == 1,
-        rack=request.rack_id or None,
-        version=call.version,
-        listener=call.listener,
+        sender.replica_id if sender is not None else request.replica_id,
+        sender.replica_epoch if sender is not None else NO_EPOCH,
+        request.max_wait_ms,
+        min(request.min_bytes, request.max_bytes),
+        max(min(request.max_bytes, answer_max_bytes), 0),
+        request.isolation_level == 1,
+        request.rack_id or None,
+        call.version,
+        call.listener,
     )
 
 
 class Look:
     """What one partition has for one fetch."""
 
-    __slots__ = ("aborted", "decision", "error", "fetch", "in_sync", "records")
+    __slots__ = (
+        "aborted",
+        "decision",
+        "error",
+        "fetch",
+        "in_sync",
+        "is_decided",
+        "records",
+        "state",
+    )
 
     def __init__(
         self,
@@ -96,24 +105,20 @@ class Look:
         self.in_sync = in_sync
         self.records: Buffer = b""
         self.aborted: Sequence[AbortedTransaction] = ()
-
-    @property
-    def state(self) -> Told:
-        decision = self.decision
-        if decision is None:
-            return _NOWHERE
-        return decision.high_watermark, decision.last_stable_offset, decision.log_start_offset
-
-    @property
-    def is_decided(self) -> bool:
+        self.state = _NOWHERE
+        self.is_decided = True
         """The fetcher has to hear of it at once."""
-        decision = self.decision
-        return (
-            self.error is not NO_ERROR
-            or decision is None
-            or decision.diverging is not None
-            or decision.preferred_replica != NO_REPLICA
-        )
+        if decision is not None:
+            self.state = (
+                decision.high_watermark,
+                decision.last_stable_offset,
+                decision.log_start_offset,
+            )
+            self.is_decided = (
+                error is not NO_ERROR
+                or decision.diverging is not None
+                or decision.preferred_replica != NO_REPLICA
+            )
 
     @property
     def has_news(self) -> bool:

@@ -136,9 +136,12 @@ class FetchSession:
                     forgotten.append(fetch)
         return forgotten
 
-    def wake_all(self, now_ms: int) -> None:
-        """Look at every partition, active or not."""
-        self.active.update(dict.fromkeys(self.partitions.values()))
+    def review(self, is_settled: Callable[[PartitionFetch], bool], now_ms: int) -> None:
+        """Every partition has to be looked at, active or not, unless it is settled."""
+        active = self.active
+        for fetch in self.partitions.values():
+            if fetch not in active and not is_settled(fetch):
+                active[fetch] = None
         self.reviewed_ms = now_ms
 
 

@@ -14,6 +14,7 @@ have to be told some time. `REVIEWS_PER_LAG_TIME` bounds both.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker import fetch_answer
@@ -145,7 +146,7 @@ class Reads:
             self.sessions.close(session.id)
             session.id = NO_SESSION
         elif now - session.reviewed_ms >= self._review_ms:
-            session.wake_all(now)
+            session.review(partial(self._is_settled, scope, now), now)
         found = self._look(session, call, scope, full=opened.full, counted=True)
         if self._is_enough(found, scope, opened):
             self._answer(call, scope, opened, found)
@@ -177,6 +178,21 @@ class Reads:
             if not look.is_quiet:
                 session.active[look.fetch] = None  # behind those that were not served yet
 
+    def _is_settled(self, scope: FetchScope, now_ms: int, fetch: PartitionFetch) -> bool:
+        """A look at it would find that the follower has everything and was told everything. That
+        it still fetches is counted here."""
+        if not scope.is_follower or fetch.watched is None or fetch.uncounted:
+            return False
+        hosted = self._broker.replicas.hosted.get(fetch.watched)
+        leader = hosted.leader if hosted is not None else None
+        if leader is None:
+            return False
+        state = leader.state
+        told = state.high_watermark, state.last_stable_offset, state.log.log_start_offset
+        return fetch.told == told and leader.count_quiet_fetch(
+            _follower_fetch(scope, fetch), now_ms
+        )
+
     # -- looking
 
     def _look(
@@ -206,9 +222,10 @@ class Reads:
             if look.is_decided:
                 waits = fetch.uncounted = scope.is_follower and look.error in _BEHIND
                 behind, decided = behind or waits, decided or not waits
-            if look.is_quiet and (session.id == NO_SESSION or not look.has_news):
+            has_news = look.has_news
+            if look.is_quiet and (session.id == NO_SESSION or not has_news):
                 session.active.pop(fetch, None)
-            if full or look.has_news:
+            if full or has_news:
                 looks.append(look)
         return Found(looks, max_bytes - left, decided, behind)
 
@@ -254,14 +271,7 @@ class Reads:
         leader = hosted.leader
         if leader is None:
             return None
-        follower_fetch = FollowerFetch(
-            scope.replica_id,
-            scope.replica_epoch,
-            fetch.leader_epoch,
-            fetch.fetch_offset,
-            fetch.last_fetched_epoch,
-            fetch.log_start_offset,
-        )
+        follower_fetch = _follower_fetch(scope, fetch)
         if not counted:
             return leader.serve_parked(follower_fetch)
         decision, effects = leader.on_follower_fetch(follower_fetch, now)
@@ -460,6 +470,17 @@ class Reads:
         if parked is not None:
             self._finish(parked)
         self._unwatch_all(session)
+
+
+def _follower_fetch(scope: FetchScope, fetch: PartitionFetch) -> FollowerFetch:
+    return FollowerFetch(
+        scope.replica_id,
+        scope.replica_epoch,
+        fetch.leader_epoch,
+        fetch.fetch_offset,
+        fetch.last_fetched_epoch,
+        fetch.log_start_offset,
+    )
 
 
 _NOBODY: dict[PartitionFetch, FetchSession] = {}

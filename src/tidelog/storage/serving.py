@@ -11,6 +11,7 @@ from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.types import NO_EPOCH
 from tidelog.storage.scan import follows
 from tidelog.wire.records import (
+    HEADER_SIZE,
     BatchHeader,
     InvalidBatch,
     check_crc,
@@ -50,6 +51,8 @@ def served(data: bytes | memoryview, expected: Expected) -> Served:
             limit = min(expected.to_offset, epoch_end)
             end, next_offset = follow(data, next_offset, limit, epoch)
     while end < len(data):
+        if end > 0 and len(data) - end < HEADER_SIZE:
+            break
         try:
             header = read_header(data, end)
             if end > 0 and _ends_run(header, end, len(data), expected.to_offset):

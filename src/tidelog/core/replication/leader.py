@@ -286,6 +286,26 @@ class LeaderReplica:
             decision = reads.served(self.state, fetch.fetch_offset, decision.read_to)
         return decision, effects
 
+    def count_quiet_fetch(self, fetch: FollowerFetch, now_ms: int) -> bool:
+        """A follower in sync fetches again from the log end: all that can come of it is that it
+        was seen. Otherwise False, nothing is counted, and `on_follower_fetch` has to judge."""
+        state = self.state
+        log_end_offset = state.log.log_end_offset
+        progress = self.progress.get(fetch.replica_id)
+        if (
+            progress is None
+            or not log_end_offset == fetch.fetch_offset == progress.log_end_offset
+            or fetch.replica_id not in self.isr_state.isr
+            or self.check_follower(fetch) is not NO_ERROR
+            or self.is_stale_incarnation(progress, fetch.replica_epoch)
+            or not reads.check_position(
+                state.log, log_end_offset, fetch.last_fetched_epoch
+            ).is_sound
+        ):
+            return False
+        progress.acknowledge(fetch, log_end_offset, now_ms)
+        return True
+
     def serve_parked(self, fetch: FollowerFetch) -> FetchDecision:
         """Judge a follower's fetch without counting it, in the order of replication.md §6."""
         state = self.state

@@ -18,6 +18,10 @@ class Position(NamedTuple):
     error: Error
     diverging: EpochEnd | None
 
+    @property
+    def is_sound(self) -> bool:
+        return self.error is NO_ERROR and self.diverging is None
+
 
 _SOUND = Position(NO_ERROR, None)
 _OUT_OF_RANGE = Position(Error.OFFSET_OUT_OF_RANGE, None)

@@ -128,6 +128,13 @@ class _Encoder(Source):
 
     def _differs(self, row: Field, source: str) -> str:
         if isinstance(row.kind, type) and not row.is_array:
+            fields = row.kind.__fields__
+            if all(isinstance(each.kind, str) and not each.is_array for each in fields):
+                # Written out: comparing structs as such costs many times as much.
+                each_differs = " or ".join(
+                    f"{source}.{each.name} != {self.literal(each.default)}" for each in fields
+                )
+                return f"({source} is not None and ({each_differs}))"
             default = f"default_{self.struct(row.kind)}"
             self.names[default] = row.kind()
             return f"({source} is not None and {source} != {default})"
