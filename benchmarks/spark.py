@@ -2,7 +2,8 @@
 
 Everything runs in one session against one cluster of three brokers on this machine. The sides of
 a comparison take turns, so that whatever else the machine does meets both; figures are medians
-over the rounds, with the slowest and the fastest. Reads go to Spark's `noop` sink.
+over the rounds, with the slowest and the fastest. Reads go to Spark's `noop` sink. Streams are
+told twice: with the start of the query, and as they run (batches after the first).
 """
 
 import argparse
@@ -65,11 +66,20 @@ class Load(NamedTuple):
         return f"{self.value_bytes} B {CODEC_NAMES[self.codec]}"
 
 
+class Steady(NamedTuple):
+    """How fast a stream is once it runs: rows a second of its triggers, and of `addBatch` alone,
+    which leaves out planning and the checkpoint."""
+
+    trigger_rows_per_second: float
+    add_batch_rows_per_second: float
+
+
 class Side(NamedTuple):
     """One way to do it."""
 
     name: str
-    run: Callable[[], None]
+    run: Callable[[], Steady | None]
+    """Measured from its begin to its end, for a stream with the start of the query."""
     prepare: Callable[[], None] = lambda: None
     """Before each run, not measured."""
 
@@ -80,6 +90,14 @@ class Comparison(NamedTuple):
     name: str
     load: Load
     sides: tuple[Side, ...]
+
+
+class Taken(NamedTuple):
+    """What the rounds of a side took."""
+
+    rates: list[float]
+    processor_seconds: list[float]
+    steady: list[Steady]
 
 
 class Bench(NamedTuple):
@@ -176,12 +194,13 @@ def read_json(bench: Bench, connector: str, load: Load) -> Side:
 
 
 def read_stream(bench: Bench, connector: str, load: Load, triggers: int) -> Side:
-    """As many micro-batches as triggers, from the beginning to what is there."""
+    """As many micro-batches as triggers, from the beginning to what is there. A query of ours
+    starts a Python process, which users pay for too; how fast it runs then is told besides."""
     options = {**bench.at, "subscribe": load.topic, "startingOffsets": "earliest"}
     if triggers > 1:
         options["maxOffsetsPerTrigger"] = str(-(-load.rows // triggers))
 
-    def run() -> None:
+    def run() -> Steady:
         with tempfile.TemporaryDirectory(dir=bench.scratch) as checkpoint:
             query = (
                 bench.spark.readStream.format(connector)
@@ -193,10 +212,23 @@ def read_stream(bench: Bench, connector: str, load: Load, triggers: int) -> Side
                 .start()
             )
             query.awaitTermination()
-            rows = sum(each.numInputRows for each in query.recentProgress)
+            progress = [each for each in query.recentProgress if each.numInputRows]
+            rows = sum(each.numInputRows for each in progress)
             assert rows == load.rows, (rows, load.rows)
+            return steady_of(progress)
 
     return Side(connector, run)
+
+
+def steady_of(progress: list[Any]) -> Steady:
+    """From the second batch on, if there are several: the first one has more to find out."""
+    counted = progress[1:] or progress
+    rows = sum(each.numInputRows for each in counted)
+    seconds = {
+        phase: sum(each.durationMs[phase] for each in counted) / 1000
+        for phase in ("triggerExecution", "addBatch")
+    }
+    return Steady(rows / seconds["triggerExecution"], rows / seconds["addBatch"])
 
 
 def read_segments(bench: Bench, load: Load) -> Side:
@@ -269,12 +301,6 @@ def comparisons(bench: Bench, loads: list[Load]) -> Iterator[Comparison]:
 # ---- measuring ----
 
 
-def seconds_of(work: Callable[[], None]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
-
-
 def processor_seconds() -> float:
     """What this process and all that come from it have used: brokers, Java, Python workers."""
     used: dict[int, float] = {}
@@ -295,8 +321,7 @@ def processor_seconds() -> float:
 
 def measure(comparison: Comparison, rounds: int) -> list[dict[str, Any]]:
     """One round more than counts, for compilers and caches. A side that cannot run says why."""
-    taken: dict[str, list[float]] = {side.name: [] for side in comparison.sides}
-    used: dict[str, list[float]] = {side.name: [] for side in comparison.sides}
+    taken = {side.name: Taken([], [], []) for side in comparison.sides}
     refused: dict[str, str] = {}
     for number in range(rounds + 1):
         for side in comparison.sides:
@@ -305,31 +330,51 @@ def measure(comparison: Comparison, rounds: int) -> list[dict[str, Any]]:
             try:
                 side.prepare()
                 before = processor_seconds()
-                seconds = seconds_of(side.run)
+                begin = time.perf_counter()
+                steady = side.run()
+                seconds = time.perf_counter() - begin
             except Exception as error:  # the border of a side: the others are measured all the same
                 refused[side.name] = words_of(error) or str(error).splitlines()[0]
                 continue
             if number:
-                taken[side.name].append(seconds)
-                used[side.name].append(processor_seconds() - before)
-    rates = {name: [comparison.load.rows / each for each in times] for name, times in taken.items()}
-    base = rates[comparison.sides[-1].name]
+                taken[side.name].rates.append(comparison.load.rows / seconds)
+                taken[side.name].processor_seconds.append(processor_seconds() - before)
+                if steady is not None:
+                    taken[side.name].steady.append(steady)
+    base = taken[comparison.sides[-1].name]
     results = []
-    for name, found in rates.items():
-        result: dict[str, Any] = {"comparison": comparison.name, "side": name}
-        if found:
-            result["rows_per_second"] = round(statistics.median(found))
-            result["slowest"], result["fastest"] = round(min(found)), round(max(found))
-            result["processor_seconds"] = round(statistics.median(used[name]), 2)
-            result["megabytes_per_second"] = round(
-                result["rows_per_second"] * comparison.load.value_bytes / MEGABYTE
-            )
-        if found and base:
-            result["ratio"] = round(statistics.median(found) / statistics.median(base), 2)
+    for name, found in taken.items():
+        result = {"comparison": comparison.name, "side": name}
+        result.update(figures(found, base, comparison.load))
         if name in refused:
             result["refused"] = refused[name]
         results.append(result)
     return results
+
+
+def figures(found: Taken, base: Taken, load: Load) -> dict[str, Any]:
+    """What the rounds of a side come to, also against those of the last one."""
+    if not found.rates:
+        return {}
+    median = statistics.median
+    rate = median(found.rates)
+    result: dict[str, Any] = {
+        "rows_per_second": round(rate),
+        "slowest": round(min(found.rates)),
+        "fastest": round(max(found.rates)),
+        "processor_seconds": round(median(found.processor_seconds), 2),
+        "megabytes_per_second": round(rate * load.value_bytes / MEGABYTE),
+    }
+    if base.rates:
+        result["ratio"] = round(rate / median(base.rates), 2)
+    if found.steady:
+        for field in Steady._fields:
+            rate = median(getattr(each, field) for each in found.steady)
+            result[field] = round(rate)
+            if base.steady:
+                theirs = median(getattr(each, field) for each in base.steady)
+                result[f"{field}_ratio"] = round(rate / theirs, 2)
+    return result
 
 
 def line_of(result: dict[str, Any]) -> str:
@@ -342,7 +387,12 @@ def line_of(result: dict[str, Any]) -> str:
     ratio = f"{result['ratio']:5.2f} ×" if "ratio" in result else ""
     megabytes, processor = result["megabytes_per_second"], result["processor_seconds"]
     spread = f"({low:.2f} to {high:.2f})"
-    return f"{begin} {rate:6.2f} M/s {spread:16} {megabytes:5d} MB/s {processor:6.1f} cpu s {ratio}"
+    line = f"{begin} {rate:6.2f} M/s {spread:16} {megabytes:5d} MB/s {processor:6.1f} cpu s {ratio}"
+    if "trigger_rows_per_second" not in result:
+        return line
+    running = result["trigger_rows_per_second"] / MEGABYTE
+    against = result.get("trigger_rows_per_second_ratio")
+    return f"{line}; running {running:6.2f} M/s" + ("" if against is None else f" {against:5.2f} ×")
 
 
 def session(scratch: Path, cores: int) -> SparkSession:

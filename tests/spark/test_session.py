@@ -37,6 +37,11 @@ def test_workers_take_pyspark_as_it_is_installed_and_not_from_its_archive(tmp_pa
     ]
 
 
+def test_spark_gets_a_path_and_not_a_name_to_look_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert quick_python(Path("python")) == tmp_path / "python"
+
+
 def test_whatever_else_is_on_the_path_of_workers_stays_there_in_its_order(tmp_path):
     program = quick_python(tmp_path / "python")
     others = [str(tmp_path / name) for name in ("jobs.zip", "other spark", "lib-*")]

@@ -90,7 +90,7 @@ def open_session(
 
 
 def quick_python(program: Path) -> Path:
-    """Write a program that is this interpreter for Spark: the value of `spark.pyspark.python`.
+    """Write a program that is this interpreter for Spark: set `PYSPARK_PYTHON` to it.
 
     Spark puts PySpark as an archive before the installed one, and Python compiles what is in an
     archive each time: most of a second for every streaming query, which has a process of its own
@@ -102,7 +102,7 @@ def quick_python(program: Path) -> Path:
     python, package = shlex.quote(sys.executable), shlex.quote(str(Path(found.origin).parent))
     program.write_text(QUICK_PYTHON.format(python=python, package=package))
     program.chmod(0o700)
-    return program
+    return program.absolute()  # Spark would look for a mere name on the PATH
 
 
 @cache
