@@ -16,6 +16,7 @@ from tidelog.bench.compare.sections import all_sections
 from tidelog.bench.compare.small_client import error_position, produce_frame
 from tidelog.bench.compare.system import Narrowable, Scale, SystemFailed, SystemMissing
 from tidelog.bench.compare.tools import KafkaTools, average_ms, consumed_per_s, produced_per_s
+from tidelog.bench.compare.warming import is_steady
 from tidelog.wire.protocol import decode_request, encode_response
 from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
 from tidelog.wire.protocol.schemas.produce_response import (
@@ -177,3 +178,12 @@ def test_only_segments_are_taken_out_of_the_page_cache(tmp_path):
     (directory / "00000000000000000000.log").write_bytes(bytes(5000))
     (directory / "00000000000000000000.index").write_bytes(bytes(70))
     assert evict([str(tmp_path)]) == 5000
+
+
+def test_brokers_are_warm_when_requests_do_not_get_cheaper():
+    assert not is_steady([])
+    assert not is_steady([12.0, 6.0])
+    assert not is_steady([12.0, 6.0, 4.0, 2.8])
+    assert not is_steady([4.0, 2.0, 4.0, 1.7])
+    assert is_steady([4.0, 2.0, 1.9, 1.95])
+    assert is_steady([0.35, 0.34, 0.36])

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from tidelog.bench.compare.client_process import Job, run_client
 from tidelog.bench.compare.findings import Findings
 from tidelog.bench.compare.system import Row, Running, Scale, System
+from tidelog.bench.compare.warming import warm_up
 
 MODULE: Final = "tidelog.bench.compare.paced_client"
 SECTION = "latency"
@@ -24,7 +25,7 @@ class Times(NamedTuple):
     warm_up_s: float
     seconds: float
     unpaced_s: float
-    """To find the maximum, and to warm up."""
+    """To find the maximum."""
     one_by_one: int
     """How many records EndToEndLatency sends."""
 
@@ -96,8 +97,7 @@ class Latency:
         if self._wants(*HALF, HALF_RATE) and self._half_rate is None:
             self._half_rate = min(self._maximum(each) for each in self._systems) / 2
         with system.start() as cluster:
-            # As fast as it goes: at 1,000/s the Java machine would not be warm for minutes.
-            self._paced(cluster, "warm-up", None)
+            warm_up(cluster, self._scale)
             if self._wants(*STEADY):
                 self._take(found, STEADY, partial(self._paced, cluster, "steady", STEADY_RATE))
             if self._half_rate is not None:
@@ -132,6 +132,7 @@ class Latency:
 
     def _maximum(self, system: System) -> float:
         with system.start() as cluster:
+            warm_up(cluster, self._scale)
             return float(self._paced(cluster, "maximum", None)["per_second"])
 
     def _one_by_one(self, cluster: Running, java: OneByOne) -> float:

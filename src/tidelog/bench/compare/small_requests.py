@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from tidelog.bench.compare.client_process import run_client
 from tidelog.bench.compare.findings import Findings
-from tidelog.bench.compare.system import Row, Running, Scale, System
-from tidelog.bench.compare.topics import Topics
+from tidelog.bench.compare.small_load import PARTITIONS, SmallLoad, answered_per_s
+from tidelog.bench.compare.system import Row, Scale, System
+from tidelog.bench.compare.warming import warm_up
 
-MODULE: Final = "tidelog.bench.compare.small_client"
 SECTION = "small requests"
-RECORD_BYTES = 100
-PARTITIONS = 6
 TOPIC = "small"
 
 
@@ -33,17 +30,14 @@ CASES = tuple(Case(connections, acks) for acks in ("all", "1") for connections i
 
 
 class Times(NamedTuple):
-    heat_s: float
-    """Before the first case, on all connections: the Java machine compiles what runs often."""
     warm_up_s: float
-    """Before each case, on its own connections."""
     seconds: float
 
 
 TIMES: Mapping[Scale, Times] = {
-    Scale.TINY: Times(0.1, 0.1, 0.2),
-    Scale.QUICK: Times(3.0, 0.5, 2.0),
-    Scale.FULL: Times(5.0, 1.0, 3.0),
+    Scale.TINY: Times(0.1, 0.2),
+    Scale.QUICK: Times(0.5, 2.0),
+    Scale.FULL: Times(0.5, 3.0),
 }
 
 
@@ -65,23 +59,9 @@ class SmallRequests:
     def measure(self, system: System, round_number: int) -> Mapping[str, float]:
         found = Findings()
         with system.start() as cluster:
+            warm_up(cluster, self._scale)
             cluster.create_topic(TOPIC, PARTITIONS)
-            times = TIMES[self._scale]
-            self._per_second(cluster, Case(32, "all"), times.heat_s)
             for case in self._cases:
-                found.take(case.row.key, partial(self._per_second, cluster, case, times.seconds))
+                load = SmallLoad(TOPIC, case.connections, case.acks, *TIMES[self._scale])
+                found.take(case.row.key, partial(answered_per_s, cluster, load))
         return found.values_or_raise()
-
-    def _per_second(self, cluster: Running, case: Case, seconds: float) -> float:
-        """Connections are shared out among partitions, each to the leader of its own."""
-        leaders = Topics(cluster.bootstrap_servers).leader_addresses(TOPIC)
-        partitions = [number % PARTITIONS for number in range(case.connections)]
-        job = {
-            "topic": TOPIC,
-            "targets": [[*leaders[partition], partition] for partition in partitions],
-            "acks": -1 if case.acks == "all" else int(case.acks),
-            "record_bytes": RECORD_BYTES,
-            "warm_up_s": TIMES[self._scale].warm_up_s,
-            "seconds": seconds,
-        }
-        return float(run_client(MODULE, job)["per_second"])

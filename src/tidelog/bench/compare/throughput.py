@@ -27,11 +27,10 @@ from tidelog.bench.compare.produce_cases import (
     Case,
 )
 from tidelog.bench.compare.system import Row, Running, Scale, System
+from tidelog.bench.compare.warming import warm_up
 
-WARM_UP_SHARE = 3
+WARM_UP_SHARE = 5
 """The warm-up writes one part in so many of a large case."""
-WARM_UP_SETTINGS = {"batch.size": "16384"}
-"""Many requests: that of the Java client, where librdkafka would take a megabyte."""
 READ_TOPIC = "read"
 
 
@@ -104,11 +103,12 @@ class Throughput:
         return [each for each in READINGS if each.row.key in self._keys]
 
     def _warm_up(self, cluster: Running) -> None:
+        """Small requests until they are cheap, then some large ones, and a topic read."""
+        warm_up(cluster, self._scale)
         records = BASE.records(self._scale) // WARM_UP_SHARE
         cluster.create_topic("warm-up", BASE.partitions)
         servers = cluster.bootstrap_servers
-        settings = {**BASE.settings, **WARM_UP_SETTINGS}
-        self._librdkafka.produce(ProduceJob(servers, "warm-up", records, KIB, settings))
+        self._librdkafka.produce(ProduceJob(servers, "warm-up", records, KIB, BASE.settings))
         self._librdkafka.consume(ConsumeJob(servers, "warm-up", BASE.partitions, records))
         cluster.delete_topic("warm-up")
 
