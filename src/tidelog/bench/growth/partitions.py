@@ -5,8 +5,8 @@ from contextlib import closing
 from statistics import median
 
 from tidelog.bench.compare.footprint import cpu_share
-from tidelog.bench.compare.system import System
-from tidelog.bench.compare.writing import latencies_ms, write_bytes
+from tidelog.bench.compare.system import Running, System
+from tidelog.bench.compare.writing import FILL, Writer, latencies_ms
 from tidelog.bench.growth.curves import Measure, Point
 
 TITLE = "idle partitions on three nodes, three replicas each"
@@ -19,6 +19,9 @@ MEASURES = (
 )
 MEGABYTE = 1_000_000
 RECORD_BYTES = 100
+AT_ONCE = 100
+"""Of new partitions: each replica notes the leader epoch with the first record, and waits for the
+disk to do so."""
 
 
 def measure(system: System, partitions: int, *, idle_s: float, records: int) -> Point:
@@ -28,13 +31,7 @@ def measure(system: System, partitions: int, *, idle_s: float, records: int) -> 
         running.create_topic("written", 1)
         begin = time.perf_counter()
         running.create_topic("idle", partitions)
-        write_bytes(
-            running.bootstrap_servers,
-            "idle",
-            partitions,
-            total_bytes=partitions * RECORD_BYTES,
-            record_bytes=RECORD_BYTES,
-        )
+        write_to_each(running, "idle", partitions)
         usable_s = time.perf_counter() - begin
         running.wait_in_sync()
         time.sleep(idle_s / 2)  # what is left to do after that
@@ -47,3 +44,12 @@ def measure(system: System, partitions: int, *, idle_s: float, records: int) -> 
             "latency_ms": latency_ms,
         }
     return Point(partitions, values)
+
+
+def write_to_each(running: Running, topic: str, partitions: int) -> None:
+    """One record to every partition, some of them at a time."""
+    writer = Writer(running.bootstrap_servers, FILL)
+    for begin in range(0, partitions, AT_ONCE):
+        for partition in range(begin, min(begin + AT_ONCE, partitions)):
+            writer.send(topic, b"x" * RECORD_BYTES, partition)
+        writer.finish()
