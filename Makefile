@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim failover growth bench schemas codec-proof codec-bench kernel-bench idle-bench spark-bench proof exactly-once examples clean
+.PHONY: help setup check test demo sim sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench spark-bench proof exactly-once examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -46,8 +46,14 @@ failover: setup ## Kill the leader 20 times under load: what is lost, how long i
 growth: setup ## What one more partition, connection or byte costs; SCALE='--scale quick' for less
 	$(BIN)/tidelog bench growth $(SCALE) --json docs/bench/growth.json --plots docs/bench
 
-bench: setup ## Simulated steps per second
+sim-bench: setup ## Simulated steps per second
 	$(BIN)/tidelog sim bench
+
+bench: setup ## Beside Apache Kafka on this machine, every row with its ratio; about an hour
+	$(BIN)/tidelog bench compare --json docs/bench/compare.json --plots docs/bench
+
+bench-quick: setup ## Our half beside the limit of the machine, in under 3 minutes; AGAINST=FILE for ratios to an earlier run
+	$(BIN)/tidelog bench quick --json bench-quick.json $(if $(AGAINST),--against $(AGAINST))
 
 schemas: setup ## Write the schemas of the protocol anew
 	$(BIN)/python scripts/make_schemas.py

@@ -123,6 +123,18 @@ def test_sections_are_chosen_by_name_and_narrowed_by_row():
     assert chosen(everything, "nothing like it") == []
 
 
+def test_a_chosen_row_brings_the_limit_that_it_is_set_against():
+    class Limited(NamedTuple):
+        name: str = "limited"
+        rows: tuple[Row, ...] = (Row("x", "x", "MB/s", True, "limited", "limit.bytes"),)
+
+        def measure(self, system: System, round_number: int) -> Mapping[str, float]:
+            return {"x": 1.0}
+
+    found = chosen([FAST, Limited(), Bare()], "^x$")
+    assert [each.name for each in found] == ["limited", "limit"]
+
+
 class Slow(NamedTuple):
     rounds_max: int | None
     name: str = "slow"

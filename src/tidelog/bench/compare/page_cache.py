@@ -1,13 +1,18 @@
-"""Takes files out of the page cache, so that what reads them next waits for the disk."""
+"""The page cache, as it shall be before something is measured."""
 
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 
+def settle() -> None:
+    """What earlier rows left to be written goes to the disk now, and not during the next row."""
+    os.sync()
+
+
 def evict(directories: Iterable[str], suffix: str = ".log") -> int:
-    """Every segment below; the number of bytes. Pages that were never written stay in memory,
-    so each file is synced first."""
+    """Takes every segment below out, so that who reads it next waits for the disk; the number
+    of bytes. Pages that were never written stay in memory, so each file is synced first."""
     total_bytes = 0
     for directory in directories:
         for path in Path(directory).rglob(f"*{suffix}"):

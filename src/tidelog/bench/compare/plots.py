@@ -4,11 +4,13 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from tidelog.bench.compare.report import Document
+from tidelog.bench.compare.report import Document, is_ahead
 from tidelog.bench.compare.system import KAFKA, MACHINE, TIDELOG
 
 COLOURS = {TIDELOG: "#0b6e99", KAFKA: "#d9822b", MACHINE: "#8a8a8a"}
 ROW_INCHES, HEAD_INCHES, WIDTH_INCHES, DPI = 0.36, 1.4, 10.0, 110
+FAR_APART = 50
+"""Values that differ more than so many times are shown on a logarithmic axis."""
 BEHIND, AHEAD = "#b3392f", "#2a7d46"
 
 
@@ -16,7 +18,7 @@ def draw(document: Document, directory: Path) -> list[Path]:
     """Ratios of all rows, and the values of each section; the files."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    compared = [row for row in document["rows"] if row["ratio"] is not None]
+    compared = [row for row in document["rows"] if is_ahead(row) is not None]
     if compared:
         paths.append(_save(_ratios(compared), directory / "ratios.png"))
     for section in dict.fromkeys(row["section"] for row in document["rows"]):
@@ -54,7 +56,11 @@ def _ratios(rows: list[Document]) -> Any:
         )
     axes.axvline(1.0, color="#444444", linewidth=1)
     axes.set_xscale("log")
+    for axis in ("set_major_formatter", "set_minor_formatter"):
+        getattr(axes.xaxis, axis)("{x:g}")
+    axes.tick_params(axis="x", which="both", labelsize=8)
     axes.set_yticks(range(len(rows)), [row["title"] for row in reversed(rows)], fontsize=8)
+    axes.set_ylim(-0.5, len(rows) - 0.2)
     axes.set_title("Tidelog by Kafka: median of the rounds, least and greatest; right is better")
     axes.grid(axis="x", which="both", alpha=0.2)
     return figure
@@ -74,15 +80,23 @@ def _values(section: str, rows: list[Document]) -> Any:
 
 
 def _points(axes: Any, rows: list[Document]) -> None:
+    everything: list[float] = []
+    labelled: set[str] = set()
     for place, row in enumerate(reversed(rows)):
         for shift, (name, values) in enumerate(row["values"].items()):
             present = [value for value in values if value is not None]
             height = [place + 0.12 - 0.24 * shift] * len(present)
-            label = name if place == 0 else None
+            label = None if name in labelled else name
             axes.plot(present, height, "o", color=COLOURS[name], alpha=0.6, label=label)
             axes.plot([row["median"][name]], height[:1], "|", color=COLOURS[name], markersize=14)
+            labelled.add(name)
+            everything += present
     axes.set_yticks(range(len(rows)), [row["title"] for row in reversed(rows)], fontsize=8)
-    axes.set_xlim(left=0)
+    axes.set_ylim(-0.5, len(rows) - 0.5)
+    if min(everything) > 0 and max(everything) > FAR_APART * min(everything):
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0)
     axes.grid(axis="x", alpha=0.2)
     axes.legend(fontsize=8)
 

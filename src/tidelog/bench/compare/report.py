@@ -61,9 +61,10 @@ def ratio_of(mine: Sequence[float | None], other: Sequence[float | None]) -> Rat
 
 
 def is_ahead(row: Mapping[str, Any]) -> bool | None:
-    """Whether Tidelog is at least as good in the middle; None if nothing was compared."""
+    """Whether Tidelog is at least as good in the middle; None if nothing was compared, or if the
+    row says something about both, like how many records were read back."""
     ratio = row["ratio"]
-    if ratio is None:
+    if ratio is None or ratio["least"] == ratio["greatest"] == 1.0:
         return None
     middle = float(ratio["middle"])
     return middle >= 1.0 if row["more_is_better"] else middle <= 1.0
@@ -118,7 +119,9 @@ def _row_document(results: Results, row: Row, limits: Mapping[str, float]) -> Do
 def _cells(row: Document, failed: Mapping[str, str]) -> tuple[str, ...]:
     medians, ratio = row["median"], row["ratio"]
     ahead = {True: "yes", False: "NO", None: "-"}[is_ahead(row)]
-    share = row["of_limit"].get(TIDELOG)
+    shares = [
+        f"{row['of_limit'][name]:.2f}" for name in (TIDELOG, KAFKA) if name in row["of_limit"]
+    ]
     own = figure(medians.get(TIDELOG, medians.get(MACHINE)))
     return (
         row["title"],
@@ -128,7 +131,7 @@ def _cells(row: Document, failed: Mapping[str, str]) -> tuple[str, ...]:
         "-" if ratio is None else f"{ratio['middle']:.2f} ×",
         "-" if ratio is None else f"{ratio['least']:.2f}–{ratio['greatest']:.2f}",
         ahead,
-        "-" if share is None else f"{share:.2f} ×",
+        " · ".join(shares) or "-",
     )
 
 

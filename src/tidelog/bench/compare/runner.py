@@ -73,33 +73,61 @@ class Results(NamedTuple):
 
 
 def chosen(sections: Sequence[AnySection], pattern: str | None) -> list[AnySection]:
-    """The sections that have a row, or a name, in which the expression is found."""
+    """The sections that have a row, or a name, in which the expression is found, and the limits
+    that their rows are set against."""
     if pattern is None:
         return list(sections)
     wanted = re.compile(pattern)
+    rows = [
+        row
+        for section in sections
+        for row in section.rows
+        if wanted.search(section.name) or wanted.search(row.key)
+    ]
+    keys = {row.key for row in rows} | {row.limit_key for row in rows}
     found: list[AnySection] = []
     for section in sections:
-        keys = frozenset(row.key for row in section.rows if wanted.search(row.key))
-        if wanted.search(section.name):
-            found.append(section)
-        elif keys:
-            found.append(section.only(keys) if isinstance(section, Narrowable) else section)
+        known = frozenset(row.key for row in section.rows)
+        taken = frozenset(key for key in known if key in keys)
+        if taken:
+            found.append(section if taken == known else _narrowed(section, taken))
     return found
+
+
+def limit_keys(sections: Sequence[AnySection]) -> frozenset[str]:
+    """What the rows of these sections are set against."""
+    rows = [row for section in sections for row in section.rows]
+    return frozenset(row.limit_key for row in rows if row.limit_key is not None)
+
+
+def _narrowed(section: AnySection, keys: frozenset[str]) -> AnySection:
+    return section.only(keys) if isinstance(section, Narrowable) else section
 
 
 def run(
     sections: Sequence[AnySection], systems: Sequence[System], rounds: int, on_step: OnStep
 ) -> Results:
     """Every section, round by round, on one system after the other."""
+    results = nothing_yet(sections, rounds)
+    run_into(results, sections, systems, on_step)
+    return results
+
+
+def nothing_yet(sections: Sequence[AnySection], rounds: int) -> Results:
+    """For `run_into`: whoever is interrupted has what was found until then."""
     assert rounds > 0, f"{rounds} rounds measure nothing"
     rows = tuple(row for section in sections for row in section.rows)
-    results = Results(rows, Values(rounds), [])
-    turns = _turns(sections, systems, rounds)
+    return Results(rows, Values(rounds), [])
+
+
+def run_into(
+    results: Results, sections: Sequence[AnySection], systems: Sequence[System], on_step: OnStep
+) -> None:
+    turns = _turns(sections, systems, results.values.rounds)
     for done, (section, system, round_number) in enumerate(turns):
         name = MACHINE if system is None else system.name
         on_step(Step(section.name, name, round_number, done, len(turns)))
         _measure(results, section, system, round_number)
-    return results
 
 
 Turn = tuple[AnySection, System | None, int]

@@ -4,18 +4,28 @@ from collections.abc import Sequence
 
 from tidelog.bench.compare.failover import FailoverSection
 from tidelog.bench.compare.idle import IdleSection
-from tidelog.bench.compare.load_clients import LoadClient
+from tidelog.bench.compare.latency import Latency
+from tidelog.bench.compare.limits import Limits
 from tidelog.bench.compare.recovery import RecoverySection
+from tidelog.bench.compare.runner import limit_keys
+from tidelog.bench.compare.small_requests import SmallRequests
 from tidelog.bench.compare.start import StartSection
 from tidelog.bench.compare.system import AnySection, Scale, System
 from tidelog.bench.compare.throughput import Throughput
+from tidelog.bench.compare.tools import KafkaTools
 
 
 def all_sections(
-    scale: Scale, systems: Sequence[System], java: LoadClient | None
+    scale: Scale, systems: Sequence[System], java: KafkaTools | None, *, with_limits: bool = True
 ) -> list[AnySection]:
-    """Without Kafka's tools, only what needs none of them."""
-    return [Throughput(scale, java), *life_of_a_cluster(scale)]
+    """Without Kafka's tools, only the rows that need none of them."""
+    load: list[AnySection] = [
+        Throughput(scale, java),
+        Latency(scale, systems, java),
+        SmallRequests(scale),
+    ]
+    limits = [Limits(scale, limit_keys(load))] if with_limits else []
+    return [*load, *life_of_a_cluster(scale), *limits]
 
 
 def life_of_a_cluster(scale: Scale) -> list[AnySection]:

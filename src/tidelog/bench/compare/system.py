@@ -145,7 +145,7 @@ class Section(Protocol):
 class Narrowable(Protocol):
     """A section that need not measure all of its rows."""
 
-    def only(self, keys: frozenset[str]) -> Section: ...
+    def only(self, keys: frozenset[str]) -> "AnySection": ...
 
 
 @runtime_checkable

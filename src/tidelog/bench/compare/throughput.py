@@ -27,6 +27,7 @@ from tidelog.bench.compare.produce_cases import (
     Case,
 )
 from tidelog.bench.compare.system import Row, Running, Scale, System
+from tidelog.bench.compare.warming import warm_up
 
 WARM_UP_SHARE = 5
 """The warm-up writes one part in so many of a large case."""
@@ -102,6 +103,8 @@ class Throughput:
         return [each for each in READINGS if each.row.key in self._keys]
 
     def _warm_up(self, cluster: Running) -> None:
+        """Small requests until they are cheap, then some large ones, and a topic read."""
+        warm_up(cluster, self._scale)
         records = BASE.records(self._scale) // WARM_UP_SHARE
         cluster.create_topic("warm-up", BASE.partitions)
         servers = cluster.bootstrap_servers
@@ -114,6 +117,7 @@ class Throughput:
         cluster.create_topic(topic, case.partitions)
         servers, records = cluster.bootstrap_servers, case.records(self._scale)
         job = ProduceJob(servers, topic, records, case.record_bytes, case.settings)
+        page_cache.settle()
         per_second = self._clients[case.client].produce(job)
         cluster.delete_topic(topic)
         return per_second * case.record_bytes / MEGABYTE

@@ -53,19 +53,26 @@ class Topics:
         new = library("confluent_kafka.admin").NewTopic(
             name, partitions, replication_factor, config=dict(config)
         )
-        _done(self._admin.create_topics([new])[name])
+        _done(self._admin.create_topics([new])[name], "TOPIC_ALREADY_EXISTS")
         wait_until(
             lambda: self._is_whole(name, partitions, replication_factor),
             f"{name} has {partitions} leaders and {replication_factor} replicas in sync",
         )
 
     def delete(self, name: str) -> None:
-        _done(self._admin.delete_topics([name])[name])
+        _done(self._admin.delete_topics([name])[name], "UNKNOWN_TOPIC_OR_PART")
 
     def leader(self, topic: str, partition: int) -> int:
         """-1 while there is none."""
         found = self._partitions(topic).get(partition)
         return -1 if found is None else int(found.leader)
+
+    def leader_addresses(self, topic: str) -> dict[int, tuple[str, int]]:
+        """Partition → where its leader is reached."""
+        listed = self._admin.list_topics(topic, timeout=ANSWER_WITHIN_S)
+        brokers = {each.id: (str(each.host), int(each.port)) for each in listed.brokers.values()}
+        partitions = listed.topics[topic].partitions.items()
+        return {int(number): brokers[each.leader] for number, each in partitions}
 
     def all_in_sync(self) -> bool:
         """Whether every replica of every topic is in sync."""
@@ -84,8 +91,13 @@ class Topics:
         return dict(listed[topic].partitions) if topic in listed else {}
 
 
-def _done(future: Any) -> None:
+def _done(future: Any, unless: str) -> None:
+    """A broker passes such a request on to the controller, and again if it hears nothing: then
+    the second is refused because the first was done."""
     try:
         future.result(ANSWER_WITHIN_S)
-    except (library().KafkaException, TimeoutError) as reason:
-        raise SystemFailed(f"the cluster refused: {reason}") from None
+    except TimeoutError:
+        raise SystemFailed(f"the cluster did not answer in {ANSWER_WITHIN_S:g} s") from None
+    except library().KafkaException as reason:
+        if reason.args[0].name() != unless:
+            raise SystemFailed(f"the cluster refused: {reason}") from None

@@ -6,6 +6,9 @@ from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
     "compare": Lazy("tidelog.cli.bench.compare", "Tidelog beside Apache Kafka, row by row."),
+    "table": Lazy("tidelog.cli.bench.table", "A comparison that was kept, as a table."),
+    "quick": Lazy("tidelog.cli.bench.quick", "Our half beside the limit of the machine."),
+    "verify": Lazy("tidelog.cli.bench.verify", "Full speed, and every record read back."),
     "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
     "growth": Lazy("tidelog.cli.bench.growth", "What one more partition or connection costs."),
 }
@@ -17,6 +20,8 @@ def group() -> None:
 
     \b
     Example:
+      tidelog bench quick --json before.json
+      tidelog bench verify
       tidelog bench failover --kills 20
       tidelog bench compare --only produce --rounds 3
     """

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import re
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,16 +14,17 @@ import click
 
 from tidelog.bench.compare import kafka_jars
 from tidelog.bench.compare.kafka import KafkaSystem
+from tidelog.bench.compare.limits import check_program
 from tidelog.bench.compare.report import HEADERS, Document, as_document, table_cells
-from tidelog.bench.compare.runner import Results, Step, chosen, run
+from tidelog.bench.compare.runner import Results, Step, chosen, nothing_yet, run_into
 from tidelog.bench.compare.sections import all_sections
 from tidelog.bench.compare.system import Scale, System, SystemMissing
 from tidelog.bench.compare.tidelog_side import TidelogSystem
 from tidelog.bench.compare.tools import KafkaTools
 from tidelog.bench.compare.topics import library
-from tidelog.cli.failure import ERROR, OK, USAGE, CommandError
+from tidelog.cli.failure import ERROR, INTERRUPTED, OK, USAGE, CommandError
 from tidelog.cli.lazy import shared_options
-from tidelog.cli.output import duration, table
+from tidelog.cli.output import duration, plural, table
 
 SHOWN_REASON_MAX = 300
 
@@ -69,7 +71,9 @@ def command(context: click.Context, /, **given: Any) -> None:
     check_pattern(given["only"])
     systems, java = systems_of(given)
     scale = Scale(given["scale"])
-    sections = chosen(all_sections(scale, systems, java), given["only"])
+    with_limits = given["only_list"] or has_limits()
+    sections = all_sections(scale, systems, java, with_limits=with_limits)
+    sections = chosen(sections, given["only"])
     if not sections:
         raise CommandError(
             f'no section or row is called like "{given["only"]}"',
@@ -81,13 +85,33 @@ def command(context: click.Context, /, **given: Any) -> None:
         rows = [(row.key, row.title) for section in sections for row in section.rows]
         table(("key", "row"), rows)
         return
-    begin = time.monotonic()
-    results = run(sections, systems, given["rounds"], tell_step)
+    prepare(given["json_file"])
+    results = nothing_yet(sections, given["rounds"])
+    begin, code = time.monotonic(), OK
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clusters are closed either way
+    try:
+        run_into(results, sections, systems, tell_step)
+    except KeyboardInterrupt:
+        click.echo("interrupted: this is what was measured until now", err=True)
+        code = INTERRUPTED
     about = about_run(systems, scale, time.monotonic() - begin)
     document = as_document(results, about)
     report(document, results)
     keep(document, given["json_file"], given["plots"])
-    context.exit(OK if results.is_complete else ERROR)
+    context.exit(code if results.is_complete or code else ERROR)
+
+
+def prepare(json_file: Path | None) -> None:
+    """What cannot be written is told now, and not in an hour."""
+    if json_file is None:
+        return
+    try:
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.touch()
+    except OSError as reason:
+        raise CommandError(
+            f"{json_file} cannot be written", why=str(reason), advice="name another file"
+        ) from None
 
 
 def check_client() -> None:
@@ -130,6 +154,15 @@ def systems_of(given: dict[str, Any]) -> tuple[list[System], KafkaTools | None]:
     return [tidelog, KafkaSystem(path, version)], tools
 
 
+def has_limits() -> bool:
+    try:
+        check_program()
+    except SystemMissing as missing:
+        click.echo(f"without the rows of the limit: {missing}", err=True)
+        return False
+    return True
+
+
 def tell_step(step: Step) -> None:
     click.echo(
         f"{step.done + 1:>3}/{step.total}  {step.section}, round {step.round_number + 1}: "
@@ -165,7 +198,7 @@ def report(document: Document, results: Results) -> None:
         )
     for name, facts in document["systems"].items():
         click.echo(f"{name}: {', '.join(f'{key} {value}' for key, value in facts.items())}")
-    click.echo(f"{document['rounds']} rounds in {duration(document['seconds'])}")
+    click.echo(f"{plural(document['rounds'], 'round')} in {duration(document['seconds'])}")
 
 
 def keep(document: Document, json_file: Path | None, plots: Path | None) -> None:
