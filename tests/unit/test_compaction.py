@@ -12,11 +12,10 @@ from tidelog.sim.disk import SimDisk
 from tidelog.sim.log_check import log_faults
 from tidelog.storage import CorruptSegment, LogConfig, LogDirectory, NoSpace, UnexpectedAppend
 from tidelog.storage.checkpoints import CLEAN_POINTS, write_offsets
-from tidelog.storage.compaction import groups_of, survey
+from tidelog.storage.compaction import CompactionProgress, groups_of, survey
 from tidelog.storage.config import CleanupPolicy
 from tidelog.storage.key_offsets import KeyOffsets
 from tidelog.storage.log import Log
-from tidelog.storage.log_directory import CompactionProgress
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.records import (
     CODEC_NAMES,

@@ -10,8 +10,7 @@ from tidelog.sim.compaction_check import compaction_faults, newest_of_keys, reco
 from tidelog.sim.disk import CrashKind, SimDisk
 from tidelog.sim.log_check import log_faults, stored_batches
 from tidelog.storage import LogConfig, LogDirectory
-from tidelog.storage.compaction import first_uncleanable
-from tidelog.storage.log_directory import CompactionProgress
+from tidelog.storage.compaction import CompactionProgress, first_uncleanable
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.storage.producer_replay import follow_batch
 from tidelog.wire.records import Record, encode, iter_batches, iter_records, read_header

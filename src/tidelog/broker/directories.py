@@ -6,14 +6,18 @@ a broker that half works is harder to reason about than one that is gone (ADR 00
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import CorruptSegment, NoSpace, StorageError
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.new_logs import NewLogs, Wanted
 
 TOLD_AGAIN_AFTER_MS = 60_000
+MAKERS = 8
+"""Threads that wait for the disk while logs are made; their syncs become few."""
 
 _LOGGER = logging.getLogger("tidelog.broker")
 
@@ -21,7 +25,7 @@ _LOGGER = logging.getLogger("tidelog.broker")
 class Directories:
     """Owner of the log directories."""
 
-    __slots__ = ("_commits", "_on_offline", "_told_full_ms", "all")
+    __slots__ = ("_commits", "_makers", "_on_offline", "_told_full_ms", "all")
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         assert directories, "a broker without a log directory"
@@ -29,6 +33,7 @@ class Directories:
         self._commits: dict[LogDirectory, GroupCommit] = {}
         self._on_offline: Callable[[Exception], None] | None = None
         self._told_full_ms: dict[LogDirectory, int] = {}
+        self._makers: ThreadPoolExecutor | None = None
 
     def start(
         self,
@@ -41,6 +46,8 @@ class Directories:
         self.sync_all()  # what recovery found behind the recovery points counts once it is synced
 
     async def stop(self) -> None:
+        if self._makers is not None:
+            self._makers.shutdown()
         for commit in self._commits.values():
             await commit.stop()
 
@@ -51,6 +58,20 @@ class Directories:
     def emptiest(self) -> LogDirectory:
         """Where a new log goes."""
         return min(self.all, key=lambda each: len(each.logs))
+
+    def create_logs(self, wanted: NewLogs) -> None:
+        """Many at once, each where there are the fewest."""
+        counts = {directory: len(directory.logs) for directory in self.all}
+        placed: dict[LogDirectory, dict[PartitionName, Wanted]] = {each: {} for each in self.all}
+        for name, new in wanted.items():
+            chosen = min(self.all, key=counts.__getitem__)
+            counts[chosen] += 1
+            placed[chosen][name] = new
+        if self._makers is None:
+            self._makers = ThreadPoolExecutor(MAKERS, thread_name_prefix="new-logs")
+        for directory, its_own in placed.items():
+            if its_own:
+                directory.create_logs(its_own, self._makers.map)
 
     def refusal(self, name: PartitionName) -> CorruptSegment | None:
         """Why a log that is there was not opened."""

@@ -44,8 +44,10 @@ class Duties:
         self._every(logs.retention_check_interval_ms, self._apply_retention)
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
         self._after(COMPACTION_PAUSE_MS, self._compact)
+        self._broker.replicas.on_more_to_host = self._host_more_soon
 
     def stop(self) -> None:
+        self._broker.replicas.on_more_to_host = None
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -95,6 +97,12 @@ class Duties:
             )
             busy = busy or progress is not None
         self._after(BETWEEN_SLICES_MS if busy else COMPACTION_PAUSE_MS, self._compact)
+
+    def _host_more_soon(self) -> None:
+        work = self._broker.replicas.host_more
+        timer = self._timers.get(work)
+        if timer is None or not timer.pending:
+            self._after(BETWEEN_SLICES_MS, work)
 
     def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
         def again() -> None:

@@ -6,6 +6,7 @@ It does what `core.replication` asks for, in the order it asks, and decides noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.broker.directories import Directories
@@ -25,9 +26,14 @@ from tidelog.storage.errors import NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.wire.records import BatchHeader
+from tidelog.storage.new_logs import Wanted
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
+
+NEW_AT_ONCE = 32
+"""So many logs are made before others get a turn on the event loop: each is synced several times,
+and a controller that says nothing while thousands are made is taken for dead."""
 
 
 class Replicas:
@@ -37,11 +43,13 @@ class Replicas:
         "_broker",
         "_by_log",
         "_by_name",
+        "_not_yet",
         "_perform",
         "_topics",
         "_without_space",
         "directories",
         "hosted",
+        "on_more_to_host",
         "problems",
         "statuses",
     )
@@ -57,6 +65,10 @@ class Replicas:
         self._by_log: dict[Log, Hosted] = {}
         self._topics: dict[str, TopicSettings] = {}
         self._without_space: dict[PartitionId, None] = {}
+        self._not_yet: dict[PartitionId, None] = {}
+        """Partitions whose logs are still to be made."""
+        self.on_more_to_host: Callable[[], None] | None = None
+        """Who calls `host_more` in a moment; without it all logs are made at once."""
         self._perform: dict[type, Callable[[Hosted, Any], None]] = {
             e.AnswerProduce: self._answer_produce,
             e.ProposeIsr: self._propose_isr,
@@ -101,17 +113,45 @@ class Replicas:
         """Deletes, then leaders, then followers (kraft.md §11.4)."""
         leaders: list[PartitionState] = []
         followers: list[PartitionState] = []
+        new: dict[PartitionName, Wanted] = {}
         for partition in touched:
             state = self._broker.image.partition(partition)
+            self._not_yet.pop(partition, None)
             if state is None or self._broker.id not in state.replicas:
                 self._stop_hosting(partition)
-            elif state.leader == self._broker.id:
+                continue
+            leads = state.leader == self._broker.id
+            if self._is_new(state):
+                if len(new) >= NEW_AT_ONCE and self.on_more_to_host is not None:
+                    self._not_yet[partition] = None
+                    continue
+                epoch = state.leader_epoch if leads else None
+                new[self._name_of(state)] = Wanted(partition.topic_id, epoch)
+            if leads:
                 leaders.append(state)
             else:
                 followers.append(state)
+        if len(new) > 1:
+            # Together: that is much faster. One without space is told of when it is hosted.
+            self.directories.create_logs(new)
         for state in (*leaders, *followers):
             self._apply_state(state)
         self._broker.fetchers.wake_all()
+        if self._not_yet and self.on_more_to_host is not None:
+            self.on_more_to_host()
+
+    def host_more(self) -> None:
+        """The next few of the partitions whose logs are still to be made."""
+        self.publish(list(islice(self._not_yet, NEW_AT_ONCE)))
+
+    def _is_new(self, state: PartitionState) -> bool:
+        """Whether a log has to be made for it."""
+        return (
+            state.id not in self.hosted and self.directories.holding(self._name_of(state)) is None
+        )
+
+    def _name_of(self, state: PartitionState) -> PartitionName:
+        return self._broker.image.topics[state.id.topic_id].name, state.id.partition
 
     def _apply_state(self, state: PartitionState) -> None:
         hosted = self.hosted.get(state.id) or self._host(state)

@@ -19,10 +19,11 @@ from tidelog.sim.disk import SimDisk
 from tidelog.sim.log_check import log_faults, stored_batches
 from tidelog.storage import checkpoints
 from tidelog.storage.checkpoints import PartitionName
+from tidelog.storage.compaction import CompactionProgress
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptSegment, DirectoryOffline, NotFormatted, StorageError
 from tidelog.storage.log import Log
-from tidelog.storage.log_directory import CompactionProgress, LogDirectory
+from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.records import EndTxnMarker, Record, encode, encode_end_txn_marker
 

@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 from tidelog.host.ports import Buffer, Disk
+from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction_rules import (
     Cleaned,
     CleaningRules,
@@ -38,6 +39,14 @@ from tidelog.wire.records import BatchHeader, check_crc, iter_records, read_head
 SLICE_BYTES = 1 << 20
 DEDUPE_BUFFER_BYTES = 128 << 20
 """`log.cleaner.dedupe.buffer.size`"""
+
+
+class CompactionProgress(NamedTuple):
+    """What a slice of compaction was about. `clean_point` moves when a log is finished."""
+
+    partition: PartitionName
+    finished: bool
+    clean_point: int
 
 
 class CompactionPlan(NamedTuple):

@@ -15,7 +15,6 @@ assume, and noted in `problems`. A log whose synced records are bad is not opene
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol
 
 from tidelog.host.ports import Disk
 from tidelog.storage import (
@@ -32,6 +31,7 @@ from tidelog.storage.compaction import (
     SLICE_BYTES,
     Compaction,
     CompactionPlan,
+    CompactionProgress,
     CompactionTimes,
     is_due,
     survey,
@@ -57,6 +57,7 @@ from tidelog.storage.errors import (
 from tidelog.storage.group_commit import PendingPass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
+from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, Wanted, make
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
 
@@ -64,21 +65,6 @@ ConfigOf = Callable[[str], LogConfig]
 """The settings of a topic, by name."""
 
 _NO_ID = "no-id"
-
-
-class Lock(Protocol):
-    """Keeps other processes out, as `host.directory_lock` does."""
-
-    def acquire(self) -> bool: ...
-    def release(self) -> None: ...
-
-
-class CompactionProgress(NamedTuple):
-    """What a slice of compaction was about. `clean_point` moves when a log is finished."""
-
-    partition: PartitionName
-    finished: bool
-    clean_point: int
 
 
 class LogDirectory:
@@ -117,7 +103,7 @@ class LogDirectory:
         self._disk = disk
         self._config_of = config_of
         self._clock: RetentionClock | None = None
-        self._lock: Lock | None = None
+        self._lock: meta_properties.Lock | None = None
         self.properties = properties
         self.broker_epoch_at_stop = broker_epoch_at_stop
         self.logs: dict[PartitionName, Log] = {}
@@ -145,7 +131,7 @@ class LogDirectory:
         *,
         cluster_id: str,
         node_id: int,
-        lock: Lock | None = None,
+        lock: meta_properties.Lock | None = None,
     ) -> "LogDirectory":
         """Load every log in it. Refuses a directory that is not formatted, or not ours.
 
@@ -168,6 +154,8 @@ class LogDirectory:
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
         directory._notice_missing_logs(entries)
+        if marker is None:
+            guarded.sync_dir("")  # a crash may have come between the making of logs and that
         return directory
 
     @property
@@ -211,8 +199,6 @@ class LogDirectory:
                 self.forget_intact()
 
     def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
-        if self._clean_points_are_lost:
-            self._clean_points.setdefault(name, 0)
         log = Log.open(
             self._disk,
             directory_of(name),
@@ -221,13 +207,16 @@ class LogDirectory:
             log_start=self._stored_log_starts.get(name, 0),
             clean_shutdown=clean,
             repair=repair,
-            gaps=name in self._clean_points,
+            gaps=self._may_have_gaps(name),
         )
         try:
             log.recall_ended_transactions(self._high_watermarks.get(name, 0))
         except CorruptSegment:
             log.release()
             raise
+        return self._take_over(name, log)
+
+    def _take_over(self, name: PartitionName, log: Log) -> Log:
         log.on_gaps_allowed = self._on_gaps_allowed
         log.before_truncation = self._before_truncation
         log.on_log_start_raised = self._on_log_start_raised
@@ -241,20 +230,32 @@ class LogDirectory:
     def create_log(self, name: PartitionName, topic_id: bytes) -> Log:
         """A new, empty log. Its topic id is durable before it can take a record. Without space
         there is none, and it may be tried again."""
-        assert name not in self.logs, f"{name} exists"
-        path = directory_of(name)
-        self._forget_promises(name)
-        self._disk.make_dir(path)
+        made = self.create_logs({name: Wanted(topic_id)}, map)[name]
+        if isinstance(made, NoSpace):
+            raise made
+        return made
+
+    def create_logs(self, new: NewLogs, run_all: RunAll) -> dict[PartitionName, Made]:
+        """The same for many: `run_all` may make them on several threads."""
+        orders = [self._new_log(name, wanted) for name, wanted in new.items()]
+        made = dict(zip(new, run_all(make, orders), strict=True))
         self._disk.sync_dir("")
-        partition_metadata.write_topic_id(
-            self._disk, join(path, partition_metadata.FILE_NAME), topic_id
-        )
-        self.topic_ids[name] = topic_id
-        try:
-            return self._open_log(name, clean=False, repair=False)
-        except NoSpace:
-            del self.topic_ids[name]
-            raise
+        for name, log in made.items():
+            if isinstance(log, Log):
+                self.topic_ids[name] = new[name].topic_id
+                self._take_over(name, log)
+        return made
+
+    def _new_log(self, name: PartitionName, wanted: Wanted) -> NewLog:
+        assert name not in self.logs, f"{name} exists"
+        self._forget_promises(name)
+        config, gaps = self._config_of(name[0]), self._may_have_gaps(name)
+        return NewLog(self._disk, directory_of(name), wanted, config, gaps)
+
+    def _may_have_gaps(self, name: PartitionName) -> bool:
+        if self._clean_points_are_lost:
+            self._clean_points.setdefault(name, 0)
+        return name in self._clean_points
 
     def repair(self, name: PartitionName) -> Log:
         """Open a refused log, cut before its first bad record. Only when another replica has

@@ -4,7 +4,7 @@ A directory of another cluster, or of another node of ours, is refused before an
 is touched: starting on the wrong disk must not look like an empty or a recovered node.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tidelog.host.ports import Disk
 from tidelog.storage import atomic_file
@@ -13,6 +13,13 @@ from tidelog.storage.errors import CorruptFile, ForeignDirectory, NotFormatted
 from tidelog.storage.uuids import parse_uuid, uuid_text
 
 FILE_NAME = "meta.properties"
+
+
+class Lock(Protocol):
+    """Keeps other processes out, as `host.directory_lock` does."""
+
+    def acquire(self) -> bool: ...
+    def release(self) -> None: ...
 
 
 class MetaProperties(NamedTuple):

@@ -5,35 +5,51 @@ from contextlib import closing
 from statistics import median
 
 from tidelog.bench.compare.footprint import cpu_share
-from tidelog.bench.compare.system import System
-from tidelog.bench.compare.writing import latencies_ms
+from tidelog.bench.compare.system import Running, System
+from tidelog.bench.compare.writing import FILL, Writer, latencies_ms
 from tidelog.bench.growth.curves import Measure, Point
 
 TITLE = "idle partitions on three nodes, three replicas each"
 SIZE_TITLE = "partitions"
 MEASURES = (
-    Measure("create_s", "created in", "s", "ms each", 1000),
+    Measure("usable_s", "created and written to", "s", "ms each", 1000),
     Measure("idle_cpu_percent", "idle processor", "% of a core", "µs/s each", 10_000),
     Measure("rss_mb", "RSS", "MB", "kB each", 1000),
     Measure("latency_ms", "produce p50", "ms"),
 )
 MEGABYTE = 1_000_000
+RECORD_BYTES = 100
+AT_ONCE = 100
+"""Of new partitions: each replica notes the leader epoch with the first record, and waits for the
+disk to do so."""
 
 
 def measure(system: System, partitions: int, *, idle_s: float, records: int) -> Point:
-    """On a new cluster. The partition that is written to was there before."""
+    """On a new cluster. A partition is there when it has taken a record; the one whose latency
+    is measured was there before."""
     with closing(system.start(3)) as running:
         running.create_topic("written", 1)
         begin = time.perf_counter()
         running.create_topic("idle", partitions)
-        create_s = time.perf_counter() - begin
-        time.sleep(idle_s / 2)  # what is left to do after creating them
+        write_to_each(running, "idle", partitions)
+        usable_s = time.perf_counter() - begin
+        running.wait_in_sync()
+        time.sleep(idle_s / 2)  # what is left to do after that
         cpu = cpu_share(running, idle_s)
         latency_ms = median(latencies_ms(running.bootstrap_servers, "written", records))
         values = {
-            "create_s": create_s,
+            "usable_s": usable_s,
             "idle_cpu_percent": 100 * cpu,
             "rss_mb": running.rss_bytes() / MEGABYTE,
             "latency_ms": latency_ms,
         }
     return Point(partitions, values)
+
+
+def write_to_each(running: Running, topic: str, partitions: int) -> None:
+    """One record to every partition, some of them at a time."""
+    writer = Writer(running.bootstrap_servers, FILL)
+    for begin in range(0, partitions, AT_ONCE):
+        for partition in range(begin, min(begin + AT_ONCE, partitions)):
+            writer.send(topic, b"x" * RECORD_BYTES, partition)
+        writer.finish()

@@ -1,0 +1,55 @@
+"""Making logs, many of them at once.
+
+A new log is a directory, the id of its topic and an empty segment, and each of them is synced: a
+thousand logs made one after the other wait for the disk for seconds. The work on one log touches
+nothing of another, so it may run on several threads, whose syncs the file system does together.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from tidelog.host.ports import Disk
+from tidelog.storage import partition_metadata
+from tidelog.storage.atomic_file import join
+from tidelog.storage.checkpoints import PartitionName
+from tidelog.storage.config import LogConfig
+from tidelog.storage.errors import NoSpace
+from tidelog.storage.log import Log
+
+
+class Wanted(NamedTuple):
+    """What somebody wants a new log to be."""
+
+    topic_id: bytes
+    leader_epoch: int | None = None
+    """The epoch that begins with it, if its replica leads: durable with all else."""
+
+
+class NewLog(NamedTuple):
+    """What has to be made, and where."""
+
+    disk: Disk
+    directory: str
+    wanted: Wanted
+    config: LogConfig
+    gaps: bool
+
+
+NewLogs = Mapping[PartitionName, Wanted]
+Made = Log | NoSpace
+RunAll = Callable[[Callable[[NewLog], Made], Iterable[NewLog]], Iterable[Made]]
+"""Does the same to each, in order or at once: `map`, or that of an executor."""
+
+
+def make(new: NewLog) -> Made:
+    """All of it is durable but the name of its directory."""
+    try:
+        new.disk.make_dir(new.directory)
+        path = join(new.directory, partition_metadata.FILE_NAME)
+        partition_metadata.write_topic_id(new.disk, path, new.wanted.topic_id)
+        log = Log.open(new.disk, new.directory, new.config, gaps=new.gaps)
+        if new.wanted.leader_epoch is not None:
+            log.assign_epoch(new.wanted.leader_epoch, log.log_end_offset)
+        return log
+    except NoSpace as full:
+        return full
