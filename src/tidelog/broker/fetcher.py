@@ -355,7 +355,7 @@ class Fetcher:
 
 def _fetch_answer(data: PartitionData) -> FetchAnswer:
     """An answer as the state machine knows it. Bytes that are no batches are an error."""
-    error = _known(data.error_code)
+    error = NO_ERROR if data.error_code == 0 else _known(data.error_code)
     diverging = data.diverging_epoch
     batches: tuple[FetchedBatch, ...] = ()
     if data.records is not None and len(data.records):

@@ -45,11 +45,13 @@ class OpenProduce:
         "timeout_ms",
         "topics",
         "transactional_id",
+        "version",
     )
 
     def __init__(self, broker: Broker, call: Call, request: ProduceRequest) -> None:
         self.broker = broker
         self.call = call
+        self.version = call.version
         self.acks = request.acks
         self.timeout_ms = request.timeout_ms
         self.transactional_id = request.transactional_id
@@ -102,7 +104,7 @@ class OpenProduce:
             self.refuse(result, Error(reason.kafka_error), str(reason))
 
     def name_leader(self, result: PartitionProduceResponse, partition: PartitionId) -> None:
-        if self.call.version < FIRST_VERSION_WITH_LEADER:
+        if self.version < FIRST_VERSION_WITH_LEADER:
             return
         state = self.broker.image.partition(partition)
         if state is not None and state.leader != NO_LEADER:

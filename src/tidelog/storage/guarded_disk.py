@@ -131,7 +131,8 @@ class GuardedFile:
             raise self._disk.failed(self.path, "read", error) from error
 
     def write(self, position: int, data: Buffer | Sequence[Buffer]) -> None:
-        self._disk.refuse_if_offline()
+        if self._disk.failure is not None:  # in place: every append comes by
+            raise self._disk.failure
         try:
             self._inner.write(position, data)
         except OSError as error:

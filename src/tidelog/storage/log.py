@@ -213,10 +213,10 @@ class Log:
         was_synced = self.recovery_point == segment.next_offset
         segment.append(datas[0] if len(datas) == 1 else datas, info)
         try:
-            for data, header in zip(datas, headers, strict=True):
+            for place, header in enumerate(headers):
                 if header.producer_id < 0:
                     continue
-                aborted = follow_batch(self.producers, header, data, 0)
+                aborted = follow_batch(self.producers, header, datas[place], 0)
                 if aborted is not None:
                     segment.transactions.add(aborted)
                     self._note_new_names()  # its file may be new

@@ -108,7 +108,7 @@ def _begin(
         return
     batch = data.records if data.records is not None else b""
     settings, broker = hosted.topic_settings, produce.broker
-    allow_zstd = produce.call.version >= FIRST_VERSION_WITH_ZSTD
+    allow_zstd = produce.version >= FIRST_VERSION_WITH_ZSTD
     try:
         header = validate_client_batch(batch, _limits(settings.message_max_bytes, allow_zstd))
         work = record_work.work_on(header, settings, broker.host.clock.wall_ms())
@@ -170,11 +170,15 @@ def _append(
     now_ms = broker.now_ms()
     replicas = broker.replicas
     replicas.note_appended(hosted, appended.base_offset)
-    replicas.perform(hosted, role.on_appended(now_ms))
+    effects = role.on_appended(now_ms)
+    if effects:
+        replicas.perform(hosted, effects)
     if acks == ACKS_ALL:
         partition.park(role)
         required = appended.base_offset + appended.last_offset_delta + 1
-        replicas.perform(hosted, role.await_commit(partition, required, now_ms))
+        effects = role.await_commit(partition, required, now_ms)
+        if effects:
+            replicas.perform(hosted, effects)
     broker.reads.wake(hosted.partition)
     return acks == ACKS_ALL
 
@@ -221,7 +225,7 @@ def _outside_transaction(
     if token is not None:
         _refuse_unverified(partition, Error.INVALID_TXN_STATE)
         return False
-    version = produce.call.version
+    version = produce.version
     adds = version >= FIRST_VERSION_THAT_ADDS_PARTITIONS
     question = AddPartitions(
         produce.transactional_id,
@@ -258,7 +262,7 @@ def _still_holds(hosted: Hosted, header: BatchHeader, token: int) -> bool:
 
 
 def _refuse_unverified(partition: OpenPartition, error: Error) -> None:
-    version = partition.produce.call.version
+    version = partition.produce.version
     understood = Understanding(
         abortable=version >= FIRST_VERSION_WITH_ABORTABLE,
         concurrent=version >= FIRST_VERSION_THAT_ADDS_PARTITIONS,
@@ -313,7 +317,7 @@ def _worked_on(
 
 def _find(produce: OpenProduce, topic: TopicProduceData, index: int) -> Hosted | None:
     replicas = produce.broker.replicas
-    if produce.call.version >= FIRST_VERSION_BY_TOPIC_ID:
+    if produce.version >= FIRST_VERSION_BY_TOPIC_ID:
         return replicas.hosted.get(PartitionId(topic.topic_id, index))
     return replicas.named(topic.name, index)
 
@@ -331,7 +335,7 @@ def _refuse_acks(
 def _refuse_unhosted(
     produce: OpenProduce, topic: TopicProduceData, result: PartitionProduceResponse
 ) -> None:
-    by_id = produce.call.version >= FIRST_VERSION_BY_TOPIC_ID
+    by_id = produce.version >= FIRST_VERSION_BY_TOPIC_ID
     broker = produce.broker
     topic_id = topic.topic_id if by_id else broker.image.topic_ids.get(topic.name, b"")
     partition = PartitionId(topic_id, result.index)
