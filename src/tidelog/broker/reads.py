@@ -13,7 +13,6 @@ have to be told some time. `REVIEWS_PER_LAG_TIME` bounds both.
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -421,7 +420,7 @@ class Reads:
             return
         self._again.append(parked)
         if len(self._again) == 1:
-            asyncio.get_running_loop().call_soon(self._look_at_all_due)
+            self._broker.host.network.soon(self._look_at_all_due)
 
     def _look_at_all_due(self) -> None:
         due, self._again = self._again, []

@@ -120,6 +120,9 @@ class GatedNetwork:
         self._connections[connection] = None
         return connection
 
+    def soon(self, work: Callable[[], None]) -> None:
+        self._network.soon(work)
+
     def forget(self, connection: "GatedConnection") -> None:
         self._connections.pop(connection, None)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.host import client
@@ -37,8 +38,9 @@ class TcpNetwork:
     ) -> None:
         loop = asyncio.get_running_loop()
         self.wheel = TimerWheel(clock)
-        self._driver = LoopDriver(self.wheel, loop)
         self.context = NetworkContext(loop, self.wheel, NodeFlight(in_flight_bytes), AnswerBudget())
+        fire = partial(self.context.together, self.wheel.fire_due)
+        self._driver = LoopDriver(self.wheel, loop, fire)
         self.frame_limits = frame_limits
         self.admission = Admission(connection_limits)
         self.reports = FailureReports(clock, on_failure)
@@ -77,6 +79,9 @@ class TcpNetwork:
             limits=CLIENT_LIMITS,
             correlation_of=correlation_of,
         )
+
+    def soon(self, work: Callable[[], None]) -> None:
+        self.context.loop.call_soon(self.context.together, work)
 
     def close(self) -> None:
         self._driver.close()

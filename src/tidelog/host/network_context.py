@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from tidelog.host.answers import AnswerBudget
@@ -48,8 +49,8 @@ class NetworkContext:
         self.counters = NetworkCounters()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.corked = False
-        """Bytes that were received are being worked on: what is written meanwhile, to whichever
-        connection, is sent when that is done."""
+        """Something is being worked on: what is written meanwhile, to whichever connection, is
+        sent when that is done."""
         self._unsent: deque[Unsent] = deque()
         self._flush_scheduled = False
 
@@ -58,6 +59,14 @@ class NetworkContext:
         if not self.corked and not self._flush_scheduled:
             self._flush_scheduled = True
             self.loop.call_soon(self._flush_scheduled_ones)
+
+    def together(self, work: Callable[[], None]) -> None:
+        """Do it, then send what it has written to whichever connection."""
+        self.corked = True
+        try:
+            work()
+        finally:
+            self.uncork()
 
     def uncork(self) -> None:
         self.corked = False

@@ -297,3 +297,7 @@ class Network(Protocol):
         """PeerRefused, PeerReset, PeerTimedOut or PeerUnreachable if there is no connection.
         `correlation_of` reads the correlation id out of an answer, which is then compared."""
         ...
+
+    def soon(self, work: Callable[[], None]) -> None:
+        """In the next turn of the event loop. What it answers is sent when it returns."""
+        ...

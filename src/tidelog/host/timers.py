@@ -112,12 +112,19 @@ class TimerWheel:
 class LoopDriver:
     """Fires a wheel from an event loop, which sees a single timer."""
 
-    __slots__ = ("_handle", "_loop", "_wheel")
+    __slots__ = ("_fire", "_handle", "_loop", "_wheel")
 
-    def __init__(self, wheel: TimerWheel, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        wheel: TimerWheel,
+        loop: asyncio.AbstractEventLoop,
+        fire: Callable[[], None] | None = None,
+    ) -> None:
+        """`fire` does what has to be done around `wheel.fire_due`."""
         assert wheel.on_earlier is None, "a wheel has one driver"
         self._wheel = wheel
         self._loop = loop
+        self._fire = fire or wheel.fire_due
         self._handle: asyncio.TimerHandle | None = None
         wheel.on_earlier = self._wake_at
         if wheel.next_deadline_ms is not None:
@@ -137,7 +144,7 @@ class LoopDriver:
     def _wake(self) -> None:
         self._handle = None
         try:
-            self._wheel.fire_due()
+            self._fire()
         finally:
             if self._wheel.on_earlier is not None and self._handle is None:
                 deadline_ms = self._wheel.next_deadline_ms
