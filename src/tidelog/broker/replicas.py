@@ -25,8 +25,8 @@ from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.wire.records import BatchHeader
 from tidelog.storage.new_logs import Wanted
+from tidelog.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
