@@ -17,6 +17,9 @@ MODULE: Final = "tidelog.bench.compare.paced_client"
 SECTION = "latency"
 RECORD_BYTES = 1024
 PARTITIONS = 6
+LINGER_MS = 5
+"""What librdkafka and the Java client come with. Without it each record is a request of its own,
+and the rows measure how many requests a system takes: those have a name of their own."""
 STEADY_RATE = 1_000.0
 SHARES = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
 
@@ -51,7 +54,8 @@ def _rows(kind: str, words: str, *, has_limit: bool) -> tuple[Row, ...]:
     )
 
 
-STEADY = _rows("1000", "1,000 records/s, acks=all", has_limit=True)
+STEADY = _rows("1000", "1,000 records/s, acks=all", has_limit=False)
+AT_ONCE = _rows("1000-linger-0", "1,000 records/s, linger.ms=0, acks=all", has_limit=True)
 HALF = _rows("half", "half of the maximum, acks=all", has_limit=False)
 HALF_RATE = Row("latency.half.rate", "the rate of that, for both", "records/s", True, SECTION)
 ONE_BY_ONE = Row(
@@ -86,7 +90,7 @@ class Latency:
         self._systems = systems
         self._java = java
         self._half_rate: float | None = None
-        rows = [*STEADY, *HALF, HALF_RATE, *([] if java is None else [ONE_BY_ONE])]
+        rows = [*STEADY, *AT_ONCE, *HALF, HALF_RATE, *([] if java is None else [ONE_BY_ONE])]
         self.rows = tuple(row for row in rows if keys is None or row.key in keys)
 
     def only(self, keys: frozenset[str]) -> "Latency":
@@ -100,6 +104,9 @@ class Latency:
             warm_up(cluster, self._scale)
             if self._wants(*STEADY):
                 self._take(found, STEADY, partial(self._paced, cluster, "steady", STEADY_RATE))
+            if self._wants(*AT_ONCE):
+                at_once = partial(self._paced, cluster, "at-once", STEADY_RATE, linger_ms=0)
+                self._take(found, AT_ONCE, at_once)
             if self._half_rate is not None:
                 rate = self._half_rate
                 self._take(found, HALF, partial(self._paced, cluster, "half", rate))
@@ -115,7 +122,9 @@ class Latency:
         keys = tuple(row.key for row in rows)
         found.take_all(keys, lambda: dict(zip(keys, measured().values(), strict=True)))
 
-    def _paced(self, cluster: Running, topic: str, rate: float | None) -> Job:
+    def _paced(
+        self, cluster: Running, topic: str, rate: float | None, *, linger_ms: int = LINGER_MS
+    ) -> Job:
         """Percentiles in the order of the rows, or the maximum if there is no rate."""
         cluster.create_topic(topic, PARTITIONS)
         times = TIMES[self._scale]
@@ -124,6 +133,7 @@ class Latency:
             "topic": topic,
             "partitions": PARTITIONS,
             "record_bytes": RECORD_BYTES,
+            "linger_ms": linger_ms,
             "rate": rate,
             "warm_up_s": times.warm_up_s,
             "seconds": times.unpaced_s if rate is None else times.seconds,

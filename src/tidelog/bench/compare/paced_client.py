@@ -85,7 +85,7 @@ class Writer:
         settings = {
             "bootstrap.servers": job["bootstrap_servers"],
             "acks": "all",
-            "linger.ms": 0,
+            "linger.ms": job["linger_ms"],
             "log_level": 0,
             "delivery.report.only.error": True,
             "on_delivery": self._heard,
@@ -94,6 +94,16 @@ class Writer:
         self._topic = job["topic"]
         self._filling = b"x" * (job["record_bytes"] - _DUE.size)
         self._producer.list_topics(self._topic, timeout=DRAIN_S)
+
+    def probe(self, reader: Reader, partitions: int) -> None:
+        """One record to each partition, and until it is read. A consumer that has just been
+        assigned may take seconds to its first fetch, and that is not how late a record is."""
+        for partition in range(partitions):
+            value = _DUE.pack(time.monotonic_ns()) + self._filling
+            self._producer.produce(self._topic, value, partition=partition)
+        self.flush()
+        reader.wait(partitions)
+        reader.latencies_ns.clear()
 
     def write_at(self, rate: float, seconds: float) -> int:
         """The moment of the first record, on the clock of the reader."""
@@ -142,6 +152,7 @@ class Writer:
 def measure(job: Job) -> Job:
     """At a rate: percentiles in milliseconds. Without one: how many records in a second."""
     reader, writer = Reader(job), Writer(job)
+    writer.probe(reader, job["partitions"])
     if job["rate"] is None:
         writer.write_all(reader, job["warm_up_s"])
         sent, writer.sent = writer.sent, 0
