@@ -10,6 +10,7 @@ the log takes another append and keeps it.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ PRODUCER = 7
 PROPERTIES = MetaProperties(CLUSTER, NODE, b"disk that breaks")
 ORDERS: PartitionName = ("orders", 0)
 WIDE: PartitionName = ("wide", 3)
+GATHERED: PartitionName = ("gathered", 1)
 LATEST: PartitionName = ("latest", 0)
 
 LIMITS = CrashLimits(max_subset_effects=10)
@@ -172,9 +174,13 @@ def open_directory(disk: SimDisk) -> LogDirectory:
 
 
 def config_of(topic: str) -> LogConfig:
-    """Three batches to a segment, an index entry for nearly every one; or room for many."""
-    size = 4000 if topic == WIDE[0] else 330
-    config = LogConfig(segment_bytes=size, index_interval_bytes=90, retention_ms=10_000)
+    """Three batches to a segment or many; index entries written as they come, or two together."""
+    config = LogConfig(
+        segment_bytes=4000 if topic in (WIDE[0], GATHERED[0]) else 330,
+        index_interval_bytes=90,
+        index_write_bytes=16 if topic == GATHERED[0] else 1,
+        retention_ms=10_000,
+    )
     if topic == LATEST[0]:
         config.cleanup_policy = ("compact",)
         config.min_cleanable_dirty_ratio = 0.0
@@ -350,9 +356,9 @@ def started(disk: SimDisk, *, name: PartitionName = ORDERS) -> Writer:
 # The workloads
 
 
-def appends(disk: SimDisk) -> None:
+def appends(disk: SimDisk, name: PartitionName = WIDE) -> None:
     """Several appends to a sync, in two leader epochs, one batch over several sectors."""
-    writer = started(disk, name=WIDE)
+    writer = started(disk, name=name)
     writer.mark()
     for number in range(6):
         writer.append(number // 4)
@@ -584,6 +590,7 @@ WORKLOADS: dict[str, Callable[[SimDisk], None]] = {
     "format": formats,
     "retention": retentions,
     "append": appends,
+    "append, index gathered": partial(appends, name=GATHERED),
     "roll": rolls,
     "truncate": truncations,
     "restart": restarts,

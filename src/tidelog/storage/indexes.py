@@ -24,7 +24,6 @@ _TIME_ENTRY = struct.Struct(">qi")
 _OFFSET_ENTRY = struct.Struct(">ii")
 _TRANSACTION_ENTRY = struct.Struct(">hqqqq")
 _TRANSACTION_VERSION = 0
-_TOGETHER_BYTES = 512
 
 
 class IndexFile:
@@ -155,8 +154,8 @@ class OffsetIndex:
     ENTRY_SIZE = 8
     __slots__ = ("_offsets", "_positions", "base_offset", "file")
 
-    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
-        self.file = IndexFile(disk, path, together_bytes=_TOGETHER_BYTES)
+    def __init__(self, disk: Disk, path: str, base_offset: int, *, together_bytes: int = 1) -> None:
+        self.file = IndexFile(disk, path, together_bytes=together_bytes)
         self.base_offset = base_offset
         self._offsets = array("i")
         self._positions = array("i")
@@ -233,8 +232,8 @@ class TimeIndex:
     ENTRY_SIZE = 12
     __slots__ = ("_offsets", "_timestamps", "base_offset", "file")
 
-    def __init__(self, disk: Disk, path: str, base_offset: int) -> None:
-        self.file = IndexFile(disk, path, together_bytes=_TOGETHER_BYTES)
+    def __init__(self, disk: Disk, path: str, base_offset: int, *, together_bytes: int = 1) -> None:
+        self.file = IndexFile(disk, path, together_bytes=together_bytes)
         self.base_offset = base_offset
         self._timestamps = array("q")
         self._offsets = array("i")

@@ -101,8 +101,11 @@ class Segment:
         self.file = disk.open(self.path, create=True)
         self.size = self.file.size()
         self.next_offset = base_offset
-        self.offsets = OffsetIndex(disk, self._path(OffsetIndex.SUFFIX), base_offset)
-        self.times = TimeIndex(disk, self._path(TimeIndex.SUFFIX), base_offset)
+        together = config.index_write_bytes
+        path = self._path(OffsetIndex.SUFFIX)
+        self.offsets = OffsetIndex(disk, path, base_offset, together_bytes=together)
+        path = self._path(TimeIndex.SUFFIX)
+        self.times = TimeIndex(disk, path, base_offset, together_bytes=together)
         self.transactions = TransactionIndex(disk, self._path(TransactionIndex.SUFFIX), base_offset)
         self._indexes_loaded = False
         self._max_timestamp: int | None = None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from tidelog.bench.compare.client_process import run_client
+from tidelog.bench.compare.latency import LINGER_MS
 from tidelog.bench.compare.librdkafka import Librdkafka
 from tidelog.bench.compare.load_clients import ConsumeJob, ProduceJob
 from tidelog.bench.compare.tidelog_side import TidelogCluster, TidelogSystem
@@ -106,6 +107,7 @@ class Round:
             "topic": self._topic("e2e"),
             "partitions": PARTITIONS,
             "record_bytes": KIB,
+            "linger_ms": LINGER_MS,
             "rate": RATE,
             "warm_up_s": self._amount.timed_seconds / 4,
             "seconds": self._amount.timed_seconds,
