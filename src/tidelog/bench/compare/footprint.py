@@ -11,6 +11,8 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 START_FIELD = 19
 """Of /proc/PID/stat after the name: ticks since the machine started."""
 SAMPLE_EVERY_S = 0.1
+STEADY = 0.8
+"""A window does not fall any more if it is at least this part of the one before."""
 
 
 def seconds_since_start(running: Running) -> float:
@@ -43,3 +45,14 @@ def rss_during(running: Running, is_over: Callable[[], bool]) -> int:
         time.sleep(SAMPLE_EVERY_S)
         most = max(most, running.rss_bytes())
     return most
+
+
+def settled_cpu_share(running: Running, window_s: float, *, windows_max: int = 12) -> float:
+    """Of a core, once it does not fall any more: what was started a moment ago still compiles,
+    and has work left from partitions that were just made."""
+    share = cpu_share(running, window_s)
+    for _ in range(windows_max - 1):
+        earlier, share = share, cpu_share(running, window_s)
+        if share > STEADY * earlier:
+            return share
+    return share

@@ -11,8 +11,9 @@ from contextlib import closing
 from statistics import median
 from typing import NamedTuple
 
-from tidelog.bench.compare.footprint import cpu_share, rss_during
+from tidelog.bench.compare.footprint import rss_during, settled_cpu_share
 from tidelog.bench.compare.system import Row, Running, Scale, System
+from tidelog.bench.compare.warming import warm_up
 from tidelog.bench.compare.writing import latencies_ms, write_bytes
 
 SECTION = "idle"
@@ -40,12 +41,13 @@ SIZES: Mapping[Scale, IdleSize] = {
 
 
 class IdleSection:
-    __slots__ = ("_size", "rows")
+    __slots__ = ("_scale", "_size", "rows")
 
     name = SECTION
     rounds_max: int | None = 3
 
     def __init__(self, scale: Scale) -> None:
+        self._scale = scale
         self._size = SIZES[scale]
         self.rows = rows_of(self._size.partitions)
 
@@ -57,10 +59,11 @@ class IdleSection:
             running.create_topic(latency_topic, 1)
             time.sleep(size.settle_s)
             found["idle.rss_mb"] = running.rss_bytes() / MEGABYTE
+            warm_up(running, self._scale)
             before = median(latencies_ms(running.bootstrap_servers, latency_topic, size.records))
             running.create_topic(f"idle-{round_number}", size.partitions)
             time.sleep(size.settle_s)
-            found["idle.cpu_percent"] = 100 * cpu_share(running, size.idle_s)
+            found["idle.cpu_percent"] = 100 * settled_cpu_share(running, size.idle_s)
             found["idle.partitions_rss_mb"] = running.rss_bytes() / MEGABYTE
             after = median(latencies_ms(running.bootstrap_servers, latency_topic, size.records))
             found["idle.latency_ms"] = after
