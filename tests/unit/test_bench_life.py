@@ -11,6 +11,7 @@ from tidelog.bench.compare.footprint import age_of, start_of
 from tidelog.bench.compare.gaps import is_steady
 from tidelog.bench.compare.recovery import counted_on
 from tidelog.bench.compare.system import Scale
+from tidelog.bench.compare.warm_clusters import WarmClusters
 from tidelog.bench.failover import longest_gap_ms
 
 RATE = 100
@@ -85,7 +86,7 @@ def test_everybody_in_some_isr_is_counted_on():
     "section",
     [
         start.StartSection(),
-        idle.IdleSection(Scale.FULL),
+        idle.IdleSection(Scale.FULL, WarmClusters(Scale.FULL)),
         failover.FailoverSection(Scale.FULL),
         recovery.RecoverySection(Scale.FULL),
     ],

@@ -16,6 +16,7 @@ from tidelog.bench.compare.sections import all_sections
 from tidelog.bench.compare.small_client import error_position, produce_frame
 from tidelog.bench.compare.system import Narrowable, Scale, SystemFailed, SystemMissing
 from tidelog.bench.compare.tools import KafkaTools, average_ms, consumed_per_s, produced_per_s
+from tidelog.bench.compare.warm_clusters import WarmClusters
 from tidelog.bench.compare.warming import is_steady
 from tidelog.wire.protocol import decode_request, encode_response
 from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
@@ -108,20 +109,20 @@ def test_cases_differ_from_each_other_and_cover_what_was_asked_for():
 
 
 def test_rows_of_all_sections_have_keys_of_their_own():
-    sections = all_sections(Scale.TINY, [], KafkaTools("nowhere"))
+    sections = all_sections(Scale.TINY, [], KafkaTools("nowhere"), WarmClusters(Scale.TINY))
     keys = [row.key for section in sections for row in section.rows]
     assert len({*keys}) == len(keys)
 
 
 def test_without_kafkas_tools_no_row_needs_java():
-    sections = all_sections(Scale.TINY, [], None)
+    sections = all_sections(Scale.TINY, [], None, WarmClusters(Scale.TINY))
     keys = [row.key for section in sections for row in section.rows]
     assert keys
     assert not [key for key in keys if "java" in key]
 
 
 def test_a_section_that_can_be_narrowed_is_narrowed_to_one_of_its_rows():
-    sections = all_sections(Scale.TINY, [], KafkaTools("nowhere"))
+    sections = all_sections(Scale.TINY, [], KafkaTools("nowhere"), WarmClusters(Scale.TINY))
     for section in (each for each in sections if isinstance(each, Narrowable)):
         wanted = section.rows[-1].key
         (narrowed,) = chosen([section], f"^{wanted}$")
@@ -129,7 +130,7 @@ def test_a_section_that_can_be_narrowed_is_narrowed_to_one_of_its_rows():
 
 
 def test_every_limit_that_a_row_is_set_against_is_measured():
-    sections = all_sections(Scale.TINY, [], KafkaTools("nowhere"))
+    sections = all_sections(Scale.TINY, [], KafkaTools("nowhere"), WarmClusters(Scale.TINY))
     keys = {row.key for section in sections for row in section.rows}
     assert limit_keys(sections)
     assert limit_keys(sections) <= keys

@@ -1,7 +1,8 @@
 """What a cluster costs while nobody uses it, and what 1,000 idle partitions add for those who do.
 
-The added latency is the difference of two medians on one cluster, before and after the partitions
-are made. It may be smaller than the noise; less than the clock can tell is not reported.
+Memory and processor are those of a new cluster. The added latency is the difference of two medians
+on a warm one, before and after the partitions are made. It may be smaller than the noise; less than
+the clock can tell is not reported.
 """
 
 import threading
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from tidelog.bench.compare.footprint import rss_during, settled_cpu_share
 from tidelog.bench.compare.system import Row, Running, Scale, System
-from tidelog.bench.compare.warming import warm_up
+from tidelog.bench.compare.warm_clusters import WarmClusters
 from tidelog.bench.compare.writing import latencies_ms, write_bytes
 
 SECTION = "idle"
@@ -41,38 +42,61 @@ SIZES: Mapping[Scale, IdleSize] = {
 
 
 class IdleSection:
-    __slots__ = ("_scale", "_size", "rows")
+    __slots__ = ("_size", "_warm", "rows")
 
     name = SECTION
     rounds_max: int | None = 3
 
-    def __init__(self, scale: Scale) -> None:
-        self._scale = scale
+    def __init__(self, scale: Scale, warm: WarmClusters) -> None:
+        self._warm = warm
         self._size = SIZES[scale]
         self.rows = rows_of(self._size.partitions)
 
     def measure(self, system: System, round_number: int) -> Mapping[str, float]:
+        return {
+            **self._partitions(system, round_number),
+            **self._latency(system, round_number),
+            **self._load(system, round_number),
+        }
+
+    def _partitions(self, system: System, round_number: int) -> Mapping[str, float]:
         size = self._size
-        found: dict[str, float] = {}
         with closing(system.start(3)) as running:
-            latency_topic = f"latency-{round_number}"
-            running.create_topic(latency_topic, 1)
+            running.create_topic(f"first-{round_number}", 1)
             time.sleep(size.settle_s)
-            found["idle.rss_mb"] = running.rss_bytes() / MEGABYTE
-            warm_up(running, self._scale)
-            before = median(latencies_ms(running.bootstrap_servers, latency_topic, size.records))
+            idle_bytes = running.rss_bytes()
             running.create_topic(f"idle-{round_number}", size.partitions)
             time.sleep(size.settle_s)
-            found["idle.cpu_percent"] = 100 * settled_cpu_share(running, size.idle_s)
-            found["idle.partitions_rss_mb"] = running.rss_bytes() / MEGABYTE
-            after = median(latencies_ms(running.bootstrap_servers, latency_topic, size.records))
-            found["idle.latency_ms"] = after
-            found["idle.added_latency_ms"] = max(LEAST_ADDED_MS, after - before)
+            share = settled_cpu_share(running, size.idle_s)
+            return {
+                "idle.rss_mb": idle_bytes / MEGABYTE,
+                "idle.cpu_percent": 100 * share,
+                "idle.partitions_rss_mb": running.rss_bytes() / MEGABYTE,
+            }
+
+    def _latency(self, system: System, round_number: int) -> Mapping[str, float]:
+        size = self._size
+        topic, idle_topic = f"latency-{round_number}", f"idle-{round_number}"
+        with self._warm.running(system) as running:
+            running.create_topic(topic, 1)
+            before = median(latencies_ms(running.bootstrap_servers, topic, size.records))
+            running.create_topic(idle_topic, size.partitions)
+            settled_cpu_share(running, size.idle_s)
+            after = median(latencies_ms(running.bootstrap_servers, topic, size.records))
+            running.delete_topic(idle_topic)
+            running.delete_topic(topic)
+            settled_cpu_share(running, size.idle_s)  # a thousand logs are deleted meanwhile
+        return {
+            "idle.latency_ms": after,
+            "idle.added_latency_ms": max(LEAST_ADDED_MS, after - before),
+        }
+
+    def _load(self, system: System, round_number: int) -> Mapping[str, float]:
+        topic = f"load-{round_number}"
         with closing(system.start(3)) as running:
-            topic = f"load-{round_number}"
             running.create_topic(topic, LOAD_PARTITIONS)
-            found["idle.load_rss_mb"] = rss_under_load(running, topic, size.load_bytes) / MEGABYTE
-        return found
+            most = rss_under_load(running, topic, self._size.load_bytes)
+            return {"idle.load_rss_mb": most / MEGABYTE}
 
 
 def rows_of(partitions: int) -> tuple[Row, ...]:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from tidelog.bench.compare.client_process import Job, run_client
 from tidelog.bench.compare.findings import Findings
 from tidelog.bench.compare.system import Row, Running, Scale, System
-from tidelog.bench.compare.warming import warm_up
+from tidelog.bench.compare.warm_clusters import WarmClusters
 
 MODULE: Final = "tidelog.bench.compare.paced_client"
 SECTION = "latency"
@@ -74,7 +74,7 @@ class OneByOne(Protocol):
 class Latency:
     """Writer and reader in one process, on one clock."""
 
-    __slots__ = ("_half_rate", "_java", "_scale", "_systems", "rows")
+    __slots__ = ("_half_rate", "_java", "_scale", "_systems", "_warm", "rows")
 
     name = SECTION
 
@@ -83,36 +83,40 @@ class Latency:
         scale: Scale,
         systems: Sequence[System],
         java: OneByOne | None,
+        warm: WarmClusters,
         keys: frozenset[str] | None = None,
     ) -> None:
         """All systems must be known: half of the maximum is the same for all."""
         self._scale = scale
         self._systems = systems
         self._java = java
+        self._warm = warm
         self._half_rate: float | None = None
         rows = [*STEADY, *AT_ONCE, *HALF, HALF_RATE, *([] if java is None else [ONE_BY_ONE])]
         self.rows = tuple(row for row in rows if keys is None or row.key in keys)
 
     def only(self, keys: frozenset[str]) -> "Latency":
-        return Latency(self._scale, self._systems, self._java, keys)
+        return Latency(self._scale, self._systems, self._java, self._warm, keys)
 
     def measure(self, system: System, round_number: int) -> Mapping[str, float]:
         found = Findings()
         if self._wants(*HALF, HALF_RATE) and self._half_rate is None:
             self._half_rate = min(self._maximum(each) for each in self._systems) / 2
-        with system.start() as cluster:
-            warm_up(cluster, self._scale)
+        with self._warm.running(system) as cluster:
             if self._wants(*STEADY):
-                self._take(found, STEADY, partial(self._paced, cluster, "steady", STEADY_RATE))
+                topic = f"steady-{round_number}"
+                self._take(found, STEADY, partial(self._paced, cluster, topic, STEADY_RATE))
             if self._wants(*AT_ONCE):
-                at_once = partial(self._paced, cluster, "at-once", STEADY_RATE, linger_ms=0)
+                topic = f"at-once-{round_number}"
+                at_once = partial(self._paced, cluster, topic, STEADY_RATE, linger_ms=0)
                 self._take(found, AT_ONCE, at_once)
             if self._half_rate is not None:
-                rate = self._half_rate
-                self._take(found, HALF, partial(self._paced, cluster, "half", rate))
+                topic, rate = f"half-{round_number}", self._half_rate
+                self._take(found, HALF, partial(self._paced, cluster, topic, rate))
                 found.take(HALF_RATE.key, lambda: rate)
             if self._java is not None and self._wants(ONE_BY_ONE):
-                found.take(ONE_BY_ONE.key, partial(self._one_by_one, cluster, self._java))
+                topic = f"one-by-one-{round_number}"
+                found.take(ONE_BY_ONE.key, partial(self._one_by_one, cluster, topic, self._java))
         return found.values_or_raise()
 
     def _wants(self, *rows: Row) -> bool:
@@ -138,14 +142,17 @@ class Latency:
             "warm_up_s": times.warm_up_s,
             "seconds": times.unpaced_s if rate is None else times.seconds,
         }
-        return run_client(MODULE, job)
+        found = run_client(MODULE, job)
+        cluster.delete_topic(topic)
+        return found
 
     def _maximum(self, system: System) -> float:
-        with system.start() as cluster:
-            warm_up(cluster, self._scale)
+        with self._warm.running(system) as cluster:
             return float(self._paced(cluster, "maximum", None)["per_second"])
 
-    def _one_by_one(self, cluster: Running, java: OneByOne) -> float:
-        cluster.create_topic("one-by-one", 1)
+    def _one_by_one(self, cluster: Running, topic: str, java: OneByOne) -> float:
+        cluster.create_topic(topic, 1)
         records = TIMES[self._scale].one_by_one
-        return java.end_to_end_ms(cluster.bootstrap_servers, "one-by-one", records, RECORD_BYTES)
+        found = java.end_to_end_ms(cluster.bootstrap_servers, topic, records, RECORD_BYTES)
+        cluster.delete_topic(topic)
+        return found

@@ -1,5 +1,8 @@
 """What a running cluster does alike, whatever its nodes are."""
 
+import os
+import signal
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import TracebackType
@@ -65,8 +68,26 @@ class LocalCluster(ABC):
     def leader(self, topic: str, partition: int = 0) -> int:
         return self._admin.leader(topic, partition)
 
-    def wait_in_sync(self) -> None:
-        wait_until(self._admin.all_in_sync, "every replica is in sync")
+    def pause(self) -> None:
+        for node_id in self.node_ids:
+            os.kill(self.pid(node_id), signal.SIGSTOP)
+
+    def resume(self) -> None:
+        for node_id in self.node_ids:
+            os.kill(self.pid(node_id), signal.SIGCONT)
+
+    def wait_in_sync(self, calm_s: float = 0.0) -> None:
+        calm_since: float | None = None
+
+        def is_calm() -> bool:
+            nonlocal calm_since
+            if not self._admin.all_in_sync():
+                calm_since = None
+                return False
+            calm_since = calm_since or time.monotonic()
+            return time.monotonic() - calm_since >= calm_s
+
+        wait_until(is_calm, "every replica is in sync")
 
     def rss_bytes(self) -> int:
         return sum(processes.rss_bytes(self.pid(node_id)) for node_id in self.node_ids)

@@ -13,26 +13,32 @@ from tidelog.bench.compare.start import StartSection
 from tidelog.bench.compare.system import AnySection, Scale, System
 from tidelog.bench.compare.throughput import Throughput
 from tidelog.bench.compare.tools import KafkaTools
+from tidelog.bench.compare.warm_clusters import WarmClusters
 
 
 def all_sections(
-    scale: Scale, systems: Sequence[System], java: KafkaTools | None, *, with_limits: bool = True
+    scale: Scale,
+    systems: Sequence[System],
+    java: KafkaTools | None,
+    warm: WarmClusters,
+    *,
+    with_limits: bool = True,
 ) -> list[AnySection]:
     """Without Kafka's tools, only the rows that need none of them."""
     load: list[AnySection] = [
-        Throughput(scale, java),
-        Latency(scale, systems, java),
-        SmallRequests(scale),
+        Throughput(scale, java, warm),
+        Latency(scale, systems, java, warm),
+        SmallRequests(scale, warm),
     ]
     limits = [Limits(scale, limit_keys(load))] if with_limits else []
-    return [*load, *life_of_a_cluster(scale), *limits]
+    return [*load, *life_of_a_cluster(scale, warm), *limits]
 
 
-def life_of_a_cluster(scale: Scale) -> list[AnySection]:
+def life_of_a_cluster(scale: Scale, warm: WarmClusters) -> list[AnySection]:
     """What it is to run one: start, idle, a crash, a restart."""
     return [
         StartSection(),
-        IdleSection(scale),
+        IdleSection(scale, warm),
         FailoverSection(scale),
         RecoverySection(scale),
     ]

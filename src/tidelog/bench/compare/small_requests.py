@@ -7,10 +7,9 @@ from typing import NamedTuple
 from tidelog.bench.compare.findings import Findings
 from tidelog.bench.compare.small_load import PARTITIONS, SmallLoad, answered_per_s
 from tidelog.bench.compare.system import Row, Scale, System
-from tidelog.bench.compare.warming import warm_up
+from tidelog.bench.compare.warm_clusters import WarmClusters
 
 SECTION = "small requests"
-TOPIC = "small"
 
 
 class Case(NamedTuple):
@@ -44,24 +43,28 @@ TIMES: Mapping[Scale, Times] = {
 class SmallRequests:
     """A socket per connection, the next request when the last is answered."""
 
-    __slots__ = ("_cases", "_scale", "rows")
+    __slots__ = ("_cases", "_scale", "_warm", "rows")
 
     name = SECTION
 
-    def __init__(self, scale: Scale, keys: frozenset[str] | None = None) -> None:
+    def __init__(
+        self, scale: Scale, warm: WarmClusters, keys: frozenset[str] | None = None
+    ) -> None:
         self._scale = scale
+        self._warm = warm
         self._cases = [each for each in CASES if keys is None or each.row.key in keys]
         self.rows = tuple(each.row for each in self._cases)
 
     def only(self, keys: frozenset[str]) -> "SmallRequests":
-        return SmallRequests(self._scale, keys)
+        return SmallRequests(self._scale, self._warm, keys)
 
     def measure(self, system: System, round_number: int) -> Mapping[str, float]:
         found = Findings()
-        with system.start() as cluster:
-            warm_up(cluster, self._scale)
-            cluster.create_topic(TOPIC, PARTITIONS)
+        topic = f"small-{round_number}"
+        with self._warm.running(system) as cluster:
+            cluster.create_topic(topic, PARTITIONS)
             for case in self._cases:
-                load = SmallLoad(TOPIC, case.connections, case.acks, *TIMES[self._scale])
+                load = SmallLoad(topic, case.connections, case.acks, *TIMES[self._scale])
                 found.take(case.row.key, partial(answered_per_s, cluster, load))
+            cluster.delete_topic(topic)
         return found.values_or_raise()

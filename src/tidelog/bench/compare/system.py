@@ -87,8 +87,14 @@ class Running(Protocol):
     def restart(self, node_id: int) -> None:
         """On the data it had; returns when the process answers."""
 
-    def wait_in_sync(self) -> None:
-        """Until every replica of every topic is in sync."""
+    def pause(self) -> None:
+        """SIGSTOP to every node: they keep what they have and use no processor."""
+
+    def resume(self) -> None:
+        """SIGCONT; nobody has waited for their sessions meanwhile."""
+
+    def wait_in_sync(self, calm_s: float = 0.0) -> None:
+        """Until every replica of every topic is in sync, and has been for so long."""
 
     def log_dirs(self) -> tuple[str, ...]:
         """Where the segment files of the nodes lie."""

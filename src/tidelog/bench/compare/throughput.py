@@ -1,7 +1,6 @@
 """Megabytes of values per second: written in every way that matters, and read back.
 
-One cluster serves all cases of the same durability in a round. It is warmed up first: the Java
-machine compiles what it runs often, and the second measurement shall not gain by the first.
+One warm cluster serves all cases of the same durability, each with a topic of its own.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,11 +26,7 @@ from tidelog.bench.compare.produce_cases import (
     Case,
 )
 from tidelog.bench.compare.system import Row, Running, Scale, System
-from tidelog.bench.compare.warming import warm_up
-
-WARM_UP_SHARE = 5
-"""The warm-up writes one part in so many of a large case."""
-READ_TOPIC = "read"
+from tidelog.bench.compare.warm_clusters import WarmClusters
 
 
 class Reading(NamedTuple):
@@ -58,15 +53,20 @@ READ_BACK = Row(
 class Throughput:
     """Produce and consume, by one client after the other."""
 
-    __slots__ = ("_clients", "_keys", "_librdkafka", "_scale", "rows")
+    __slots__ = ("_clients", "_keys", "_librdkafka", "_scale", "_warm", "rows")
 
     name = SECTION
 
     def __init__(
-        self, scale: Scale, java: LoadClient | None, keys: frozenset[str] | None = None
+        self,
+        scale: Scale,
+        java: LoadClient | None,
+        warm: WarmClusters,
+        keys: frozenset[str] | None = None,
     ) -> None:
         """Without Kafka's tools there are no rows of the Java client."""
         self._scale = scale
+        self._warm = warm
         self._librdkafka = Librdkafka()
         self._clients: dict[str, LoadClient] = {LIBRDKAFKA: self._librdkafka}
         if java is not None:
@@ -77,7 +77,7 @@ class Throughput:
         self._keys = frozenset(row.key for row in self.rows)
 
     def only(self, keys: frozenset[str]) -> "Throughput":
-        return Throughput(self._scale, self._clients.get(JAVA), keys)
+        return Throughput(self._scale, self._clients.get(JAVA), self._warm, keys)
 
     def measure(self, system: System, round_number: int) -> Mapping[str, float]:
         found = Findings()
@@ -88,12 +88,12 @@ class Throughput:
             if not (cases or readings or reads_back):
                 continue
             settings = SYNCED[system.name] if durability == FSYNC else None
-            with system.start(3, settings) as cluster:
-                self._warm_up(cluster)
+            with self._warm.running(system, settings) as cluster:
                 for case in cases:
-                    found.take(case.key, partial(self._produce, cluster, case))
+                    topic = f"{case.key}-{round_number}"
+                    found.take(case.key, partial(self._produce, cluster, case, topic))
                 if readings or reads_back:
-                    self._read(cluster, readings, found)
+                    self._read(cluster, f"read-{round_number}", readings, found)
         return found.values_or_raise()
 
     def _cases(self) -> list[Case]:
@@ -102,18 +102,7 @@ class Throughput:
     def _readings(self) -> list[Reading]:
         return [each for each in READINGS if each.row.key in self._keys]
 
-    def _warm_up(self, cluster: Running) -> None:
-        """Small requests until they are cheap, then some large ones, and a topic read."""
-        warm_up(cluster, self._scale)
-        records = BASE.records(self._scale) // WARM_UP_SHARE
-        cluster.create_topic("warm-up", BASE.partitions)
-        servers = cluster.bootstrap_servers
-        self._librdkafka.produce(ProduceJob(servers, "warm-up", records, KIB, BASE.settings))
-        self._librdkafka.consume(ConsumeJob(servers, "warm-up", BASE.partitions, records))
-        cluster.delete_topic("warm-up")
-
-    def _produce(self, cluster: Running, case: Case) -> float:
-        topic = case.key
+    def _produce(self, cluster: Running, case: Case, topic: str) -> float:
         cluster.create_topic(topic, case.partitions)
         servers, records = cluster.bootstrap_servers, case.records(self._scale)
         job = ProduceJob(servers, topic, records, case.record_bytes, case.settings)
@@ -122,19 +111,22 @@ class Throughput:
         cluster.delete_topic(topic)
         return per_second * case.record_bytes / MEGABYTE
 
-    def _read(self, cluster: Running, readings: Sequence[Reading], found: Findings) -> None:
+    def _read(
+        self, cluster: Running, topic: str, readings: Sequence[Reading], found: Findings
+    ) -> None:
         """All readings are of one topic, filled before; whoever reads it back makes sure that
         it holds what was written."""
-        cluster.create_topic(READ_TOPIC, BASE.partitions)
+        cluster.create_topic(topic, BASE.partitions)
         records = SIZES_MB[self._scale]["read"] * MEGABYTE // KIB
         servers = cluster.bootstrap_servers
-        filled = ProduceJob(servers, READ_TOPIC, records, KIB, BASE.settings)
+        filled = ProduceJob(servers, topic, records, KIB, BASE.settings)
         self._librdkafka.produce(filled)
-        job = ConsumeJob(servers, READ_TOPIC, BASE.partitions, records)
+        job = ConsumeJob(servers, topic, BASE.partitions, records)
         if READ_BACK.key in self._keys:
             found.take(READ_BACK.key, lambda: float(self._librdkafka.read_back(job, KIB)))
         for reading in readings:
             found.take(reading.row.key, partial(self._consume, cluster, reading, job))
+        cluster.delete_topic(topic)
 
     def _consume(self, cluster: Running, reading: Reading, job: ConsumeJob) -> float:
         if reading.cold:

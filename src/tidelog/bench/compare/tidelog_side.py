@@ -87,6 +87,10 @@ class TidelogCluster(LocalCluster):
         self._nodes.start([node_id], attached=True)
         self._wait_ready([node_id])
 
+    def pause(self) -> None:
+        for node_id in self.node_ids:
+            self._nodes.pause(node_id)  # and waits until it stands still
+
     def log_dirs(self) -> tuple[str, ...]:
         return tuple(str(layout.data_directory(self._directory, each)) for each in self.node_ids)
 

@@ -75,8 +75,11 @@ class Topics:
         return {int(number): brokers[each.leader] for number, each in partitions}
 
     def all_in_sync(self) -> bool:
-        """Whether every replica of every topic is in sync."""
-        topics = self._admin.list_topics(timeout=ANSWER_WITHIN_S).topics.values()
+        """Whether every replica of every topic is in sync; not if nobody can say so."""
+        try:
+            topics = self._admin.list_topics(timeout=ANSWER_WITHIN_S).topics.values()
+        except library().KafkaException:
+            return False
         partitions = [each for topic in topics for each in topic.partitions.values()]
         return all(each.leader >= 0 and len(each.isrs) == len(each.replicas) for each in partitions)
 

@@ -18,10 +18,11 @@ from tidelog.bench.compare.limits import check_program
 from tidelog.bench.compare.report import HEADERS, Document, as_document, table_cells
 from tidelog.bench.compare.runner import Results, Step, chosen, nothing_yet, run_into
 from tidelog.bench.compare.sections import all_sections
-from tidelog.bench.compare.system import Scale, System, SystemMissing
+from tidelog.bench.compare.system import AnySection, Scale, System, SystemMissing
 from tidelog.bench.compare.tidelog_side import TidelogSystem
 from tidelog.bench.compare.tools import KafkaTools
 from tidelog.bench.compare.topics import library
+from tidelog.bench.compare.warm_clusters import WarmClusters
 from tidelog.cli.failure import ERROR, INTERRUPTED, OK, USAGE, CommandError
 from tidelog.cli.lazy import shared_options
 from tidelog.cli.output import duration, plural, table
@@ -71,8 +72,34 @@ def command(context: click.Context, /, **given: Any) -> None:
     check_pattern(given["only"])
     systems, java = systems_of(given)
     scale = Scale(given["scale"])
+    with WarmClusters(scale) as warm:
+        sections = sections_of(given, systems, java, warm)
+        if given["only_list"]:
+            rows = [(row.key, row.title) for section in sections for row in section.rows]
+            table(("key", "row"), rows)
+            return
+        prepare(given["json_file"])
+        results = nothing_yet(sections, given["rounds"])
+        begin, code = time.monotonic(), OK
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # clusters are closed either way
+        try:
+            run_into(results, sections, systems, tell_step)
+        except KeyboardInterrupt:
+            click.echo("interrupted: this is what was measured until now", err=True)
+            code = INTERRUPTED
+    about = about_run(systems, scale, time.monotonic() - begin)
+    document = as_document(results, about)
+    report(document, results)
+    keep(document, given["json_file"], given["plots"])
+    context.exit(code if results.is_complete or code else ERROR)
+
+
+def sections_of(
+    given: dict[str, Any], systems: Sequence[System], java: KafkaTools | None, warm: WarmClusters
+) -> list[AnySection]:
+    """Those that were asked for; there must be one."""
     with_limits = given["only_list"] or has_limits()
-    sections = all_sections(scale, systems, java, with_limits=with_limits)
+    sections = all_sections(Scale(given["scale"]), systems, java, warm, with_limits=with_limits)
     sections = chosen(sections, given["only"])
     if not sections:
         raise CommandError(
@@ -81,24 +108,7 @@ def command(context: click.Context, /, **given: Any) -> None:
             advice="tidelog bench compare --list",
             code=USAGE,
         )
-    if given["only_list"]:
-        rows = [(row.key, row.title) for section in sections for row in section.rows]
-        table(("key", "row"), rows)
-        return
-    prepare(given["json_file"])
-    results = nothing_yet(sections, given["rounds"])
-    begin, code = time.monotonic(), OK
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clusters are closed either way
-    try:
-        run_into(results, sections, systems, tell_step)
-    except KeyboardInterrupt:
-        click.echo("interrupted: this is what was measured until now", err=True)
-        code = INTERRUPTED
-    about = about_run(systems, scale, time.monotonic() - begin)
-    document = as_document(results, about)
-    report(document, results)
-    keep(document, given["json_file"], given["plots"])
-    context.exit(code if results.is_complete or code else ERROR)
+    return sections
 
 
 def prepare(json_file: Path | None) -> None:
