@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def command(context: click.Context, /, **given: Any) -> None:
         begin, code = time.monotonic(), OK
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # clusters are closed either way
         try:
-            run_into(results, sections, systems, tell_step)
+            run_into(results, sections, systems, partial(tell_step, begin))
         except KeyboardInterrupt:
             click.echo("interrupted: this is what was measured until now", err=True)
             code = INTERRUPTED
@@ -173,10 +174,11 @@ def has_limits() -> bool:
     return True
 
 
-def tell_step(step: Step) -> None:
+def tell_step(begin: float, step: Step) -> None:
+    since = duration(time.monotonic() - begin)
     click.echo(
         f"{step.done + 1:>3}/{step.total}  {step.section}, round {step.round_number + 1}: "
-        f"{step.system}",
+        f"{step.system}, after {since}",
         err=True,
     )
 
