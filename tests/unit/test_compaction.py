@@ -313,6 +313,7 @@ def test_a_base_offset_that_rots_is_found_unless_a_gap_hides_it() -> None:
     for number in range(4):
         bench.put((b"%d" % number, b"v"))
     bench.log.sync()
+    bench.directory.unstored.store_all()
     bench.directory.checkpoint_recovery_points()
     file = bench.disk.open("t-0/00000000000000000000.log")
     second = read_header(file.read(0, 61)).size_bytes
@@ -509,6 +510,7 @@ def test_clean_points_are_kept_in_a_file_and_lowered_by_truncation() -> None:
     bench.put((b"b", b"1"))
     bench.compact()
     assert bench.disk.files()[CLEAN_POINTS] == b"0\n1\nt 0 2\n"
+    bench.directory.unstored.store_all()
     bench.directory.checkpoint_recovery_points()
     bench.open()
     assert bench.directory.clean_point(NAME) == 2

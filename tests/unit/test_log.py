@@ -31,6 +31,7 @@ with warnings.catch_warnings():
     from kafka.record import MemoryRecords as KafkaPythonRecords
 
 END = 1 << 62
+EPOCHS = "t-0/leader-epoch-checkpoint"
 
 
 def small_config(**settings: int) -> LogConfig:
@@ -182,15 +183,78 @@ def test_what_counts_as_durable(durability: Durability, expected: int) -> None:
     assert (log.durable_offset, log.recovery_point) == (2, 2)
 
 
-def test_an_epoch_is_on_disk_before_its_first_record() -> None:
+def test_the_first_record_of_an_epoch_waits_for_no_sync() -> None:
     disk = SimDisk(record=True)
     log = new_log(disk)
-    log.append_as_leader(batch(b"x"), 7)
     assert disk.trace is not None
-    steps = [(type(effect).__name__, getattr(effect, "path", "")) for effect in disk.trace]
-    renamed = steps.index(("Rename", "t-0/leader-epoch-checkpoint"))
-    synced = steps.index(("SyncDirectory", "t-0"), renamed)
-    assert synced < steps.index(("Write", "t-0/00000000000000000000.log"))
+    made = len(disk.trace)
+    log.assign_epoch(7, 0)
+    log.append_as_leader(batch(b"x"), 7)
+    log.append_as_leader(batch(b"y"), 8)
+    assert {type(effect).__name__ for effect in disk.trace[made:]} == {"Write"}
+
+
+def test_a_killed_log_reports_the_epoch_of_its_last_batch() -> None:
+    """Nothing but the batches tells of it."""
+    disk = SimDisk()
+    log = new_log(disk)
+    log.append_as_leader(batch(b"x"), 7)
+    log.append_as_leader(batch(b"y"), 9)
+    assert EPOCHS not in disk.files()
+    again = new_log(disk)
+    assert again.epochs.entries == [(7, 0), (9, 1)]
+    assert again.problems == []
+
+
+def test_the_recovery_point_on_disk_does_not_pass_an_epoch_that_only_batches_know() -> None:
+    disk = SimDisk()
+    log = new_log(disk)
+    log.append_as_leader(batch(b"x"), 7)
+    log.store_epochs()
+    log.append_as_leader(batch(b"y"), 9)
+    log.sync()
+    assert (log.durable_offset, log.storable_recovery_point) == (2, 1)
+    log.store_epochs()
+    assert log.storable_recovery_point == 2
+    assert disk.files()[EPOCHS] == b"0\n2\n7 0\n9 1\n"
+
+
+def test_an_epoch_without_a_record_is_not_stored() -> None:
+    """The next leader may write an older epoch at the same offset, which it would contradict."""
+    disk = SimDisk()
+    log = new_log(disk)
+    log.append_as_leader(batch(b"x"), 3)
+    log.assign_epoch(7, 1)
+    log.store_epochs()
+    assert disk.files()[EPOCHS] == b"0\n1\n3 0\n"
+    assert log.epochs_are_stored
+    log.append_as_follower([batch(b"y", base_offset=1, epoch=4)])
+    assert new_log(disk).epochs.entries == [(3, 0), (4, 1)]
+
+
+def test_what_is_cut_while_its_epoch_is_stored_does_not_come_back() -> None:
+    disk = SimDisk()
+    log = new_log(disk)
+    log.append_as_leader(batch(b"x"), 3)
+    log.store_epochs()
+    log.append_as_leader(batch(b"y"), 8)
+    pending = log.start_storing_epochs()
+    assert pending is not None
+    log.truncate_to(1)
+    log.append_as_follower([batch(b"other", base_offset=1, epoch=5)])
+    pending.syncing.run()
+    assert log.finish_writing_epochs(pending) is None
+    assert log.storable_recovery_point == 0
+    assert new_log(disk).epochs.entries == [(3, 0), (5, 1)]
+
+
+def test_retention_stores_the_epochs_of_the_records_that_go() -> None:
+    disk = SimDisk()
+    log = filled(disk, 20, small_config(retention_ms=100))
+    log.append_as_leader(batch(b"new epoch", time_ms=1300), 3)
+    assert log.apply_retention(1350, 41) > 0
+    assert log.epochs_are_stored
+    assert reopened(disk, log).epochs.entries == log.epochs.entries == [(3, 40)]
 
 
 def test_truncation_cuts_whole_batches_and_what_belonged_to_them() -> None:

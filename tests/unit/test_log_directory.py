@@ -173,6 +173,7 @@ def test_a_bad_recovery_point_file_means_scan_everything(content: bytes | None) 
     directory = two_logs(disk)
     append(directory, A, 20)
     directory.sync_dirty()
+    directory.unstored.store_all()
     directory.checkpoint_recovery_points()
     if content is None:
         disk.remove("recovery-point-offset-checkpoint")
@@ -211,6 +212,7 @@ def test_a_truncation_takes_its_promises_back_first() -> None:
     directory = two_logs(disk)
     append(directory, A, 20)
     directory.sync_dirty()
+    directory.unstored.store_all()
     directory.checkpoint_recovery_points()
     directory.logs[A].truncate_to(5)
     assert b"a 0 5\n" in disk.files()["recovery-point-offset-checkpoint"]
@@ -226,12 +228,14 @@ def test_a_log_with_lost_records_is_refused_and_can_be_repaired() -> None:
     append(directory, A, 20)
     append(directory, B, 2)
     directory.sync_dirty()
+    directory.unstored.store_all()
     directory.checkpoint_recovery_points()
     last = directory.logs[A].segments[-1]
     disk.flip_bit(last.path, last.size - 1, 0)
     again = open_directory(disk)
     assert list(again.logs) == [B], "the others are served"
     assert isinstance(again.refused[A], CorruptSegment)
+    again.unstored.store_all()
     again.checkpoint_recovery_points()
     assert b"a 0 20\n" in disk.files()["recovery-point-offset-checkpoint"], "still known as lost"
     again.close(broker_epoch=3, high_watermarks={B: 2})
@@ -250,6 +254,7 @@ def test_a_deleted_topic_stays_deleted_and_leaves_nothing_to_its_successor() -> 
     directory = two_logs(disk)
     append(directory, A, 20)
     directory.sync_dirty()
+    directory.unstored.store_all()
     directory.checkpoint_recovery_points()
     directory.checkpoint_high_watermarks({A: 20, B: 0})
     directory.delete_log(A)

@@ -8,12 +8,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from tidelog.broker.epoch_storing import EpochStoring
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import CorruptSegment, NoSpace, StorageError
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.new_logs import NewLogs, Wanted
+from tidelog.storage.new_logs import NewLogs
 
 TOLD_AGAIN_AFTER_MS = 60_000
 MAKERS = 8
@@ -25,12 +26,13 @@ _LOGGER = logging.getLogger("tidelog.broker")
 class Directories:
     """Owner of the log directories."""
 
-    __slots__ = ("_commits", "_makers", "_on_offline", "_told_full_ms", "all")
+    __slots__ = ("_commits", "_epochs", "_makers", "_on_offline", "_told_full_ms", "all")
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         assert directories, "a broker without a log directory"
         self.all = tuple(directories)
         self._commits: dict[LogDirectory, GroupCommit] = {}
+        self._epochs: list[EpochStoring] = []
         self._on_offline: Callable[[Exception], None] | None = None
         self._told_full_ms: dict[LogDirectory, int] = {}
         self._makers: ThreadPoolExecutor | None = None
@@ -43,11 +45,14 @@ class Directories:
         self._on_offline = on_offline
         for directory in self.all:
             self._commits[directory] = GroupCommit(directory, on_durable, on_offline)
+            self._epochs.append(EpochStoring(directory, on_offline))
         self.sync_all()  # what recovery found behind the recovery points counts once it is synced
 
     async def stop(self) -> None:
         if self._makers is not None:
             self._makers.shutdown()
+        for epochs in self._epochs:
+            await epochs.stop()
         for commit in self._commits.values():
             await commit.stop()
 
@@ -62,11 +67,11 @@ class Directories:
     def create_logs(self, wanted: NewLogs) -> None:
         """Many at once, each where there are the fewest."""
         counts = {directory: len(directory.logs) for directory in self.all}
-        placed: dict[LogDirectory, dict[PartitionName, Wanted]] = {each: {} for each in self.all}
-        for name, new in wanted.items():
+        placed: dict[LogDirectory, dict[PartitionName, bytes]] = {each: {} for each in self.all}
+        for name, topic_id in wanted.items():
             chosen = min(self.all, key=counts.__getitem__)
             counts[chosen] += 1
-            placed[chosen][name] = new
+            placed[chosen][name] = topic_id
         if self._makers is None:
             self._makers = ThreadPoolExecutor(MAKERS, thread_name_prefix="new-logs")
         for directory, its_own in placed.items():
@@ -94,6 +99,11 @@ class Directories:
 
     def request_sync(self, directory: LogDirectory) -> None:
         self._commits[directory].request()
+
+    def store_epochs(self) -> None:
+        """Epochs that began since the last time, in the background."""
+        for epochs in self._epochs:
+            epochs.begin()
 
     @property
     def commits(self) -> tuple[GroupCommit, ...]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 HOST_AGAIN_MS = 2_000
 """How soon a partition that found a full disk is tried again."""
+STORE_EPOCHS_MS = 1_000
 COMPACTION_PAUSE_MS = 15_000
 COMPACTION_SLICE_BYTES = 256 * 1024
 """A slice of compaction runs on the event loop: small enough that nobody notices."""
@@ -42,6 +43,7 @@ class Duties:
         self._every(logs.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points)
         self._every(logs.log_start_checkpoint_interval_ms, self._checkpoint_log_starts)
         self._every(logs.retention_check_interval_ms, self._apply_retention)
+        self._every(STORE_EPOCHS_MS, self._broker.replicas.directories.store_epochs)
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
         self._after(COMPACTION_PAUSE_MS, self._compact)
         self._broker.replicas.on_more_to_host = self._host_more_soon

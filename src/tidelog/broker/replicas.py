@@ -25,7 +25,6 @@ from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.new_logs import Wanted
 from tidelog.wire.records import BatchHeader
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ class Replicas:
         """Deletes, then leaders, then followers (kraft.md §11.4)."""
         leaders: list[PartitionState] = []
         followers: list[PartitionState] = []
-        new: dict[PartitionName, Wanted] = {}
+        new: dict[PartitionName, bytes] = {}
         for partition in touched:
             state = self._broker.image.partition(partition)
             self._not_yet.pop(partition, None)
@@ -125,8 +124,7 @@ class Replicas:
                 if len(new) >= NEW_AT_ONCE and self.on_more_to_host is not None:
                     self._not_yet[partition] = None
                     continue
-                epoch = state.leader_epoch if leads else None
-                new[self._name_of(state)] = Wanted(partition.topic_id, epoch)
+                new[self._name_of(state)] = partition.topic_id
             if leads:
                 leaders.append(state)
             else:

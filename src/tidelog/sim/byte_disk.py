@@ -142,6 +142,7 @@ class ByteNodeDisk(NodeDisk):
         """On a full disk the old ones stay; they are still true."""
         try:
             self._directory.checkpoint_high_watermarks(self._named_high_watermarks())
+            self._directory.unstored.store_all()
             self._directory.checkpoint_recovery_points()
         except NoSpace:
             return

@@ -8,13 +8,16 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.producers import ProducerEntry, ProducerStates
 from tidelog.host.ports import Disk
 from tidelog.storage.atomic_file import read_file
-from tidelog.storage.checkpoints import read_epochs
+from tidelog.storage.checkpoints import RECOVERY_POINTS, read_epochs, read_offsets
+from tidelog.storage.directory_names import parse_directory
+from tidelog.storage.epoch_file import path_in
+from tidelog.storage.errors import CorruptFile
 from tidelog.storage.log import Log
 from tidelog.storage.producer_replay import follow_batch
-from tidelog.storage.recovery import epochs_path
 from tidelog.storage.segment import Segment
 from tidelog.wire.records import BatchHeader, InvalidBatch, check_crc, read_header
 
@@ -159,17 +162,31 @@ def chain_faults(log: Log, batches: list[StoredBatch]) -> list[str]:
 
 
 def epoch_faults(disk: Disk, log: Log, batches: list[StoredBatch]) -> list[str]:
-    """The history on disk, the one in memory and the batches tell the same story."""
+    """The history on disk, the one in memory and the batches tell the same story. The file may
+    lack what began behind the recovery point on disk."""
     faults: list[str] = []
     entries = log.epochs.entries
-    stored = read_epochs(disk, epochs_path(log.directory))
-    if stored != entries:
-        faults.append(f"epochs on disk {stored}, in memory {entries}")
+    stored = EpochHistory(read_epochs(disk, path_in(log.directory)))
+    stored.truncate_from_start(log.log_start_offset)
+    known = len(stored.entries)
+    point = stored_recovery_point(disk, log)
+    if stored.entries != entries[:known] or any(start < point for _, start in entries[known:]):
+        faults.append(f"epochs on disk {stored}, in memory {entries}, recovery point {point}")
     for batch in batches:
         last = batch.header.last_offset
         if last >= log.log_start_offset and log.epochs.epoch_at(last) != batch.header.leader_epoch:
             faults.append(f"epoch {batch.header.leader_epoch} at {last}, history {entries}")
     return faults
+
+
+def stored_recovery_point(disk: Disk, log: Log) -> int:
+    """0 if nobody promised anything."""
+    name = parse_directory(log.directory)
+    try:
+        points = read_offsets(disk, RECOVERY_POINTS)
+    except CorruptFile:
+        return 0
+    return points.get(name, 0) if name is not None else 0
 
 
 def producer_faults(log: Log, batches: list[StoredBatch]) -> list[str]:

@@ -16,55 +16,37 @@ from typing import NamedTuple
 
 from tidelog.sim.compaction_check import compaction_faults
 from tidelog.sim.crash_states import CrashLimits, CrashStates
+from tidelog.sim.crash_writer import (
+    GATHERED,
+    LATEST,
+    ORDERS,
+    PRODUCER,
+    PROPERTIES,
+    TOPIC_ID,
+    WIDE,
+    History,
+    Mark,
+    Owed,
+    Writer,
+    one_record,
+    open_directory,
+    started,
+)
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.log_check import log_faults, stored_batches
 from tidelog.storage import checkpoints
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction import CompactionProgress
-from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptSegment, DirectoryOffline, NotFormatted, StorageError
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.storage.meta_properties import MetaProperties, format_directory
-from tidelog.wire.records import EndTxnMarker, Record, encode, encode_end_txn_marker
-
-CLUSTER = "crash-states"
-NODE = 1
-TOPIC_ID = b"topic of crashes"
-PRODUCER = 7
-PROPERTIES = MetaProperties(CLUSTER, NODE, b"disk that breaks")
-ORDERS: PartitionName = ("orders", 0)
-WIDE: PartitionName = ("wide", 3)
-GATHERED: PartitionName = ("gathered", 1)
-LATEST: PartitionName = ("latest", 0)
+from tidelog.storage.meta_properties import format_directory
+from tidelog.storage.unstored_epochs import Round
 
 LIMITS = CrashLimits(max_subset_effects=10)
 SECOND_CRASH = "crash while recovering"
 SECOND_CRASH_EVERY = 100
 """Of the states after a first crash, one in so many is crashed again."""
-
-History = tuple[bytes, ...]
-"""The batches of a log, from its first one ever; position n holds offset n."""
-
-
-class Owed(NamedTuple):
-    """What any crash from here on must leave of one log. Every batch has one record, so that
-    offsets count batches. With `compacted` some of them may be gone."""
-
-    histories: tuple[History, ...]
-    end_at_least: int = 0
-    start_at_least: int = 0
-    start_at_most: int = 0
-    may_be_gone: bool = False
-    compacted: bool = False
-
-
-class Mark(NamedTuple):
-    """What the workload says when it got somewhere."""
-
-    logs: Mapping[PartitionName, Owed]
-    high_watermarks: tuple[Mapping[PartitionName, int], ...] = ()
-    formatted: bool = True
 
 
 class BadState(NamedTuple):
@@ -125,7 +107,7 @@ def crashes(workload: Callable[[SimDisk], None]) -> Iterator[SimDisk]:
 
 def second_crashes(every: int) -> Iterator[SimDisk]:
     """Power fails again while the node recovers."""
-    for workload in (appends, rolls, truncations, topic_deletes, compactions):
+    for workload in (appends, epoch_starts, rolls, truncations, topic_deletes, compactions):
         for state in islice(crashes(workload), 0, None, every):
             yield from CrashStates(_recover, start=state, limits=LIMITS)
 
@@ -167,26 +149,6 @@ def checked(disk: SimDisk) -> list[str]:
     if faults:
         return faults
     return second_recovery_faults(disk, directory) or next_append_faults(disk)
-
-
-def open_directory(disk: SimDisk) -> LogDirectory:
-    return LogDirectory.open(disk, config_of, cluster_id=CLUSTER, node_id=NODE)
-
-
-def config_of(topic: str) -> LogConfig:
-    """Three batches to a segment or many; index entries written as they come, or two together."""
-    config = LogConfig(
-        segment_bytes=4000 if topic in (WIDE[0], GATHERED[0]) else 330,
-        index_interval_bytes=90,
-        index_write_bytes=16 if topic == GATHERED[0] else 1,
-        retention_ms=10_000,
-    )
-    if topic == LATEST[0]:
-        config.cleanup_policy = ("compact",)
-        config.min_cleanable_dirty_ratio = 0.0
-        config.delete_retention_ms = 100
-        config.index_interval_bytes = 1000
-    return config
 
 
 def owed_faults(
@@ -265,94 +227,6 @@ def next_append_faults(disk: SimDisk) -> list[str]:
     return faults
 
 
-# Batches of one record each
-
-
-def one_record(offset: int, *, time_ms: int = 1000, padding: int = 20, tag: str = "r") -> bytearray:
-    """Another tag is another producer: what it wrote must not be mistaken for the first one's."""
-    return encode(
-        [Record(0, time_ms, None, f"{tag}{offset}".encode().ljust(padding, b"."))],
-        producer_id=PRODUCER if tag == "r" else PRODUCER + 1,
-        producer_epoch=0,
-        base_sequence=offset,
-    )
-
-
-class Writer:
-    """Appends to one log and keeps the history that a crash may leave a part of."""
-
-    def __init__(self, disk: SimDisk, directory: LogDirectory, name: PartitionName) -> None:
-        self.disk = disk
-        self.directory = directory
-        self.name = name
-        self.log = directory.logs[name]
-        self.history: list[bytes] = []
-        self.beside: dict[PartitionName, Owed] = {}
-        self.start_at_most = 0
-        self.start_at_least = 0
-        self.compacted = False
-
-    def owed(self, *others: History) -> Owed:
-        return Owed(
-            (tuple(self.history), *others),
-            end_at_least=self.log.durable_offset,
-            start_at_least=self.start_at_least,
-            start_at_most=self.start_at_most,
-            compacted=self.compacted,
-        )
-
-    def mark(self) -> None:
-        self.disk.mark(Mark({**self.beside, self.name: self.owed()}))
-
-    def append(self, epoch: int, *, tag: str = "r", padding: int = 20, time_ms: int = 1000) -> None:
-        """From before the append on, the batch may be there."""
-        offset = self.log.log_end_offset
-        data = one_record(offset, tag=tag, padding=padding, time_ms=time_ms)
-        self._append(data, epoch)
-
-    def put(self, epoch: int, key: bytes, *, deleted: bool = False, producer: int = -1) -> None:
-        """A record with a key; with a producer, in a transaction. A tombstone if deleted."""
-        offset = self.log.log_end_offset
-        value = None if deleted else b"v%d" % offset
-        data = encode(
-            [Record(0, 1000 + offset, key, value)],
-            producer_id=producer,
-            producer_epoch=0 if producer >= 0 else -1,
-            base_sequence=offset if producer >= 0 else -1,
-            transactional=producer >= 0,
-        )
-        self._append(data, epoch)
-
-    def end_transaction(self, epoch: int, *, commit: bool) -> None:
-        marker = EndTxnMarker(commit, PRODUCER, 0, 0)
-        self._append(encode_end_txn_marker(marker, timestamp_ms=1000), epoch)
-
-    def _append(self, data: bytearray, epoch: int) -> None:
-        self.history.append(stamped(data, len(self.history), epoch))
-        self.mark()
-        self.log.append_as_leader(data, epoch)
-
-    def sync(self) -> None:
-        """From after the sync on, it must be there."""
-        self.directory.sync_dirty()
-        self.mark()
-
-
-def stamped(data: bytearray, offset: int, epoch: int) -> bytes:
-    copy = bytearray(data)
-    copy[0:8] = offset.to_bytes(8, "big")
-    copy[12:16] = epoch.to_bytes(4, "big")
-    return bytes(copy)
-
-
-def started(disk: SimDisk, *, name: PartitionName = ORDERS) -> Writer:
-    """A formatted directory with one log. Nothing of that is in doubt any more."""
-    format_directory(disk, PROPERTIES)
-    directory = open_directory(disk)
-    directory.create_log(name, TOPIC_ID)
-    return Writer(disk, directory, name)
-
-
 # The workloads
 
 
@@ -395,12 +269,7 @@ def truncations(disk: SimDisk) -> None:
     writer.sync()
     writer.directory.checkpoint_recovery_points()
     for cut in (7, 2, 0):
-        before = tuple(writer.history)
-        durable = min(writer.log.durable_offset, cut)
-        del writer.history[cut:]
-        disk.mark(Mark({ORDERS: Owed((before,), end_at_least=durable)}))
-        writer.log.truncate_to(cut)
-        writer.mark()
+        _cut(writer, cut)
         for _ in range(3):
             writer.append(10 - cut, tag="x")
         writer.sync()
@@ -527,12 +396,60 @@ def failed_syncs(disk: SimDisk) -> None:
     writer = started(disk)
     writer.append(0)
     writer.sync()
+    writer.directory.unstored.store_all()
     writer.append(0)
     disk.inject("sync", path="orders-0")
     for _ in range(3):
         with suppress(DirectoryOffline):
             writer.sync()
         writer.mark()
+
+
+def epoch_starts(disk: SimDisk) -> None:
+    """Epochs begin, with and without records, and reach their checkpoint late, in steps and
+    between truncations; the recovery point is checkpointed all the time."""
+    writer = started(disk, name=WIDE)
+    writer.mark()
+    log, directory = writer.log, writer.directory
+    for epoch in (0, 2, 5):
+        log.assign_epoch(epoch, log.log_end_offset)
+        writer.append(epoch)
+        if epoch != 2:
+            writer.sync()
+        else:
+            log.assign_epoch(4, log.log_end_offset)  # and it writes nothing
+        written = directory.unstored.start(1)
+        log.truncate_to(log.log_end_offset)
+        writer.append(epoch)
+        directory.checkpoint_recovery_points()
+        if epoch == 5:
+            _cut(writer, 3)
+            writer.append(4, tag="x")
+        named = directory.unstored.name_files(_run(written), None)
+        directory.checkpoint_recovery_points()
+        directory.unstored.finish(_run(named), None)
+        writer.sync()
+        directory.checkpoint_recovery_points()
+    writer.append(6)
+    _cut(writer, 2)
+    writer.append(3, tag="y")
+    writer.sync()
+    directory.checkpoint_recovery_points()
+
+
+def _run(round_: Round) -> Round:
+    for part in round_:
+        part.syncing.run()
+    return round_
+
+
+def _cut(writer: Writer, offset: int) -> None:
+    before = tuple(writer.history)
+    durable = min(writer.log.durable_offset, offset)
+    del writer.history[offset:]
+    writer.disk.mark(Mark({writer.name: Owed((before,), end_at_least=durable)}))
+    writer.log.truncate_to(offset)
+    writer.mark()
 
 
 def group_commits(disk: SimDisk) -> None:
@@ -586,6 +503,7 @@ def compact_once(writer: Writer, wall_ms: int) -> CompactionProgress | None:
 # The short ones first: a broken rule is then found in seconds.
 WORKLOADS: dict[str, Callable[[SimDisk], None]] = {
     "failed sync": failed_syncs,
+    "epoch start": epoch_starts,
     "checkpoint rewrite": checkpoint_rewrites,
     "format": formats,
     "retention": retentions,

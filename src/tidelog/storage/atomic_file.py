@@ -49,6 +49,13 @@ def discard(disk: Disk, path: str) -> None:
         return
 
 
+def discard_tree(disk: Disk, path: str) -> None:
+    """A directory of files, which nobody needs."""
+    for entry in disk.list(path):
+        discard(disk, join(path, entry))
+    discard(disk, path)
+
+
 def parent_of(path: str) -> str:
     """The directory a name lives in; "" is the root of the disk."""
     return path.rpartition("/")[0]

@@ -49,7 +49,11 @@ def read_offsets(disk: Disk, path: str) -> dict[PartitionName, int]:
 
 
 def write_epochs(disk: Disk, path: str, entries: Iterable[tuple[int, int]]) -> None:
-    atomic_file.replace_file(disk, path, render([f"{epoch} {start}" for epoch, start in entries]))
+    atomic_file.replace_file(disk, path, render_epochs(entries))
+
+
+def render_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    return render([f"{epoch} {start}" for epoch, start in entries])
 
 
 def read_epochs(disk: Disk, path: str) -> list[tuple[int, int]]:

@@ -1,7 +1,8 @@
 """The log of one partition: segments in a directory (replication.md §2).
 
 What is durable when:
-- An epoch is in the epoch checkpoint before any record of it is appended.
+- An epoch is in the epoch checkpoint before the recovery point on disk passes its first record;
+  until then its batches tell of it (ADR 0028).
 - A segment is synced whole, indexes and name too, before the next one is made. So only the
   last segment can be torn, and a hole in the middle is always the disk's doing.
 - The recovery point moves only behind a sync. `durable_offset` is the recovery point, or the
@@ -17,10 +18,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from tidelog.host.ports import Buffer, Disk
-from tidelog.storage import checkpoints, recovery, retention
+from tidelog.host.ports import Buffer, Disk, Syncing
+from tidelog.storage import recovery, retention
 from tidelog.storage.atomic_file import discard
 from tidelog.storage.config import LogConfig
+from tidelog.storage.epoch_file import EpochFile, PendingEpochs
 from tidelog.storage.errors import (
     BatchLargerThanSegment,
     CorruptSegment,
@@ -48,7 +50,7 @@ class Log:
         "_bases",
         "_deleted",
         "_disk",
-        "_epochs_are_stale",
+        "_epoch_file",
         "_gaps_are_noted",
         "_generation",
         "_name_changes",
@@ -61,6 +63,7 @@ class Log:
         "directory",
         "epochs",
         "log_start_offset",
+        "on_epochs_unstored",
         "on_gaps_allowed",
         "on_log_start_raised",
         "on_unsynced",
@@ -79,7 +82,9 @@ class Log:
         self.before_truncation: Callable[[Log], None] | None = None
         self.on_log_start_raised: Callable[[Log], None] | None = None
         self.on_unsynced: Callable[[Log], None] | None = None
+        self.on_epochs_unstored: Callable[[Log], None] | None = None
         self.on_gaps_allowed: Callable[[Log], None] | None = None
+        self._epoch_file = EpochFile(disk, directory, loaded.epochs, loaded.stored_epoch)
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.problems = loaded.problems
@@ -90,7 +95,6 @@ class Log:
         self._unsealed = [s for s in loaded.recovered if s in loaded.segments[:-1]]
         self._snapshots = loaded.snapshots
         self._deleted: list[tuple[int, str]] = []
-        self._epochs_are_stale = False
         self._names_are_unsynced = bool(loaded.recovered)
         self._name_changes = 0
         self._generation = 0
@@ -194,14 +198,15 @@ class Log:
 
     def _append(self, datas: Sequence[Buffer], headers: Sequence[BatchHeader]) -> None:
         info = info_of(headers[0]) if len(headers) == 1 else info_of_all(headers)
-        epochs_before = self._assign_epochs(headers)
+        epochs_before = self._epoch_file.enter(headers, self.log_end_offset)
         try:
             self._append_to_segment(datas, headers, info)
         except StorageError:
-            if epochs_before is not None:  # nothing of these epochs is in the log
-                self.epochs.entries[:] = epochs_before
-                self._epochs_are_stale = True
+            if epochs_before is not None:
+                self._epoch_file.restore(epochs_before)
             raise
+        if self._epoch_file.lacks_the_latest and self.on_epochs_unstored is not None:
+            self.on_epochs_unstored(self)
 
     def _append_to_segment(
         self, datas: Sequence[Buffer], headers: Sequence[BatchHeader], info: AppendInfo
@@ -230,48 +235,33 @@ class Log:
     # Epochs
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """A new leader epoch begins here. Durable when it returns."""
-        self._enter_epochs([(leader_epoch, start_offset)])
+        """A new leader epoch begins here."""
+        self._epoch_file.assign(leader_epoch, start_offset)
 
-    def _assign_epochs(self, headers: Sequence[BatchHeader]) -> list[tuple[int, int]] | None:
-        """Durable before a byte of the batches is written. The entries before, if they changed."""
-        if not self._epochs_are_stale:
-            latest = self.epochs.latest_epoch
-            for header in headers:
-                if header.leader_epoch != latest:
-                    break
-            else:
-                return None
-        before = self.epochs.entries[:]
-        # Offsets in a gap belong to the later epoch: who compares histories with us then
-        # truncates rather too much and fetches it again.
-        ends = [self.log_end_offset, *(h.next_offset for h in headers[:-1])]
-        starts = [min(h.base_offset, end) for h, end in zip(headers, ends, strict=True)]
-        self._enter_epochs(list(zip((h.leader_epoch for h in headers), starts, strict=True)))
-        return before
+    @property
+    def epochs_are_stored(self) -> bool:
+        return self._epoch_file.is_stored(self.log_end_offset)
 
-    def _enter_epochs(self, starts: Sequence[tuple[int, int]]) -> None:
-        """Change the history and make it durable, or neither."""
-        before = self.epochs.entries[:]
-        changed = [self.epochs.assign(epoch, start_offset) for epoch, start_offset in starts]
-        if any(changed) or self._epochs_are_stale:
-            try:
-                self._write_epochs()
-            except StorageError:
-                self.epochs.entries[:] = before
-                raise
+    def store_epochs(self) -> None:
+        """Every epoch with a record is in the checkpoint when this returns."""
+        if not self.epochs_are_stored:
+            self._epoch_file.store(self.log_end_offset)
 
-    def _write_epochs(self) -> None:
-        self._epochs_are_stale = True
-        path = recovery.epochs_path(self.directory)
-        checkpoints.write_epochs(self._disk, path, self.epochs.entries)
-        self._epochs_are_stale = False
+    def start_storing_epochs(self) -> PendingEpochs | None:
+        """The same in steps: see `epoch_file`."""
+        return self._epoch_file.start_storing(self.log_end_offset)
 
-    def _write_epochs_if_there_is_space(self) -> None:
-        """After epochs were forgotten. The file may know too many until the next append: a load
-        forgets those that start behind the log end, or end before the log start, again."""
-        with suppress(NoSpace):
-            self._write_epochs()
+    def finish_writing_epochs(self, pending: PendingEpochs) -> Syncing | None:
+        return self._epoch_file.finish_writing(pending)
+
+    def finish_storing_epochs(self, pending: PendingEpochs) -> None:
+        self._epoch_file.finish_storing(pending)
+
+    @property
+    def storable_recovery_point(self) -> int:
+        """The recovery point that may be checkpointed: a load walks over what lies behind it,
+        and learns from the batches the epochs that the file lacks."""
+        return self._epoch_file.limit_of(self.recovery_point)
 
     # Durability
 
@@ -357,6 +347,7 @@ class Log:
     def close(self) -> None:
         """An orderly stop: all is on disk, and the next load need not look at it."""
         self.sync()
+        self.store_epochs()
         if self._segments[-1].size:
             self.take_producer_snapshot()
         self._segments[-1].seal()
@@ -410,8 +401,7 @@ class Log:
         """Remove the batch that contains `offset` and everything behind it, durably."""
         end = self.log_end_offset
         if offset >= end:
-            if self.epochs.truncate_from_end(end):  # KAFKA-10706
-                self._write_epochs_if_there_is_space()
+            self._epoch_file.truncate_from_end(end)  # KAFKA-10706
             return
         if offset < self._bases[0]:
             self.truncate_fully_and_start_at(offset)
@@ -425,8 +415,7 @@ class Log:
             self._disk.sync_dir(self.directory)
         self._segments[number].cut_at(position, new_end)
         self._rebuild_producers(self.log_end_offset)
-        if self.epochs.truncate_from_end(new_end):
-            self._write_epochs_if_there_is_space()
+        self._epoch_file.truncate_from_end(new_end)
 
     def _cut_position(self, number: int, offset: int) -> tuple[int, int]:
         """Where to cut, and the end offset then. At a batch that cannot be read: that is how a
@@ -449,8 +438,7 @@ class Log:
         first = self._segments[0]
         first.cut_at(0, first.base_offset)
         self.producers.clear()
-        self.epochs.clear()
-        self._write_epochs()
+        self._epoch_file.clear()
         if first.base_offset != offset:
             self._push(self._new_segment(offset))
             self._remove_files(first.mark_deleted())
@@ -530,6 +518,7 @@ class Log:
             old[-1].next_offset,
         ), f"{cleaned.path}: {cleaned.base_offset}..{cleaned.next_offset} in place of {old}"
         assert self._gaps_are_noted, f"{self.directory}: compacted without a note"
+        self.store_epochs()  # some may have no batch any more
         new, deleted = swap_in(self._disk, self.directory, old, cleaned)
         self._unsealed = [segment for segment in self._unsealed if segment not in old]
         self._segments[first:end] = [new]
@@ -551,8 +540,7 @@ class Log:
         if self.on_log_start_raised is not None:
             # Before the epochs go: a crash must not bring records back without their epoch.
             self.on_log_start_raised(self)
-        if self.epochs.truncate_from_start(offset):
-            self._write_epochs_if_there_is_space()
+        self._epoch_file.truncate_from_start(offset, self.log_end_offset)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Remove the segments that may go. `now_ms` comes from a RetentionClock.
@@ -577,6 +565,8 @@ class Log:
                 count -= 1
         if count == 0:
             return 0
+        with suppress(NoSpace):
+            self.store_epochs()  # soon nobody can learn them from the batches
         self.log_start_offset = max(self.log_start_offset, self._bases[count])
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in self._segments[:count]:
@@ -587,8 +577,7 @@ class Log:
         for taken in self._snapshots.offsets():
             if taken < self._bases[0]:
                 self._snapshots.remove(taken)
-        if self.epochs.truncate_from_start(self.log_start_offset):
-            self._write_epochs_if_there_is_space()
+        self._epoch_file.truncate_from_start(self.log_start_offset, self.log_end_offset)
         return count
 
     def remove_deleted_files(self, now_ms: int) -> int:

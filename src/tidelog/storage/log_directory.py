@@ -24,7 +24,7 @@ from tidelog.storage import (
     meta_properties,
     partition_metadata,
 )
-from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
+from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction import (
     DEDUPE_BUFFER_BYTES,
@@ -57,9 +57,10 @@ from tidelog.storage.errors import (
 from tidelog.storage.group_commit import PendingPass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
-from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, Wanted, make
+from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
+from tidelog.storage.unstored_epochs import UnstoredEpochs
 
 ConfigOf = Callable[[str], LogConfig]
 """The settings of a topic, by name."""
@@ -90,6 +91,7 @@ class LogDirectory:
         "properties",
         "refused",
         "topic_ids",
+        "unstored",
     )
 
     def __init__(
@@ -110,6 +112,7 @@ class LogDirectory:
         self.topic_ids: dict[PartitionName, bytes] = {}
         self.refused: dict[PartitionName, CorruptSegment] = {}
         self.dirty: dict[str, Log] = {}
+        self.unstored = UnstoredEpochs(disk)
         self.problems: list[CorruptFile] = []
         self._stored_recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
         self._stored_log_starts = self._offsets(checkpoints.LOG_STARTS)
@@ -150,7 +153,7 @@ class LogDirectory:
             if entry.endswith(TEMPORARY_SUFFIX):
                 discard(guarded, entry)
             elif entry.endswith(DELETE_SUFFIX):
-                directory._remove_tree(entry)
+                discard_tree(guarded, entry)
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
         directory._notice_missing_logs(entries)
@@ -221,6 +224,7 @@ class LogDirectory:
         log.before_truncation = self._before_truncation
         log.on_log_start_raised = self._on_log_start_raised
         log.on_unsynced = self._on_unsynced
+        self.unstored.watch(log)
         self.problems.extend(log.problems)
         self.logs[name] = log
         if not log.is_synced:
@@ -230,27 +234,27 @@ class LogDirectory:
     def create_log(self, name: PartitionName, topic_id: bytes) -> Log:
         """A new, empty log. Its topic id is durable before it can take a record. Without space
         there is none, and it may be tried again."""
-        made = self.create_logs({name: Wanted(topic_id)}, map)[name]
+        made = self.create_logs({name: topic_id}, map)[name]
         if isinstance(made, NoSpace):
             raise made
         return made
 
     def create_logs(self, new: NewLogs, run_all: RunAll) -> dict[PartitionName, Made]:
         """The same for many: `run_all` may make them on several threads."""
-        orders = [self._new_log(name, wanted) for name, wanted in new.items()]
+        orders = [self._new_log(name, topic_id) for name, topic_id in new.items()]
         made = dict(zip(new, run_all(make, orders), strict=True))
         self._disk.sync_dir("")
         for name, log in made.items():
             if isinstance(log, Log):
-                self.topic_ids[name] = new[name].topic_id
+                self.topic_ids[name] = new[name]
                 self._take_over(name, log)
         return made
 
-    def _new_log(self, name: PartitionName, wanted: Wanted) -> NewLog:
+    def _new_log(self, name: PartitionName, topic_id: bytes) -> NewLog:
         assert name not in self.logs, f"{name} exists"
         self._forget_promises(name)
         config, gaps = self._config_of(name[0]), self._may_have_gaps(name)
-        return NewLog(self._disk, directory_of(name), wanted, config, gaps)
+        return NewLog(self._disk, directory_of(name), topic_id, config, gaps)
 
     def _may_have_gaps(self, name: PartitionName) -> bool:
         if self._clean_points_are_lost:
@@ -275,7 +279,7 @@ class LogDirectory:
         in one step, and only then its files."""
         unique = self.topic_ids.pop(name).hex()
         target = self._take_out_of_service(name, unique, DELETE_SUFFIX)
-        self._remove_tree(target)
+        discard_tree(self._disk, target)
 
     def set_aside_stray(self, name: PartitionName) -> str:
         """Metadata does not know this log, or not here: keep the records, do not serve them.
@@ -288,6 +292,7 @@ class LogDirectory:
         if log is not None:
             self._give_up_compaction(name)
             self.dirty.pop(log.directory, None)
+            self.unstored.forget(log)
             log.release()
         self.refused.pop(name, None)
         target = aside(name, unique, suffix)
@@ -304,12 +309,7 @@ class LogDirectory:
             self.forget_intact()
             self._take_out_of_service(name, unique, STRAY_SUFFIX)
         else:
-            self._remove_tree(path)
-
-    def _remove_tree(self, path: str) -> None:
-        for entry in self._disk.list(path):
-            discard(self._disk, join(path, entry))
-        discard(self._disk, path)
+            discard_tree(self._disk, path)
 
     # Durability
 
@@ -389,7 +389,7 @@ class LogDirectory:
 
     def checkpoint_recovery_points(self) -> None:
         """What is known to be synced; nothing is synced for it."""
-        points = {name: log.recovery_point for name, log in self.logs.items()}
+        points = {name: log.storable_recovery_point for name, log in self.logs.items()}
         self._stored_recovery_points = self._with_refused(points, self._stored_recovery_points)
         self._write_recovery_points()
 

@@ -233,6 +233,7 @@ class MetadataLog:
         gone = bisect_left(self._offsets, self.log_start_offset)
         del self._entries[:gone], self._offsets[:gone]
         with suppress(NoSpace):
+            self._log.store_epochs()
             self._checkpoint_recovery_point()
         self._log.apply_retention(0, self.log_end_offset)
         self._log.remove_deleted_files(0)
@@ -274,8 +275,9 @@ class MetadataLog:
         return stored.get(METADATA, 0)
 
     def _checkpoint_recovery_point(self) -> None:
-        self._store_offset(checkpoints.RECOVERY_POINTS, self._log.recovery_point)
-        self._stored_recovery_point = self._log.recovery_point
+        point = self._log.storable_recovery_point
+        self._store_offset(checkpoints.RECOVERY_POINTS, point)
+        self._stored_recovery_point = point
 
     def _before_truncation(self, log: Log) -> None:
         """Take back promises that the truncation is about to make untrue."""

@@ -17,25 +17,18 @@ from tidelog.storage.errors import NoSpace
 from tidelog.storage.log import Log
 
 
-class Wanted(NamedTuple):
-    """What somebody wants a new log to be."""
-
-    topic_id: bytes
-    leader_epoch: int | None = None
-    """The epoch that begins with it, if its replica leads: durable with all else."""
-
-
 class NewLog(NamedTuple):
     """What has to be made, and where."""
 
     disk: Disk
     directory: str
-    wanted: Wanted
+    topic_id: bytes
     config: LogConfig
     gaps: bool
 
 
-NewLogs = Mapping[PartitionName, Wanted]
+NewLogs = Mapping[PartitionName, bytes]
+"""With the ids of their topics."""
 Made = Log | NoSpace
 RunAll = Callable[[Callable[[NewLog], Made], Iterable[NewLog]], Iterable[Made]]
 """Does the same to each, in order or at once: `map`, or that of an executor."""
@@ -46,10 +39,7 @@ def make(new: NewLog) -> Made:
     try:
         new.disk.make_dir(new.directory)
         path = join(new.directory, partition_metadata.FILE_NAME)
-        partition_metadata.write_topic_id(new.disk, path, new.wanted.topic_id)
-        log = Log.open(new.disk, new.directory, new.config, gaps=new.gaps)
-        if new.wanted.leader_epoch is not None:
-            log.assign_epoch(new.wanted.leader_epoch, log.log_end_offset)
-        return log
+        partition_metadata.write_topic_id(new.disk, path, new.topic_id)
+        return Log.open(new.disk, new.directory, new.config, gaps=new.gaps)
     except NoSpace as full:
         return full

@@ -14,12 +14,16 @@ from tidelog.host.ports import Disk
 from tidelog.storage import checkpoints
 from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
 from tidelog.storage.config import LogConfig
+from tidelog.storage.epoch_file import path_in
 from tidelog.storage.errors import ContradictedSegment, CorruptFile, CorruptSegment
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.producer_replay import SnapshotFiles, rebuild
+from tidelog.storage.scan import ScannedBatch
 from tidelog.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
 from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swap
 from tidelog.wire.records import BatchHeader, check_crc
+
+LARGEST_OFFSET = (1 << 63) - 1
 
 
 class LoadRequest(NamedTuple):
@@ -38,6 +42,11 @@ class LoadRequest(NamedTuple):
     def may_have_gaps(self) -> bool:
         return self.gaps or self.config.compacts
 
+    @property
+    def epochs_end(self) -> int:
+        """Below it the epoch checkpoint is complete."""
+        return LARGEST_OFFSET if self.clean_shutdown else self.recovery_point
+
 
 class LoadedLog(NamedTuple):
     segments: list[Segment]
@@ -45,6 +54,8 @@ class LoadedLog(NamedTuple):
     log_start: int
     recovery_point: int
     epochs: EpochHistory
+    stored_epoch: int
+    """The latest one in the epoch checkpoint."""
     producers: ProducerStates
     snapshots: SnapshotFiles
     problems: list[CorruptFile]
@@ -58,10 +69,11 @@ def load(request: LoadRequest) -> LoadedLog:
     problems: list[CorruptFile] = []
     segments = open_segments(request)
     epochs = load_epochs(request, segments, problems)
+    stored = epochs.latest_epoch
     recovered = recover_segments(request, segments, epochs, problems)
     refuse_lost_records(request, segments)
     log_start = settle_start(request, segments, epochs, problems)
-    settle_epochs(request, epochs, log_start, segments[-1].next_offset)
+    stored = settle_epochs(request, epochs, stored, log_start, segments[-1].next_offset)
     producers, snapshots = load_producers(request, segments, recovered)
     end = segments[-1].next_offset
     assert log_start <= end, f"{directory}: log start {log_start} behind log end {end}"
@@ -72,6 +84,7 @@ def load(request: LoadRequest) -> LoadedLog:
         log_start,
         recovery_point,
         epochs,
+        stored,
         producers,
         snapshots,
         problems,
@@ -141,7 +154,8 @@ def recover_segments(
             continue
         recovered.append(segment)
         following = None if is_last else segments[number + 1]
-        fault = recover_segment(segment, epochs) or gap_behind(segment, following)
+        fault = recover_segment(segment, epochs, request.epochs_end)
+        fault = fault or gap_behind(segment, following)
         if fault is None:
             continue
         if is_corruption(fault, request) and not request.repair:
@@ -176,19 +190,29 @@ def must_recover(
     return False
 
 
-def recover_segment(segment: Segment, epochs: EpochHistory) -> CorruptSegment | None:
-    """Check every batch and index it. What stopped it before the end of the file, if anything."""
+def recover_segment(
+    segment: Segment, epochs: EpochHistory, epochs_end: int
+) -> CorruptSegment | None:
+    """Check every batch and index it; behind `epochs_end` learn its epoch. What stopped it before
+    the end of the file, if anything. Where epochs fall, the last one that was learned may be the
+    wrong one: the doubt begins there."""
     segment.next_offset = segment.base_offset
     segment.forget_indexes()
     segment.mark_unsynced()
+    learned: ScannedBatch | None = None
     try:
         for batch in segment.batches(intact=is_intact):
+            if batch.header.next_offset > epochs_end and learn_epoch(
+                batch.header, epochs, segment.next_offset
+            ):
+                learned = batch
             reason = contradicts_history(batch.header, epochs)
             if reason is not None:
+                doubtful = learned or batch
                 return ContradictedSegment(
                     segment.path,
-                    position=batch.position,
-                    offset=batch.header.base_offset,
+                    position=doubtful.position,
+                    offset=doubtful.header.base_offset,
                     reason=reason,
                 )
             segment.index_batch(batch.position, batch.header)
@@ -204,9 +228,17 @@ def is_intact(data: bytes, position: int, header: BatchHeader) -> bool:
     return check_crc(data, position, header)
 
 
+def learn_epoch(header: BatchHeader, epochs: EpochHistory, end: int) -> bool:
+    """The file may lack the epochs that began behind the recovery point (ADR 0028). A gap before
+    a new epoch belongs to it, as in `Log`. True if this one was not known."""
+    is_new = header.leader_epoch > epochs.latest_epoch
+    if is_new:
+        epochs.assign(header.leader_epoch, min(header.base_offset, end))
+    return is_new
+
+
 def contradicts_history(header: BatchHeader, epochs: EpochHistory) -> str | None:
-    """The epoch history is durable before any record of an epoch is, so it is complete; and
-    the epoch of a batch lies outside its checksum."""
+    """The epoch of a batch lies outside its checksum, and a history that knows it is right."""
     expected = epochs.epoch_at(header.last_offset)
     if header.leader_epoch == expected or expected < 0:
         return None
@@ -281,7 +313,7 @@ def settle_start(
     if not segments:
         if epochs.entries:
             epochs.clear()
-            checkpoints.write_epochs(request.disk, epochs_path(request.directory), ())
+            checkpoints.write_epochs(request.disk, path_in(request.directory), ())
         segments.append(
             Segment.create(
                 request.disk,
@@ -299,10 +331,10 @@ def load_epochs(
     request: LoadRequest, segments: list[Segment], problems: list[CorruptFile]
 ) -> EpochHistory:
     """From its file. Without one that can be read, from the batches of the whole log."""
-    path = epochs_path(request.directory)
+    path = path_in(request.directory)
     try:
         entries = checkpoints.read_epochs(request.disk, path)
-        if covers_log(entries, segments, request.log_start):
+        if covers_log(entries, segments, request):
             return EpochHistory(entries)
         problems.append(CorruptFile(path, "line 1", "it does not know the oldest records"))
     except CorruptFile as error:
@@ -312,38 +344,40 @@ def load_epochs(
     return epochs
 
 
-def covers_log(entries: list[tuple[int, int]], segments: list[Segment], log_start: int) -> bool:
-    """Does the history know the first record that is shown?"""
+def covers_log(
+    entries: list[tuple[int, int]], segments: list[Segment], request: LoadRequest
+) -> bool:
+    """Does the history know the first record that is shown, or will recovery learn it?"""
     if not any(segment.size for segment in segments):
         return True
-    return bool(entries) and entries[0][1] <= max(log_start, segments[0].base_offset)
+    first = max(request.log_start, segments[0].base_offset)
+    return (entries[0][1] if entries else request.epochs_end) <= first
 
 
 def epochs_of_batches(segments: list[Segment]) -> EpochHistory:
-    """As far as the batches can be walked over; recovery judges the rest. A gap before a new
-    epoch belongs to it, as in `Log`."""
+    """As far as the batches can be walked over; recovery judges the rest."""
     epochs = EpochHistory()
     for segment in segments:
         end = segment.base_offset
         try:
             for batch in segment.batches(intact=is_intact):
-                if batch.header.leader_epoch > epochs.latest_epoch:
-                    epochs.assign(batch.header.leader_epoch, end)
+                learn_epoch(batch.header, epochs, end)
                 end = batch.header.next_offset
         except CorruptSegment:
             return epochs
     return epochs
 
 
-def settle_epochs(request: LoadRequest, epochs: EpochHistory, log_start: int, log_end: int) -> None:
-    """Epochs of records that a crash, a truncation or retention took away."""
-    changed = epochs.truncate_from_end(log_end)
-    if epochs.truncate_from_start(log_start) or changed:
-        checkpoints.write_epochs(request.disk, epochs_path(request.directory), epochs.entries)
-
-
-def epochs_path(directory: str) -> str:
-    return join(directory, checkpoints.EPOCHS)
+def settle_epochs(
+    request: LoadRequest, epochs: EpochHistory, stored_epoch: int, log_start: int, log_end: int
+) -> int:
+    """Forget epochs of records that a crash, a truncation or retention took away. The latest one
+    that is stored then: those that were learned from batches are not, and need not be."""
+    forgotten = epochs.truncate_from_end(log_end) and epochs.latest_epoch < stored_epoch
+    if epochs.truncate_from_start(log_start) or forgotten:
+        checkpoints.write_epochs(request.disk, path_in(request.directory), epochs.entries)
+        return epochs.latest_epoch
+    return stored_epoch
 
 
 # Step 7: producers

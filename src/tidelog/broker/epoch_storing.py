@@ -1,0 +1,69 @@
+"""Epoch checkpoints, written behind the appends that began the epochs.
+
+Nobody waits for them. When thousands of partitions get their first record, or their next leader,
+at the same moment, thousands of files have to be synced; that is done on threads, whose syncs the
+file system joins, some files at a time.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from tidelog.storage.errors import StorageError
+from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.unstored_epochs import Round
+
+AT_ONCE = 32
+"""Files that are written in one turn of the event loop."""
+THREADS = 8
+
+
+class EpochStoring:
+    """The rounds over one log directory, one at a time."""
+
+    __slots__ = ("_directory", "_executor", "_loop", "_on_offline", "_running", "_stopped")
+
+    def __init__(self, directory: LogDirectory, on_offline: Callable[[Exception], None]) -> None:
+        self._directory = directory
+        self._on_offline = on_offline
+        self._loop = asyncio.get_running_loop()
+        self._executor: ThreadPoolExecutor | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    def begin(self) -> None:
+        """Store what is there to store, unless that is under way."""
+        if len(self._directory.unstored) and self._running is None and not self._stopped:
+            self._running = self._loop.create_task(self._store())
+
+    async def stop(self) -> None:
+        """After the round under way, none follows."""
+        self._stopped = True
+        if self._running is not None:
+            await asyncio.wait([self._running])
+        if self._executor is not None:
+            self._executor.shutdown()
+
+    async def _store(self) -> None:
+        unstored = self._directory.unstored
+        try:
+            while not self._stopped and (written := unstored.start(AT_ONCE)):
+                named = unstored.name_files(written, await self._synced(written))
+                unstored.finish(named, await self._synced(named))
+        except StorageError as error:
+            self._on_offline(error)
+        finally:
+            self._running = None
+
+    async def _synced(self, round_: Round) -> OSError | None:
+        """The first failure, when all have ended."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="epochs")
+        runs = [self._loop.run_in_executor(self._executor, part.syncing.run) for part in round_]
+        failure: OSError | None = None
+        for ended in await asyncio.gather(*runs, return_exceptions=True):
+            if isinstance(ended, OSError):
+                failure = failure or ended
+            elif ended is not None:
+                raise ended
+        return failure
