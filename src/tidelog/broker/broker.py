@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple, cast
 
 from tidelog.broker.absences import Absences
+from tidelog.broker.appends import Appends
 from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
@@ -52,6 +53,7 @@ class Broker:
         "_order",
         "_waiting",
         "absences",
+        "appends",
         "cluster_id",
         "config",
         "coordination",
@@ -102,6 +104,7 @@ class Broker:
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
         self.workshop = RecordWorkshop()
+        self.appends = Appends(self)
         self.link = ControllerLink(
             self,
             find_controller=place.find_controller,

@@ -1,8 +1,8 @@
 """Produce v3 to v13: append one batch to each of some partitions (replication.md §4).
 
-The way of a batch: its header and checksum are checked where it lies in the receive buffer, the
-leader judges it, the log stamps it in place and writes it before this handler returns. No record
-is touched unless the topic needs it (`record_work`).
+The way of a batch: its header and checksum are checked where it lies in the receive buffer; at the
+end of the turn (`appends`), or at once if it is large, the leader judges it and the log stamps and
+writes it. No record is touched unless the topic needs it (`record_work`).
 
 The first batch of a transaction in a partition waits for the word of its coordinator
 (`verifications`); the check that finds it is the one every batch goes through.
@@ -13,10 +13,13 @@ Kafka's does. acks=all waits for the high watermark, and with it for our own cop
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import Enum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker import record_work
+from tidelog.broker.appends import Offered
 from tidelog.broker.open_produce import OpenPartition, OpenProduce
 from tidelog.broker.transaction_calls import FIRST_VERSION, SECOND_VERSION
 from tidelog.broker.verifications import Candidate, Understanding, Verdict
@@ -25,7 +28,7 @@ from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from tidelog.core.transactions.requests import AddPartitions
 from tidelog.core.types import NO_OFFSET, PartitionId
-from tidelog.storage.errors import StorageError
+from tidelog.storage.errors import BatchLargerThanSegment, NoSpace, StorageError
 from tidelog.wire.protocol.schemas.produce_request import (
     PartitionProduceData,
     ProduceRequest,
@@ -57,6 +60,10 @@ FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 """KIP-890: the first batch makes its partition part of the transaction."""
 FIRST_VERSION_BY_TOPIC_ID = 13
 
+COPIED_BYTES_MAX = 8 * 1024
+"""A larger batch is appended where it lies in the frame: there, a copy costs more than a write
+shared with others saves."""
+
 REFUSALS = {
     Error.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
     Error.OUT_OF_ORDER_SEQUENCE_NUMBER: "the batch does not continue its producer's sequence",
@@ -73,6 +80,7 @@ def handle(broker: Broker, call: Call) -> None:
     assert isinstance(request, ProduceRequest), request
     produce = OpenProduce(broker, call, request)
     begin = _begin if request.acks in (ACKS_ALL, ACKS_LEADER, ACKS_NONE) else _refuse_acks
+    is_offered = False
     for topic in request.topic_data:
         results: list[PartitionProduceResponse] = []
         produce.topics.append(
@@ -83,8 +91,11 @@ def handle(broker: Broker, call: Call) -> None:
         for data in topic.partition_data:
             result = PartitionProduceResponse(index=data.index, base_offset=NO_OFFSET)
             results.append(result)
-            begin(produce, topic, data, result)
-    produce.close_list()
+            is_offered |= begin(produce, topic, data, result)
+    if is_offered:
+        broker.appends.close_later(produce)
+    else:
+        produce.close_list()
 
 
 def _begin(
@@ -92,20 +103,21 @@ def _begin(
     topic: TopicProduceData,
     data: PartitionProduceData,
     result: PartitionProduceResponse,
-) -> None:
+) -> bool:
+    """True if the batch was offered to its log, and is decided at the end of this turn."""
     hosted = _find(produce, topic, data.index)
     if hosted is None:
         _refuse_unhosted(produce, topic, result)
-        return
+        return False
     role = hosted.leader
     partition = OpenPartition(produce, hosted, result)
     if role is None:
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
-        return
+        return False
     if hosted.shards is not None:
         # What it has not written itself, a coordinator would learn only after the next election.
         partition.refuse(Error.INVALID_TOPIC_EXCEPTION, f"only coordinators write {hosted.topic}")
-        return
+        return False
     batch = data.records if data.records is not None else b""
     settings, broker = hosted.topic_settings, produce.broker
     allow_zstd = produce.version >= FIRST_VERSION_WITH_ZSTD
@@ -115,13 +127,17 @@ def _begin(
         is_busy = broker.workshop.is_busy_with(hosted.partition)
         if is_busy or (work is not None and not record_work.is_small(header)):
             _send_to_workshop(partition, work, batch, header)
-            return
+            return False
         if work is not None:
             batch = record_work.perform(work, batch, header)
     except InvalidBatch as error:
         _refuse_batch(partition, role, error)
-        return
-    _append(partition, role, batch, header)
+        return False
+    if len(batch) <= COPIED_BYTES_MAX:
+        broker.appends.offer(Offered(partition, bytearray(batch), header), _append_all)
+        return True
+    _append_all(hosted, [*broker.appends.take(hosted), Offered(partition, batch, header)])
+    return False
 
 
 @lru_cache(maxsize=64)
@@ -134,97 +150,138 @@ def _limits(message_max_bytes: int, allow_zstd: bool) -> ClientLimits:
 # ---- appending
 
 
-def _append(
-    partition: OpenPartition,
-    role: LeaderReplica,
-    batch: Buffer,
-    header: BatchHeader,
-    token: int | None = None,
-) -> bool:
-    """In the order of the simulator's broker. True if its answer has to wait."""
-    produce, hosted = partition.produce, partition.hosted
-    broker, result, acks = produce.broker, partition.result, produce.acks
+def _append_all(hosted: Hosted, offered: Sequence[Offered]) -> None:
+    """What came for one log in a turn, in one write if it can be."""
+    role = _present_leader(hosted, offered[0].partition.produce.broker)
+    ready: list[Offered] = []
+    producers: set[int] = set()
+    for each in offered:
+        if role is None:
+            each.partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
+            continue
+        producer_id = each.header.producer_id
+        if producer_id >= 0:
+            if ready and producer_id in producers:
+                _write(role, ready)  # a batch is judged by what the log has of its producer
+                ready, producers = [], set()
+            producers.add(producer_id)
+        if _judge(role, each) is Judgement.APPEND:
+            ready.append(each)
+    if ready and role is not None:
+        _write(role, ready)
+
+
+def _append(role: LeaderReplica, offered: Offered) -> bool:
+    """One batch that comes late. True if its answer has to wait."""
+    judgement = _judge(role, offered)
+    if judgement is Judgement.APPEND:
+        return _write(role, [offered])
+    return judgement is Judgement.WAIT
+
+
+class Judgement(Enum):
+    APPEND = 1
+    WAIT = 2
+    DECIDED = 3
+
+
+def _judge(role: LeaderReplica, offered: Offered) -> Judgement:
+    partition, _, header, token = offered
+    hosted, acks = partition.hosted, partition.produce.acks
     verified = token is not None and _still_holds(hosted, header, token)
     check = role.check_produce(header, acks, verified=verified)
     if check.error is not NO_ERROR:
         if check.error is Error.INVALID_TXN_STATE and header.is_transactional:
-            return _outside_transaction(partition, role, batch, header, token)
+            return _outside_transaction(role, offered)
         partition.refuse(check.error, REFUSALS.get(check.error))
-        return False
+        return Judgement.DECIDED
     if check.duplicate is not None:
         return _acknowledge_duplicate(partition, role, check.duplicate)
+    return Judgement.APPEND
+
+
+def _write(role: LeaderReplica, ready: Sequence[Offered]) -> bool:
+    """In the order of the simulator's broker. True if an answer has to wait."""
+    hosted, broker = ready[0].partition.hosted, ready[0].partition.produce.broker
     if hosted.topic_settings.timestamp_type == record_work.LOG_APPEND_TIME:
-        result.log_append_time_ms = broker.host.clock.wall_ms()
-        stamp_log_append_time(_writable(batch), 0, result.log_append_time_ms)
+        _stamp_time(ready, broker.host.clock.wall_ms())
+    batches = [each.batch for each in ready]
     try:
-        appended = hosted.log.append_as_leader(batch, hosted.replica.leader_epoch)
+        headers = hosted.log.append_all_as_leader(batches, hosted.replica.leader_epoch)
     except StorageError as error:
-        result.log_append_time_ms = -1
-        broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
-        partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
+        if len(ready) > 1 and isinstance(error, BatchLargerThanSegment | NoSpace):
+            return True in [_write(role, [each]) for each in ready]  # those that fit alone
+        _refuse_unwritten(ready, error)
         return False
-    broker.traffic.messages_in += header.record_count
-    broker.traffic.bytes_in += len(batch)
-    result.base_offset = appended.base_offset
-    result.log_start_offset = hosted.log.log_start_offset
-    now_ms = broker.now_ms()
-    replicas = broker.replicas
-    replicas.note_appended(hosted, appended.base_offset)
+    traffic, replicas, now_ms = broker.traffic, broker.replicas, broker.now_ms()
+    traffic.bytes_in += sum(map(len, batches))
+    replicas.note_appended(hosted, headers[0].base_offset)
     effects = role.on_appended(now_ms)
     if effects:
         replicas.perform(hosted, effects)
-    if acks == ACKS_ALL:
-        partition.park(role)
-        required = appended.base_offset + appended.last_offset_delta + 1
-        effects = role.await_commit(partition, required, now_ms)
-        if effects:
-            replicas.perform(hosted, effects)
+    log_start_offset, waits = hosted.log.log_start_offset, False
+    for (partition, *_), header in zip(ready, headers, strict=True):
+        traffic.messages_in += header.record_count
+        result = partition.result
+        result.base_offset = header.base_offset
+        result.log_start_offset = log_start_offset
+        if partition.produce.acks == ACKS_ALL:
+            waits = True
+            partition.park(role)
+            effects = role.await_commit(partition, header.next_offset, now_ms)
+            if effects:
+                replicas.perform(hosted, effects)
     broker.reads.wake(hosted.partition)
-    return acks == ACKS_ALL
+    return waits
+
+
+def _stamp_time(ready: Sequence[Offered], wall_ms: int) -> None:
+    for partition, batch, *_ in ready:
+        assert not isinstance(batch, bytes), "frames and results of work are writable"
+        partition.result.log_append_time_ms = wall_ms
+        stamp_log_append_time(batch, 0, wall_ms)
+
+
+def _refuse_unwritten(ready: Sequence[Offered], error: StorageError) -> None:
+    hosted, broker = ready[0].partition.hosted, ready[0].partition.produce.broker
+    broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
+    for partition, *_ in ready:
+        partition.result.log_append_time_ms = -1
+        partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
 
 
 def _acknowledge_duplicate(
     partition: OpenPartition, role: LeaderReplica, original: AppendedBatch
-) -> bool:
+) -> Judgement:
     produce, hosted, result = partition.produce, partition.hosted, partition.result
     result.base_offset = original.first_offset
     result.log_start_offset = hosted.log.log_start_offset
     if hosted.topic_settings.timestamp_type == record_work.LOG_APPEND_TIME:
         result.log_append_time_ms = original.timestamp
     if produce.acks != ACKS_ALL:
-        return False
+        return Judgement.DECIDED
     partition.park(role)
     now_ms = produce.broker.now_ms()
     effects = role.await_duplicate(partition, original, now_ms)
     produce.broker.replicas.perform(hosted, effects)
-    return True
-
-
-def _writable(batch: Buffer) -> bytearray | memoryview:
-    assert not isinstance(batch, bytes), "frames and results of work are writable"
-    return batch
+    return Judgement.WAIT
 
 
 # ---- transactions
 
 
-def _outside_transaction(
-    partition: OpenPartition,
-    role: LeaderReplica,
-    batch: Buffer,
-    header: BatchHeader,
-    token: int | None,
-) -> bool:
+def _outside_transaction(role: LeaderReplica, offered: Offered) -> Judgement:
     """The producer has no transaction open in this log: ask its coordinator. With a token that
     was done, and the end of the transaction came while the answer was on its way."""
+    partition, batch, header, token = offered
     produce = partition.produce
     if produce.transactional_id is None:
         message = "the batch is transactional, the request has no transactional id"
         partition.refuse(Error.INVALID_TXN_STATE, message)
-        return False
+        return Judgement.DECIDED
     if token is not None:
         _refuse_unverified(partition, Error.INVALID_TXN_STATE)
-        return False
+        return Judgement.DECIDED
     version = produce.version
     adds = version >= FIRST_VERSION_THAT_ADDS_PARTITIONS
     question = AddPartitions(
@@ -238,7 +295,7 @@ def _outside_transaction(
     produce.wait(partition)
     candidate = Candidate(partition, bytearray(batch), header, question)
     produce.broker.verifications.submit(candidate, role, _verified)
-    return True
+    return Judgement.WAIT
 
 
 def _verified(candidate: Candidate, verdict: Verdict | None) -> None:
@@ -252,7 +309,7 @@ def _verified(candidate: Candidate, verdict: Verdict | None) -> None:
         _refuse_unverified(partition, verdict.error)
     else:
         token = None if verdict is None else verdict.token
-        waits = _append(partition, role, candidate.batch, candidate.header, token)
+        waits = _append(role, Offered(partition, candidate.batch, candidate.header, token))
     if not waits:
         partition.produce.settled(partition)
 
@@ -307,7 +364,7 @@ def _worked_on(
     elif isinstance(outcome, InvalidBatch):
         _refuse_batch(partition, role, outcome)
     else:
-        waits = _append(partition, role, outcome, header)
+        waits = _append(role, Offered(partition, outcome, header))
     if not waits:
         partition.produce.settled(partition)
 
@@ -327,9 +384,10 @@ def _refuse_acks(
     _topic: TopicProduceData,
     _data: PartitionProduceData,
     result: PartitionProduceResponse,
-) -> None:
+) -> bool:
     message = f"acks is {produce.acks}; it may be -1 (all), 0 or 1"
     produce.refuse(result, Error.INVALID_REQUIRED_ACKS, message)
+    return False
 
 
 def _refuse_unhosted(
