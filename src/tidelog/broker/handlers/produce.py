@@ -14,12 +14,10 @@ Kafka's does. acks=all waits for the high watermark, and with it for our own cop
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker import record_work
-from tidelog.broker.appends import Offered
 from tidelog.broker.open_produce import OpenPartition, OpenProduce
 from tidelog.broker.transaction_calls import FIRST_VERSION, SECOND_VERSION
 from tidelog.broker.verifications import Candidate, Understanding, Verdict
@@ -133,10 +131,13 @@ def _begin(
     except InvalidBatch as error:
         _refuse_batch(partition, role, error)
         return False
+    partition.header = header
     if len(batch) <= COPIED_BYTES_MAX:
-        broker.appends.offer(Offered(partition, bytearray(batch), header), _append_all)
+        partition.batch = bytearray(batch)
+        broker.appends.offer(partition, _append_all)
         return True
-    _append_all(hosted, [*broker.appends.take(hosted), Offered(partition, batch, header)])
+    partition.batch = batch
+    _append_all(hosted, [*broker.appends.take(hosted), partition])
     return False
 
 
@@ -150,138 +151,135 @@ def _limits(message_max_bytes: int, allow_zstd: bool) -> ClientLimits:
 # ---- appending
 
 
-def _append_all(hosted: Hosted, offered: Sequence[Offered]) -> None:
+def _append_all(hosted: Hosted, offered: Sequence[OpenPartition]) -> None:
     """What came for one log in a turn, in one write if it can be."""
-    role = _present_leader(hosted, offered[0].partition.produce.broker)
-    ready: list[Offered] = []
+    role = _present_leader(hosted, offered[0].produce.broker)
+    if role is None:
+        for partition in offered:
+            partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
+        return
+    ready: list[OpenPartition] = []
     producers: set[int] = set()
-    for each in offered:
-        if role is None:
-            each.partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
-            continue
-        producer_id = each.header.producer_id
+    for partition in offered:
+        producer_id = partition.header.producer_id
         if producer_id >= 0:
             if ready and producer_id in producers:
-                _write(role, ready)  # a batch is judged by what the log has of its producer
+                _write(hosted, role, ready)  # a batch is judged by what the log has of its producer
                 ready, producers = [], set()
             producers.add(producer_id)
-        if _judge(role, each) is Judgement.APPEND:
-            ready.append(each)
-    if ready and role is not None:
-        _write(role, ready)
+        if _may_append(role, partition):
+            ready.append(partition)
+    if ready:
+        _write(hosted, role, ready)
 
 
-def _append(role: LeaderReplica, offered: Offered) -> bool:
-    """One batch that comes late. True if its answer has to wait."""
-    judgement = _judge(role, offered)
-    if judgement is Judgement.APPEND:
-        return _write(role, [offered])
-    return judgement is Judgement.WAIT
+def _append_late(role: LeaderReplica, partition: OpenPartition, token: int | None = None) -> None:
+    """One batch whose request has been waiting for it."""
+    if _may_append(role, partition, token):
+        _write(partition.hosted, role, [partition])
 
 
-class Judgement(Enum):
-    APPEND = 1
-    WAIT = 2
-    DECIDED = 3
-
-
-def _judge(role: LeaderReplica, offered: Offered) -> Judgement:
-    partition, _, header, token = offered
-    hosted, acks = partition.hosted, partition.produce.acks
-    verified = token is not None and _still_holds(hosted, header, token)
-    check = role.check_produce(header, acks, verified=verified)
+def _may_append(role: LeaderReplica, partition: OpenPartition, token: int | None = None) -> bool:
+    """Otherwise its answer is decided, or waits."""
+    header = partition.header
+    verified = token is not None and _still_holds(partition.hosted, header, token)
+    check = role.check_produce(header, partition.produce.acks, verified=verified)
     if check.error is not NO_ERROR:
         if check.error is Error.INVALID_TXN_STATE and header.is_transactional:
-            return _outside_transaction(role, offered)
-        partition.refuse(check.error, REFUSALS.get(check.error))
-        return Judgement.DECIDED
+            _outside_transaction(role, partition, token)
+        else:
+            partition.refuse(check.error, REFUSALS.get(check.error))
+        return False
     if check.duplicate is not None:
-        return _acknowledge_duplicate(partition, role, check.duplicate)
-    return Judgement.APPEND
+        _acknowledge_duplicate(partition, role, check.duplicate)
+        return False
+    return True
 
 
-def _write(role: LeaderReplica, ready: Sequence[Offered]) -> bool:
-    """In the order of the simulator's broker. True if an answer has to wait."""
-    hosted, broker = ready[0].partition.hosted, ready[0].partition.produce.broker
+def _write(hosted: Hosted, role: LeaderReplica, ready: Sequence[OpenPartition]) -> None:
+    """In the order of the simulator's broker."""
+    broker = ready[0].produce.broker
     if hosted.topic_settings.timestamp_type == record_work.LOG_APPEND_TIME:
         _stamp_time(ready, broker.host.clock.wall_ms())
-    batches = [each.batch for each in ready]
+    batches = [partition.batch for partition in ready]
     try:
         headers = hosted.log.append_all_as_leader(batches, hosted.replica.leader_epoch)
+    except (BatchLargerThanSegment, NoSpace) as error:
+        if len(ready) == 1:
+            _refuse_unwritten(hosted, ready, error)
+        else:
+            for partition in ready:  # those that fit by themselves
+                _write(hosted, role, [partition])
+        return
     except StorageError as error:
-        if len(ready) > 1 and isinstance(error, BatchLargerThanSegment | NoSpace):
-            return True in [_write(role, [each]) for each in ready]  # those that fit alone
-        _refuse_unwritten(ready, error)
-        return False
+        _refuse_unwritten(hosted, ready, error)
+        return
     traffic, replicas, now_ms = broker.traffic, broker.replicas, broker.now_ms()
-    traffic.bytes_in += sum(map(len, batches))
     replicas.note_appended(hosted, headers[0].base_offset)
     effects = role.on_appended(now_ms)
     if effects:
         replicas.perform(hosted, effects)
-    log_start_offset, waits = hosted.log.log_start_offset, False
-    for (partition, *_), header in zip(ready, headers, strict=True):
+    log_start_offset = hosted.log.log_start_offset
+    for partition, header in zip(ready, headers, strict=True):
         traffic.messages_in += header.record_count
+        traffic.bytes_in += header.size_bytes
         result = partition.result
         result.base_offset = header.base_offset
         result.log_start_offset = log_start_offset
         if partition.produce.acks == ACKS_ALL:
-            waits = True
             partition.park(role)
             effects = role.await_commit(partition, header.next_offset, now_ms)
             if effects:
                 replicas.perform(hosted, effects)
     broker.reads.wake(hosted.partition)
-    return waits
 
 
-def _stamp_time(ready: Sequence[Offered], wall_ms: int) -> None:
-    for partition, batch, *_ in ready:
+def _stamp_time(ready: Sequence[OpenPartition], wall_ms: int) -> None:
+    for partition in ready:
+        batch = partition.batch
         assert not isinstance(batch, bytes), "frames and results of work are writable"
         partition.result.log_append_time_ms = wall_ms
         stamp_log_append_time(batch, 0, wall_ms)
 
 
-def _refuse_unwritten(ready: Sequence[Offered], error: StorageError) -> None:
-    hosted, broker = ready[0].partition.hosted, ready[0].partition.produce.broker
+def _refuse_unwritten(hosted: Hosted, ready: Sequence[OpenPartition], error: StorageError) -> None:
+    broker = ready[0].produce.broker
     broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
-    for partition, *_ in ready:
+    for partition in ready:
         partition.result.log_append_time_ms = -1
         partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
 
 
 def _acknowledge_duplicate(
     partition: OpenPartition, role: LeaderReplica, original: AppendedBatch
-) -> Judgement:
+) -> None:
     produce, hosted, result = partition.produce, partition.hosted, partition.result
     result.base_offset = original.first_offset
     result.log_start_offset = hosted.log.log_start_offset
     if hosted.topic_settings.timestamp_type == record_work.LOG_APPEND_TIME:
         result.log_append_time_ms = original.timestamp
     if produce.acks != ACKS_ALL:
-        return Judgement.DECIDED
+        return
     partition.park(role)
     now_ms = produce.broker.now_ms()
     effects = role.await_duplicate(partition, original, now_ms)
     produce.broker.replicas.perform(hosted, effects)
-    return Judgement.WAIT
 
 
 # ---- transactions
 
 
-def _outside_transaction(role: LeaderReplica, offered: Offered) -> Judgement:
+def _outside_transaction(role: LeaderReplica, partition: OpenPartition, token: int | None) -> None:
     """The producer has no transaction open in this log: ask its coordinator. With a token that
     was done, and the end of the transaction came while the answer was on its way."""
-    partition, batch, header, token = offered
-    produce = partition.produce
+    produce, header = partition.produce, partition.header
     if produce.transactional_id is None:
         message = "the batch is transactional, the request has no transactional id"
         partition.refuse(Error.INVALID_TXN_STATE, message)
-        return Judgement.DECIDED
+        return
     if token is not None:
         _refuse_unverified(partition, Error.INVALID_TXN_STATE)
-        return Judgement.DECIDED
+        return
     version = produce.version
     adds = version >= FIRST_VERSION_THAT_ADDS_PARTITIONS
     question = AddPartitions(
@@ -292,25 +290,24 @@ def _outside_transaction(role: LeaderReplica, offered: Offered) -> Judgement:
         verify_only=not adds,
         version=SECOND_VERSION if adds else FIRST_VERSION,
     )
-    produce.wait(partition)
-    candidate = Candidate(partition, bytearray(batch), header, question)
+    partition.wait()
+    candidate = Candidate(partition, bytearray(partition.batch), header, question)
     produce.broker.verifications.submit(candidate, role, _verified)
-    return Judgement.WAIT
 
 
 def _verified(candidate: Candidate, verdict: Verdict | None) -> None:
     """Like `_worked_on`. A token is worth nothing after the tenure it was given in."""
     partition = candidate.partition
     role = _present_leader(partition.hosted, partition.produce.broker)
-    waits = False
+    partition.waits = False
     if role is None or (verdict is not None and role is not verdict.role):
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
     elif verdict is not None and verdict.error is not NO_ERROR:
         _refuse_unverified(partition, verdict.error)
     else:
-        token = None if verdict is None else verdict.token
-        waits = _append(role, Offered(partition, candidate.batch, candidate.header, token))
-    if not waits:
+        partition.batch, partition.header = candidate.batch, candidate.header
+        _append_late(role, partition, None if verdict is None else verdict.token)
+    if not partition.waits:
         partition.produce.settled(partition)
 
 
@@ -345,10 +342,9 @@ def _send_to_workshop(
     batch: Buffer,
     header: BatchHeader,
 ) -> None:
-    produce = partition.produce
-    produce.wait(partition)
+    partition.wait()
     done = partial(_worked_on, partition, header)
-    produce.broker.workshop.send(partition.hosted.partition, work, batch, header, done)
+    partition.produce.broker.workshop.send(partition.hosted.partition, work, batch, header, done)
 
 
 def _worked_on(
@@ -358,14 +354,15 @@ def _worked_on(
     if not partition.is_open:
         return  # told that the time is over: now it must not be appended any more
     role = _present_leader(partition.hosted, partition.produce.broker)
-    waits = False
+    partition.waits = False
     if role is None:
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
     elif isinstance(outcome, InvalidBatch):
         _refuse_batch(partition, role, outcome)
     else:
-        waits = _append(role, Offered(partition, outcome, header))
-    if not waits:
+        partition.batch, partition.header = outcome, header
+        _append_late(role, partition)
+    if not partition.waits:
         partition.produce.settled(partition)
 
 
