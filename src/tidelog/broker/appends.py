@@ -9,6 +9,7 @@ before its turn ends: it is as if all these requests had come a moment later.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.turn import TurnEnd
@@ -16,6 +17,8 @@ from tidelog.broker.turn import TurnEnd
 if TYPE_CHECKING:
     from tidelog.broker.hosted import Hosted
     from tidelog.broker.open_produce import OpenPartition, OpenProduce
+    from tidelog.rpc import Call
+    from tidelog.rpc.calls import Handler
 
 Append = Callable[["Hosted", Sequence["OpenPartition"]], None]
 """Appends or refuses the batch of each of these partitions of requests, in their order."""
@@ -47,6 +50,14 @@ class Appends:
         if len(self._produces) == 1:
             self._turn_end.add(self._append_offered)
 
+    def then(self, handle: Handler, call: Call) -> None:
+        """Serve a request that looks into logs: what came before it is in them then. For a
+        follower that also means one look, where it would be parked and woken in the same turn."""
+        if self._produces:
+            self._turn_end.add(partial(_serve, handle, call))
+        else:
+            handle(call)
+
     def take(self, hosted: Hosted) -> list[OpenPartition]:
         """What was offered to this log: whoever takes it appends it."""
         return self._offered.pop(hosted, [])
@@ -64,3 +75,10 @@ class Appends:
                     each.produce.call.connection.fail(error)
         for produce in produces:
             produce.close_list()
+
+
+def _serve(handle: Handler, call: Call) -> None:
+    try:
+        handle(call)
+    except Exception as error:  # the border of a connection
+        call.connection.fail(error)
