@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tidelog.host.timers import Timer
     from tidelog.rpc import Call
     from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
-    from tidelog.wire.records import InvalidBatch
+    from tidelog.wire.records import BatchHeader, Buffer, InvalidBatch
 
 FIRST_VERSION_WITH_LEADER = 10
 """KIP-951: who is told "not leader" is told who is, and need not ask."""
@@ -143,7 +143,11 @@ class OpenProduce:
 class OpenPartition:
     """One partition of a request. As the token of a parked produce it is known by identity."""
 
-    __slots__ = ("_role", "hosted", "produce", "result")
+    __slots__ = ("_role", "batch", "header", "hosted", "produce", "result", "waits")
+
+    batch: Buffer
+    """In the frame of the request while that is handled, then a copy."""
+    header: BatchHeader
 
     def __init__(
         self, produce: OpenProduce, hosted: Hosted, result: PartitionProduceResponse
@@ -151,6 +155,8 @@ class OpenPartition:
         self.produce = produce
         self.hosted = hosted
         self.result = result
+        self.waits = False
+        """Somebody else will have it `answered`."""
         self._role: LeaderReplica | None = None
 
     @property
@@ -158,9 +164,15 @@ class OpenPartition:
         """The answer waits for it."""
         return self.produce.is_waiting_for(self)
 
+    def wait(self) -> None:
+        """It is looked at elsewhere, or asked about."""
+        self.waits = True
+        self.produce.wait(self)
+
     def park(self, role: LeaderReplica) -> None:
         """It is appended, and waits for the high watermark of this tenure."""
         self._role = role
+        self.waits = True
         self.produce.wait(self)
 
     def refuse(self, error: Error, message: str | None = None) -> None:

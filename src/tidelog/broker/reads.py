@@ -420,7 +420,7 @@ class Reads:
             return
         self._again.append(parked)
         if len(self._again) == 1:
-            self._broker.host.network.soon(self._look_at_all_due)
+            self._broker.turn_end.add(self._look_at_all_due)
 
     def _look_at_all_due(self) -> None:
         due, self._again = self._again, []

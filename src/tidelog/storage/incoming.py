@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from tidelog.host.ports import Buffer
-from tidelog.storage.errors import UnexpectedAppend
+from tidelog.storage.errors import BatchLargerThanSegment, UnexpectedAppend
 from tidelog.storage.scan import follows
-from tidelog.wire.records import BatchHeader, InvalidBatch, check_crc, read_header
+from tidelog.wire.records import BatchHeader, InvalidBatch, check_crc, read_header, stamp
 
 Piece = tuple[Buffer, BatchHeader]
 
@@ -63,6 +63,29 @@ def runs(
 
 def offsets_in(pieces: Sequence[Piece]) -> int:
     return sum(header.last_offset_delta + 1 for _, header in pieces)
+
+
+def stamped(
+    batches: Sequence[Buffer], base_offset: int, leader_epoch: int, segment_bytes: int
+) -> tuple[list[Buffer], list[BatchHeader]]:
+    """Batches as they follow one another from this offset on, changed in place if they can be.
+    BatchLargerThanSegment unless a segment can take all of them."""
+    size_bytes = sum(map(len, batches))
+    if size_bytes > segment_bytes:
+        raise BatchLargerThanSegment(
+            f"{size_bytes} bytes do not fit in a segment of {segment_bytes}"
+        )
+    datas: list[Buffer] = []
+    headers: list[BatchHeader] = []
+    for batch in batches:
+        data = writable(batch)
+        stamp(data, 0, base_offset=base_offset, leader_epoch=leader_epoch)
+        header = read_header(data)
+        assert header.size_bytes == len(data), f"{header.size_bytes} of {len(data)} bytes"
+        datas.append(data)
+        headers.append(header)
+        base_offset = header.next_offset
+    return datas, headers
 
 
 def writable(batch: Buffer) -> bytearray | memoryview:
