@@ -168,10 +168,6 @@ class FrameStream(asyncio.BufferedProtocol):
         return self._paused & WRITE_BUFFER_FULL != 0
 
     @property
-    def allowance_bytes(self) -> int:
-        return self._context.answers.allowance_bytes
-
-    @property
     def reading(self) -> bool:
         return self._paused == 0 and self._reason is None
 

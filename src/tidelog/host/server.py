@@ -184,6 +184,7 @@ class ServerConnection:
     """An accepted connection: its requests in order, its answers in the same order."""
 
     __slots__ = (
+        "_answers",
         "_draining",
         "_handler",
         "_held_limit",
@@ -195,6 +196,7 @@ class ServerConnection:
     def __init__(self, server: FrameServer, context: NetworkContext, limits: FrameLimits) -> None:
         self.stream = FrameStream(context, limits, self, trusted=False)
         self._server = server
+        self._answers = context.answers
         self._handler: RequestHandler | None = None
         self._slots: deque[Slot] = deque()
         self._held_limit = limits.write_high_bytes
@@ -218,7 +220,7 @@ class ServerConnection:
 
     @property
     def allowance_bytes(self) -> int:
-        return self.stream.allowance_bytes
+        return self._answers.allowance_bytes
 
     @property
     def open_requests(self) -> int:
