@@ -38,6 +38,7 @@ _HINTED = (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
 class FetchScope(NamedTuple):
     """What holds for every partition of one request."""
 
+    is_follower: bool
     replica_id: int
     replica_epoch: int
     max_wait_ms: int
@@ -47,10 +48,6 @@ class FetchScope(NamedTuple):
     rack: str | None
     version: int
     listener: str
-
-    @property
-    def is_follower(self) -> bool:
-        return self.replica_id >= 0
 
     @property
     def leader_only(self) -> bool:
@@ -64,8 +61,10 @@ class FetchScope(NamedTuple):
 
 def scope_of(call: Call, request: FetchRequest, answer_max_bytes: int) -> FetchScope:
     sender = request.replica_state
+    replica_id = sender.replica_id if sender is not None else request.replica_id
     return FetchScope(
-        sender.replica_id if sender is not None else request.replica_id,
+        replica_id >= 0,
+        replica_id,
         sender.replica_epoch if sender is not None else NO_EPOCH,
         request.max_wait_ms,
         min(request.min_bytes, request.max_bytes),

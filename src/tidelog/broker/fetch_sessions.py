@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.errors import Error
+from tidelog.core.replication.inputs import FollowerFetch
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, PartitionId
 from tidelog.wire.protocol.schemas.fetch_request import (
     FetchPartition,
@@ -25,6 +26,7 @@ from tidelog.wire.protocol.schemas.fetch_request import (
 
 if TYPE_CHECKING:
     from tidelog.broker.reads import ParkedFetch
+    from tidelog.host.timers import Timer
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -46,6 +48,7 @@ class PartitionFetch:
     """Where a fetcher is in one partition, and what it was told about it."""
 
     __slots__ = (
+        "asked",
         "fetch_offset",
         "index",
         "last_fetched_epoch",
@@ -66,6 +69,8 @@ class PartitionFetch:
         self.last_fetched_epoch = NO_EPOCH
         self.log_start_offset = NO_OFFSET
         self.max_bytes = 0
+        self.asked: FollowerFetch | None = None
+        """The position as a leader knows it; None if it was not asked yet."""
         self.told: Told | None = None
         self.uncounted = False
         """A follower asked before we knew that we lead: its acknowledgement is yet to be taken."""
@@ -80,6 +85,7 @@ class PartitionFetch:
         self.last_fetched_epoch = wanted.last_fetched_epoch
         self.log_start_offset = wanted.log_start_offset
         self.max_bytes = wanted.partition_max_bytes
+        self.asked = None
 
 
 class FetchSession:
@@ -88,6 +94,7 @@ class FetchSession:
     __slots__ = (
         "active",
         "by_topic_id",
+        "due_ms",
         "epoch",
         "id",
         "last_used_ms",
@@ -95,6 +102,7 @@ class FetchSession:
         "partitions",
         "privileged",
         "reviewed_ms",
+        "timer",
     )
 
     def __init__(self, session_id: int, *, by_topic_id: bool, privileged: bool, now_ms: int):
@@ -105,6 +113,10 @@ class FetchSession:
         self.partitions: dict[FetchKey, PartitionFetch] = {}
         self.active: dict[PartitionFetch, None] = {}
         self.parked: ParkedFetch | None = None
+        self.timer: Timer | None = None
+        """For the parked fetch or one before it: it looks, when it fires, which one is parked."""
+        self.due_ms = 0
+        """When it fires."""
         self.last_used_ms = now_ms
         self.reviewed_ms = now_ms
 

@@ -1,8 +1,6 @@
 """A batch out of a leader's answer: its header for the state machine, its bytes for the log."""
 
-from collections.abc import Iterator
-
-from tidelog.wire.records import HEADER_SIZE, BatchHeader, iter_batches
+from tidelog.wire.records import HEADER_SIZE, BatchHeader, TruncatedBatch, read_header
 
 
 class FetchedBatch:
@@ -50,8 +48,19 @@ class FetchedBatch:
         return self.header.is_control
 
 
-def fetched_batches(records: memoryview) -> Iterator[FetchedBatch]:
+def fetched_batches(records: memoryview) -> list[FetchedBatch]:
     """Every whole batch in the records of one partition. Only headers are looked at; garbage
     raises InvalidBatch."""
-    for position, header in iter_batches(records):
-        yield FetchedBatch(header, records[position : position + header.size_bytes])
+    found: list[FetchedBatch] = []
+    position, size_bytes = 0, len(records)
+    while position < size_bytes:
+        try:
+            header = read_header(records, position)
+        except TruncatedBatch:
+            break
+        end = position + header.size_bytes
+        if end > size_bytes:
+            break
+        found.append(FetchedBatch(header, records[position:end]))
+        position = end
+    return found

@@ -23,7 +23,7 @@ from tidelog.core.replication.inputs import FetchAnswer, FollowerFetch
 from tidelog.core.replication.throttle import should_throttle_follower
 from tidelog.core.types import EpochEnd, PartitionId
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerRefused, PeerReset
-from tidelog.rpc import Answer, Peer
+from tidelog.rpc import Answer, EncodedRequest, Peer
 from tidelog.wire.protocol.schemas.fetch_request import (
     FetchPartition,
     FetchRequest,
@@ -32,6 +32,12 @@ from tidelog.wire.protocol.schemas.fetch_request import (
     ReplicaState,
 )
 from tidelog.wire.protocol.schemas.fetch_response import FetchResponse, PartitionData
+from tidelog.wire.protocol.session_fetch import (
+    FETCH,
+    SessionFetch,
+    SessionFetchLimits,
+)
+from tidelog.wire.protocol.session_fetch import VERSION as FETCH_VERSION
 from tidelog.wire.records import InvalidBatch
 
 if TYPE_CHECKING:
@@ -40,7 +46,6 @@ if TYPE_CHECKING:
     from tidelog.broker.throttles import Throttle
     from tidelog.host.timers import Timer
 
-FETCH_VERSION = 18
 IN_FLIGHT_MAX = 2
 REVIEW_MS = 5_000
 THROTTLED_RETRY_MS = 100
@@ -67,6 +72,7 @@ class Fetcher:
     __slots__ = (
         "_broker",
         "_changed",
+        "_connected_at",
         "_forgotten",
         "_generation",
         "_hurried",
@@ -76,6 +82,7 @@ class Fetcher:
         "_reviewed_ms",
         "_sent",
         "_session_epoch",
+        "_session_fetch",
         "_session_id",
         "_stopped",
         "_throttle",
@@ -95,7 +102,11 @@ class Fetcher:
         """In the leader's session and to be taken out of it."""
         self._session_id = NO_SESSION
         self._session_epoch = INITIAL_EPOCH
+        self._session_fetch: SessionFetch | None = None
+        """Puts the requests of the present session together; None before the first."""
         self._peer: Peer | None = None
+        self._connected_at = -1
+        """Metadata up to this offset say that the peer is where it was."""
         self._in_flight = 0
         self._hurried = False
         self._generation = 0
@@ -167,25 +178,24 @@ class Fetcher:
         left_out: list[PartitionId] = []
         wake_at_ms = 0
         for partition in self._changed:
-            log = self._partitions[partition].log
-            if log.durable_offset < log.log_end_offset:
-                return None
-        for partition in list(self._changed):
             hosted = self._partitions[partition]
             role = hosted.replica.role
             assert isinstance(role, FollowerReplica), f"{hosted} is fetched in role {role}"
             fetch = role.next_fetch(now_ms)
-            retry_at_ms = role.delay_until_ms if not role.failed else 0
-            if fetch is not None and self._is_throttled(hosted, role):
-                fetch, retry_at_ms = None, now_ms + THROTTLED_RETRY_MS
-            if fetch is None:
-                left_out.append(partition)
-                if retry_at_ms > now_ms:
-                    wake_at_ms = min(wake_at_ms or retry_at_ms, retry_at_ms)
+            if fetch is not None and not self._is_throttled(hosted, role):
+                if self._sent.get(partition) != fetch:
+                    moved[partition] = fetch
                 continue
-            del self._changed[partition]
-            if self._sent.get(partition) != fetch:
-                moved[partition] = fetch
+            if fetch is not None:
+                retry_at_ms = now_ms + THROTTLED_RETRY_MS
+            elif hosted.log.durable_offset < hosted.log.log_end_offset:
+                return None
+            else:
+                retry_at_ms = role.delay_until_ms if not role.failed else 0
+            left_out.append(partition)
+            if retry_at_ms > now_ms:
+                wake_at_ms = min(wake_at_ms or retry_at_ms, retry_at_ms)
+        self._changed = dict.fromkeys(left_out)
         return Plan(moved, left_out, wake_at_ms)
 
     def _is_throttled(self, hosted: Hosted, role: FollowerReplica) -> bool:
@@ -195,7 +205,10 @@ class Fetcher:
         )
 
     def _is_listed(self, hosted: Hosted) -> bool:
-        return hosted.topic_settings.follower_throttled.includes(hosted.index, self._broker.id)
+        listed = hosted.topic_settings.follower_throttled
+        if not listed.listed and not listed.all_replicas:  # as good as always
+            return False
+        return listed.includes(hosted.index, self._broker.id)
 
     def _send(self, plan: Plan, broker_epoch: int) -> None:
         peer = self._connect()
@@ -204,20 +217,17 @@ class Fetcher:
             self._arm_for_retry()
             return
         settings = self._broker.config.replication
-        is_full = self._session_epoch == INITIAL_EPOCH
-        request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._broker.id, replica_epoch=broker_epoch),
-            max_wait_ms=settings.fetch_wait_max_ms,
-            min_bytes=settings.fetch_min_bytes,
-            max_bytes=settings.fetch_response_max_bytes,
-            session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=self._topics(self._sent if is_full else plan.moved),
-            forgotten_topics_data=() if is_full else self._forgotten_topics(),
-        )
+        epoch = self._session_epoch
+        if epoch == INITIAL_EPOCH or self._forgotten:
+            request: FetchRequest | EncodedRequest = self._request(plan, broker_epoch)
+        else:
+            fetch = self._session_fetch
+            if fetch is None or fetch.replica_epoch != broker_epoch:
+                fetch = self._session_fetch = self._begin_session(broker_epoch)
+            moved = [(*partition, *each[2:]) for partition, each in plan.moved.items()]
+            request = EncodedRequest(FETCH, fetch.body(epoch, moved))
         self._forgotten.clear()
-        if not is_full:
-            epoch = self._session_epoch
+        if epoch != INITIAL_EPOCH:
             self._session_epoch = epoch + 1 if epoch < EPOCH_MAX else INITIAL_EPOCH + 1
         self._in_flight += 1
         peer.send(
@@ -226,6 +236,31 @@ class Fetcher:
             partial(self._on_answer, self._generation),
             timeout_ms=settings.fetch_wait_max_ms + settings.socket_timeout_ms,
             borrows=True,  # appended before `_on_answer` returns
+        )
+
+    def _begin_session(self, broker_epoch: int) -> SessionFetch:
+        settings = self._broker.config.replication
+        limits = SessionFetchLimits(
+            settings.fetch_wait_max_ms,
+            settings.fetch_min_bytes,
+            settings.fetch_response_max_bytes,
+            settings.fetch_max_bytes,
+        )
+        return SessionFetch(limits, self._session_id, self._broker.id, broker_epoch)
+
+    def _request(self, plan: Plan, broker_epoch: int) -> FetchRequest:
+        """One that says everything, or what the session may forget."""
+        settings = self._broker.config.replication
+        is_full = self._session_epoch == INITIAL_EPOCH
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=self._broker.id, replica_epoch=broker_epoch),
+            max_wait_ms=settings.fetch_wait_max_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=settings.fetch_response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=self._topics(self._sent if is_full else plan.moved),
+            forgotten_topics_data=() if is_full else self._forgotten_topics(),
         )
 
     def _topics(self, fetches: dict[PartitionId, FollowerFetch]) -> list[FetchTopic]:
@@ -252,6 +287,9 @@ class Fetcher:
 
     def _connect(self) -> Peer | None:
         """The way to the leader; it may have moved."""
+        if self._peer is not None and self._connected_at == self._broker.metadata_offset:
+            return self._peer
+        self._connected_at = self._broker.metadata_offset
         address = address_of(self._broker, self.leader)
         if self._peer is not None and self._peer.address != address:
             self._disconnect()
@@ -333,6 +371,7 @@ class Fetcher:
     def _begin_session_anew(self) -> None:
         """The id is still said, so that the leader can drop the old session."""
         self._session_epoch = INITIAL_EPOCH
+        self._session_fetch = None
         self._sent.clear()
         self._forgotten.clear()
         self._changed = dict.fromkeys(self._partitions)

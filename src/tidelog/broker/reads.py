@@ -42,7 +42,7 @@ from tidelog.wire.protocol.schemas.fetch_request import FetchRequest
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
     from tidelog.broker.hosted import Hosted
-    from tidelog.host.timers import Timer
+    from tidelog.storage.log import Log
 
 REVIEWS_PER_LAG_TIME = 4
 """How often a session looks at all its partitions within `replica.lag.time.max.ms`: a follower
@@ -63,15 +63,15 @@ _BEHIND = (
 class ParkedFetch:
     """A fetch that waits for its partitions to move, or for the end of its time."""
 
-    __slots__ = ("call", "due", "full", "looked_ms", "scope", "session", "timer")
+    __slots__ = ("call", "due", "end_ms", "full", "looked_ms", "scope", "session")
 
-    def __init__(self, call: Call, scope: FetchScope, opened: Opened, timer: Timer) -> None:
+    def __init__(self, call: Call, scope: FetchScope, opened: Opened, now_ms: int) -> None:
         self.call = call
         self.scope = scope
         self.session = opened.session
         self.full = opened.full
-        self.timer = timer
-        self.looked_ms = 0
+        self.end_ms = now_ms + scope.max_wait_ms
+        self.looked_ms = now_ms
         self.due = False
 
 
@@ -95,6 +95,7 @@ class Reads:
         "_broker",
         "_parked",
         "_review_ms",
+        "_shared",
         "_throttle",
         "_watchers",
         "sessions",
@@ -114,6 +115,8 @@ class Reads:
         self._throttle = Throttle(broker, LEADER_RATE)
         self._watchers: dict[PartitionId, dict[PartitionFetch, FetchSession]] = {}
         self._again: list[ParkedFetch] = []
+        self._shared: dict[tuple[Log, int, int, int], list[memoryview]] | None = None
+        """What was read in this turn, for the other followers that want the same."""
         self._parked = 0
 
     @property
@@ -146,11 +149,14 @@ class Reads:
             session.id = NO_SESSION
         elif now - session.reviewed_ms >= self._review_ms:
             session.review(partial(self._is_settled, scope, now), now)
-        found = self._look(session, call, scope, full=opened.full, counted=True)
+        found = self._look(session, call, scope, full=opened.full, counted_ms=now)
         if self._is_enough(found, scope, opened):
             self._answer(call, scope, opened, found)
         else:
-            self._park(call, scope, opened, found)
+            parked = ParkedFetch(call, scope, opened, now)
+            self._park(parked)
+            if found.behind:
+                self._await_metadata(parked)
 
     def _is_enough(self, found: Found, scope: FetchScope, opened: Opened) -> bool:
         session = opened.session
@@ -195,7 +201,13 @@ class Reads:
     # -- looking
 
     def _look(
-        self, session: FetchSession, call: Call, scope: FetchScope, *, full: bool, counted: bool
+        self,
+        session: FetchSession,
+        call: Call,
+        scope: FetchScope,
+        *,
+        full: bool,
+        counted_ms: int | None,
     ) -> Found:
         """Partitions in their order, within the bytes allowed now: a fetch may have waited while
         others took what there was. Those without news rest."""
@@ -212,7 +224,7 @@ class Reads:
                     hosted,
                     fetch,
                     scope,
-                    self._decide(hosted, fetch, scope, counted=counted or fetch.uncounted),
+                    self._decide(hosted, fetch, scope, counted_ms),
                     max_bytes=min(left, fetch.max_bytes),
                     is_first=allowance_bytes > 0 and left == max_bytes,
                 )
@@ -222,14 +234,19 @@ class Reads:
                 waits = fetch.uncounted = scope.is_follower and look.error in _BEHIND
                 behind, decided = behind or waits, decided or not waits
             has_news = look.has_news
-            if look.is_quiet and (session.id == NO_SESSION or not has_news):
+            if (session.id == NO_SESSION or not has_news) and look.is_quiet:
                 session.active.pop(fetch, None)
             if full or has_news:
                 looks.append(look)
         return Found(looks, max_bytes - left, decided, behind)
 
     def _resolve(self, session: FetchSession, fetch: PartitionFetch) -> Hosted | Error:
-        image, topic = self._broker.image, fetch.topic
+        topic = fetch.topic
+        if fetch.watched is not None and isinstance(topic, bytes):
+            hosted = self._broker.replicas.hosted.get(fetch.watched)
+            if hosted is not None:
+                return hosted
+        image = self._broker.image
         topic_id = topic if isinstance(topic, bytes) else image.topic_ids.get(topic)
         if topic_id is None:
             return Error.UNKNOWN_TOPIC_OR_PARTITION
@@ -250,10 +267,10 @@ class Reads:
         return Error.KAFKA_STORAGE_ERROR if unreadable else Error.NOT_LEADER_OR_FOLLOWER
 
     def _decide(
-        self, hosted: Hosted, fetch: PartitionFetch, scope: FetchScope, *, counted: bool
+        self, hosted: Hosted, fetch: PartitionFetch, scope: FetchScope, counted_ms: int | None
     ) -> FetchDecision | None:
-        """What the state machine says; None if it is not the leader a follower looks for."""
-        now = self._broker.now_ms()
+        """What the state machine says; None if it is not the leader a follower looks for. A fetch
+        is counted when it comes, and not when it is looked at again."""
         if not scope.is_follower:
             return hosted.replica.consumer_fetch(
                 ConsumerFetch(
@@ -265,15 +282,18 @@ class Reads:
                     scope.understands_offset_not_available,
                     scope.leader_only,
                 ),
-                now,
+                self._broker.now_ms(),
             )
         leader = hosted.leader
         if leader is None:
             return None
-        follower_fetch = _follower_fetch(scope, fetch)
-        if not counted:
-            return leader.serve_parked(follower_fetch)
-        decision, effects = leader.on_follower_fetch(follower_fetch, now)
+        asked = fetch.asked
+        if asked is None or asked[:2] != (scope.replica_id, scope.replica_epoch):
+            asked = fetch.asked = _follower_fetch(scope, fetch)
+        if counted_ms is None and not fetch.uncounted:
+            return leader.serve_parked(asked)
+        now_ms = self._broker.now_ms() if counted_ms is None else counted_ms
+        decision, effects = leader.on_follower_fetch(asked, now_ms)
         if effects:
             self._broker.replicas.perform(hosted, effects)
         return decision
@@ -293,7 +313,8 @@ class Reads:
             behind = hosted.replica.leader_epoch < fetch.leader_epoch
             error = Error.UNKNOWN_LEADER_EPOCH if behind else Error.NOT_LEADER_OR_FOLLOWER
             return Look(fetch, error)
-        in_sync = not scope.is_follower or self._is_in_sync(hosted, scope.replica_id)
+        leader = hosted.leader if scope.is_follower else None
+        in_sync = leader is None or scope.replica_id in leader.isr
         look = Look(fetch, decision.error, decision, in_sync=in_sync)
         if (
             decision.read_from >= decision.read_to
@@ -303,7 +324,7 @@ class Reads:
         ):
             return look
         try:
-            runs = hosted.log.read(decision.read_from, decision.read_to, max(max_bytes, 0))
+            runs = self._runs(hosted.log, decision, max(max_bytes, 0))
             if not runs or (len(runs[0]) > max_bytes and not is_first):
                 return look
             look.records = runs[0]
@@ -316,12 +337,22 @@ class Reads:
             self._throttle.record(len(look.records))
         return look
 
-    def _is_in_sync(self, hosted: Hosted, replica_id: int) -> bool:
-        leader = hosted.leader
-        return leader is not None and replica_id in leader.isr
+    def _runs(self, log: Log, decision: FetchDecision, max_bytes: int) -> list[memoryview]:
+        """Followers mostly stand at the same offset, and one append wakes them all."""
+        shared = self._shared
+        if shared is None:
+            return log.read(decision.read_from, decision.read_to, max_bytes)
+        key = log, decision.read_from, decision.read_to, max_bytes
+        runs = shared.get(key)
+        if runs is None:
+            runs = shared[key] = log.read(decision.read_from, decision.read_to, max_bytes)
+        return runs
 
     def _is_listed(self, hosted: Hosted) -> bool:
-        return hosted.topic_settings.leader_throttled.includes(hosted.index, self._broker.id)
+        listed = hosted.topic_settings.leader_throttled
+        if not listed.listed and not listed.all_replicas:  # as good as always
+            return False
+        return listed.includes(hosted.index, self._broker.id)
 
     def _is_throttled(self, hosted: Hosted, *, in_sync: bool) -> bool:
         """KIP-73: slow down who catches up, never who is in sync."""
@@ -332,19 +363,31 @@ class Reads:
 
     # -- waiting
 
-    def _park(self, call: Call, scope: FetchScope, opened: Opened, found: Found) -> None:
-        session = opened.session
-        timer = self._broker.host.timers.after(
-            scope.max_wait_ms, lambda: self._finish(parked) if session.parked is parked else None
-        )
-        parked = ParkedFetch(call, scope, opened, timer)
-        parked.looked_ms = self._broker.now_ms()
+    def _park(self, parked: ParkedFetch) -> None:
+        session = parked.session
         session.parked = parked
         self._parked += 1
+        if session.timer is None or parked.end_ms < session.due_ms:
+            self._plan_end(session, parked.end_ms)
         if session.id == NO_SESSION:
             self._watch_until_answered(session)
-        if found.behind:
-            self._await_metadata(parked)
+
+    def _plan_end(self, session: FetchSession, due_ms: int) -> None:
+        """One timer serves many fetches of a session, as most are answered before their end."""
+        if session.timer is not None:
+            session.timer.cancel()
+        session.due_ms = due_ms
+        session.timer = self._broker.host.timers.add(due_ms, partial(self._on_due, session))
+
+    def _on_due(self, session: FetchSession) -> None:
+        session.timer = None
+        parked = session.parked
+        if parked is None:
+            return
+        if parked.end_ms <= session.due_ms:
+            self._finish(parked)
+        else:
+            self._plan_end(session, parked.end_ms)
 
     def _watch_until_answered(self, session: FetchSession) -> None:
         topic_ids = self._broker.image.topic_ids
@@ -362,7 +405,7 @@ class Reads:
     def _finish(self, parked: ParkedFetch) -> None:
         """Answer with what there is now."""
         session = self._unpark(parked)
-        found = self._look(session, parked.call, parked.scope, full=parked.full, counted=False)
+        found = self._look(session, parked.call, parked.scope, full=parked.full, counted_ms=None)
         self._answer(parked.call, parked.scope, Opened(session, parked.full), found)
 
     def _make_way(self, parked: ParkedFetch) -> None:
@@ -375,11 +418,13 @@ class Reads:
 
     def _unpark(self, parked: ParkedFetch) -> FetchSession:
         session = parked.session
-        parked.timer.cancel()
         session.parked = None
         self._parked -= 1
         if session.id == NO_SESSION:
             self._unwatch_all(session)
+            if session.timer is not None:
+                session.timer.cancel()
+                session.timer = None
         return session
 
     # -- waking
@@ -424,17 +469,21 @@ class Reads:
 
     def _look_at_all_due(self) -> None:
         due, self._again = self._again, []
-        for parked in due:
-            self._look_again(parked)
+        self._shared = {} if len(due) > 1 else None
+        try:
+            for parked in due:
+                self._look_again(parked)
+        finally:
+            self._shared = None
 
     def _look_again(self, parked: ParkedFetch) -> None:
         parked.due = False
         session, scope = parked.session, parked.scope
         if session.parked is not parked:
             return  # answered meanwhile
-        found = self._look(session, parked.call, scope, full=False, counted=False)
+        found = self._look(session, parked.call, scope, full=False, counted_ms=None)
         if parked.full and (found.decided or found.size_bytes):
-            found = self._look(session, parked.call, scope, full=True, counted=False)
+            found = self._look(session, parked.call, scope, full=True, counted_ms=None)
         if found.decided or found.size_bytes >= scope.min_bytes:
             self._unpark(parked)
             self._answer(parked.call, scope, Opened(session, parked.full), found)
@@ -469,6 +518,9 @@ class Reads:
         if parked is not None:
             self._finish(parked)
         self._unwatch_all(session)
+        if session.timer is not None:
+            session.timer.cancel()
+            session.timer = None
 
 
 def _follower_fetch(scope: FetchScope, fetch: PartitionFetch) -> FollowerFetch:

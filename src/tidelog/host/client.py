@@ -7,7 +7,6 @@ that nothing was heard.
 
 import asyncio
 import errno
-import functools
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from tidelog.host.ports import (
     CloseReason,
     ConnectionClosed,
     NetworkError,
+    OnOutcome,
     Outcome,
     PeerRefused,
     PeerReset,
@@ -43,8 +43,10 @@ class FrameConnection:
         "_address",
         "_context",
         "_correlation_of",
+        "_looked_at_ms",
         "_most_in_flight",
         "_pending",
+        "_timer",
         "closed",
         "stream",
     )
@@ -64,6 +66,9 @@ class FrameConnection:
         self._correlation_of = correlation_of
         self._most_in_flight = most_in_flight
         self._pending: deque[Pending] = deque()
+        self._timer: Timer | None = None
+        self._looked_at_ms = 0
+        """When the timer looks for requests whose deadline has passed."""
         self.closed: CloseReason | None = None
         self.stream = FrameStream(context, limits, self, trusted=True)
 
@@ -83,7 +88,7 @@ class FrameConnection:
     def send(
         self,
         buffers: Sequence[Buffer],
-        on_outcome: Callable[[Outcome], None],
+        on_outcome: OnOutcome,
         *,
         timeout_ms: int,
         correlation_id: int | None = None,
@@ -92,17 +97,23 @@ class FrameConnection:
             raise error_of(self.closed, self._address)
         if len(self._pending) >= self._most_in_flight:
             raise TooManyInFlight(f"{self._address} owes us {len(self._pending)} answers")
-        pending = Pending(on_outcome, correlation_id)
-        pending.timer = self._context.wheel.after(
-            timeout_ms, functools.partial(self._on_deadline, pending, timeout_ms)
-        )
-        self._pending.append(pending)
+        deadline_ms = self._context.wheel.now_ms() + timeout_ms
+        self._pending.append(Pending(on_outcome, correlation_id, deadline_ms, timeout_ms))
+        if self._timer is None or deadline_ms < self._looked_at_ms:
+            self._look_at(deadline_ms)
         self.stream.write(buffers, sum(map(len, buffers)))
 
     def post(self, buffers: Sequence[Buffer]) -> None:
         if self.closed is not None:
             raise error_of(self.closed, self._address)
         self.stream.write(buffers, sum(map(len, buffers)))
+
+    def intercept(self, instead: Callable[[OnOutcome, int], OnOutcome]) -> None:
+        """Have the outcomes of all requests that wait told to others, who are made of those who
+        were to be told and of the deadlines."""
+        for pending in self._pending:
+            if pending.on_outcome is not None:
+                pending.on_outcome = instead(pending.on_outcome, pending.deadline_ms)
 
     def close(self) -> None:
         self._end(CloseReason.CLOSED_BY_US)
@@ -111,15 +122,10 @@ class FrameConnection:
         """The transport is there; `connect` returns next."""
 
     def on_frame(self, frame: memoryview) -> None:
-        if not self._pending:
+        if not self._pending or not self._answers(self._pending[0], frame):
             self._end(CloseReason.UNEXPECTED_RESPONSE)
             return
-        pending = self._pending[0]
-        if not self._answers(pending, frame):
-            self._end(CloseReason.UNEXPECTED_RESPONSE)
-            return
-        self._pending.popleft()
-        self._settle(pending, frame)
+        self._settle(self._pending.popleft(), frame)
 
     def on_closed(self, reason: CloseReason) -> None:
         self._fail_pending(reason)
@@ -139,22 +145,36 @@ class FrameConnection:
     def _fail_pending(self, reason: CloseReason) -> None:
         if self.closed is None:
             self.closed = reason
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         pending, self._pending = self._pending, deque()
         for request in pending:
             self._settle(request, error_of(self.closed, self._address))
 
-    def _on_deadline(self, pending: "Pending", timeout_ms: int) -> None:
-        """The place in the order stays: the answer may still come, and must not be taken for
-        the next one's."""
-        text = f"{self._address} did not answer within {timeout_ms} ms"
-        self._settle(pending, RequestTimedOut(text))
+    def _look_at(self, deadline_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looked_at_ms = deadline_ms
+        self._timer = self._context.wheel.add(deadline_ms, self._on_timer)
+
+    def _on_timer(self) -> None:
+        """One timer serves all requests, as nearly all are answered in time. A late one keeps its
+        place in the order: its answer may still come, and must not be taken for the next one's."""
+        self._timer = None
+        now_ms = self._context.wheel.now_ms()
+        for pending in list(self._pending):
+            if pending.deadline_ms <= now_ms:
+                text = f"{self._address} did not answer within {pending.timeout_ms} ms"
+                self._settle(pending, RequestTimedOut(text))
+        waiting = [each.deadline_ms for each in self._pending if each.on_outcome is not None]
+        if waiting:
+            self._look_at(min(waiting))
 
     def _settle(self, pending: "Pending", outcome: Outcome) -> None:
         on_outcome, pending.on_outcome = pending.on_outcome, None
         if on_outcome is None:
             return
-        assert pending.timer is not None
-        pending.timer.cancel()
         try:
             on_outcome(outcome)
         except Exception as error:
@@ -167,12 +187,19 @@ class FrameConnection:
 class Pending:
     """A request that waits for its answer."""
 
-    __slots__ = ("correlation_id", "on_outcome", "timer")
+    __slots__ = ("correlation_id", "deadline_ms", "on_outcome", "timeout_ms")
 
-    def __init__(self, on_outcome: Callable[[Outcome], None], correlation_id: int | None) -> None:
-        self.on_outcome: Callable[[Outcome], None] | None = on_outcome
+    def __init__(
+        self,
+        on_outcome: OnOutcome,
+        correlation_id: int | None,
+        deadline_ms: int,
+        timeout_ms: int,
+    ) -> None:
+        self.on_outcome: OnOutcome | None = on_outcome
         self.correlation_id = correlation_id
-        self.timer: Timer | None = None
+        self.deadline_ms = deadline_ms
+        self.timeout_ms = timeout_ms
 
 
 async def connect(

@@ -84,6 +84,7 @@ class FrameStream(asyncio.BufferedProtocol):
     """One connection: frames in, frames out, and the end of it."""
 
     __slots__ = (
+        "_awaited",
         "_context",
         "_continuing",
         "_filled",
@@ -92,6 +93,7 @@ class FrameStream(asyncio.BufferedProtocol):
         "_half_since_ms",
         "_half_timer",
         "_idle_timer",
+        "_in_flight_limit_bytes",
         "_lagging",
         "_last_active_ms",
         "_limits",
@@ -107,6 +109,7 @@ class FrameStream(asyncio.BufferedProtocol):
         "_transport",
         "_trusted",
         "_unsent",
+        "_write_high_bytes",
         "_written_bytes",
         "held_bytes",
         "in_flight_bytes",
@@ -119,6 +122,7 @@ class FrameStream(asyncio.BufferedProtocol):
     ) -> None:
         self._context = context
         self._limits = limits
+        self._in_flight_limit_bytes = limits.in_flight_bytes
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._reason: CloseReason | None = None
@@ -138,7 +142,9 @@ class FrameStream(asyncio.BufferedProtocol):
         self._last_active_ms = 0
         self._out: list[Buffer] = []
         self._out_bytes = 0
+        self._write_high_bytes = limits.write_high_bytes
         self._lagging = False  # the transport has something that it could not send yet
+        self._awaited = False  # the budget for answers knows that the peer owes us reading
         self._written_bytes = 0
         self.held_bytes = 0
         self.owed_bytes = 0
@@ -162,10 +168,6 @@ class FrameStream(asyncio.BufferedProtocol):
         return self._paused & WRITE_BUFFER_FULL != 0
 
     @property
-    def allowance_bytes(self) -> int:
-        return self._context.answers.allowance_bytes
-
-    @property
     def reading(self) -> bool:
         return self._paused == 0 and self._reason is None
 
@@ -180,15 +182,13 @@ class FrameStream(asyncio.BufferedProtocol):
         if self._reason is not None:
             return
         context = self._context
-        out = self._out
-        out.append(_LENGTH.pack(size_bytes))
-        out.extend(buffers)
+        self._out += (_LENGTH.pack(size_bytes), *buffers)
         size_bytes += LENGTH_BYTES
-        self._out_bytes += size_bytes
+        out_bytes = self._out_bytes = self._out_bytes + size_bytes
         self.owed_bytes += size_bytes
-        context.answers.charge(size_bytes)
+        context.answers.owed_bytes += size_bytes
         context.counters.frames_out += 1
-        if self._out_bytes >= self._limits.write_high_bytes:
+        if out_bytes >= self._write_high_bytes:
             self.flush()  # now, so that the transport tells us if it is too much
         elif not self._unsent:
             self._unsent = True
@@ -200,7 +200,7 @@ class FrameStream(asyncio.BufferedProtocol):
             self.held_bytes += size_bytes
             self.owed_bytes += size_bytes
             self._context.answers.charge(size_bytes)
-            self._context.answers.wait(self)
+            self._wait_for_reader()
 
     def unhold(self, size_bytes: int) -> None:
         """It is about to be written."""
@@ -232,12 +232,12 @@ class FrameStream(asyncio.BufferedProtocol):
 
     def release(self, charge_bytes: int) -> None:
         """Requests of this many charged bytes are no longer in flight."""
-        if self._reason is not None or not self._limits.in_flight_bytes:
+        if self._reason is not None or not self._in_flight_limit_bytes:
             return
         assert charge_bytes <= self.in_flight_bytes, (charge_bytes, self.in_flight_bytes)
-        self.in_flight_bytes -= charge_bytes
+        in_flight_bytes = self.in_flight_bytes = self.in_flight_bytes - charge_bytes
         # Half, so that a busy connection does not stop and start for every single request.
-        if self.in_flight_bytes <= self._limits.in_flight_bytes // 2:
+        if self._paused and in_flight_bytes <= self._in_flight_limit_bytes // 2:
             self.resume(CONNECTION_BUDGET_USED)
         self._context.flight.release(charge_bytes)
 
@@ -283,7 +283,8 @@ class FrameStream(asyncio.BufferedProtocol):
             assert size_bytes < SCRATCH_BYTES, (size_bytes, SCRATCH_BYTES)
             scratch[:size_bytes] = stash
             return scratch[size_bytes:]
-        if self._limits.in_flight_bytes and self._context.flight.exhausted:
+        flight = self._context.flight
+        if flight.used_bytes >= flight.limit_bytes and self._in_flight_limit_bytes:
             return scratch[:_CAUTIOUS_BYTES]
         return scratch
 
@@ -312,7 +313,8 @@ class FrameStream(asyncio.BufferedProtocol):
         self._lagging = False
         if self._stall_timer is not None:
             self._stall_timer.cancel()
-        self._forgive_sent()
+        # The transport has sent all it was given.
+        self._forgive(self.owed_bytes - self.held_bytes - self._out_bytes)
         self.resume(WRITE_BUFFER_FULL)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -334,6 +336,7 @@ class FrameStream(asyncio.BufferedProtocol):
         position = 0
         received = self._owner.on_frame
         counters = self._context.counters
+        limited = self._in_flight_limit_bytes
         while not self._paused and end - position >= LENGTH_BYTES:
             (length,) = _LENGTH.unpack_from(view, position)
             if not 0 <= length <= self._frame_limit:
@@ -341,20 +344,20 @@ class FrameStream(asyncio.BufferedProtocol):
                 return
             start = position + LENGTH_BYTES
             stop = start + length
-            if stop > end or not self._granted(length):
+            if stop > end or (limited and not self._granted(length)):
                 break
             position = stop
             counters.frames_in += 1
             received(view[start:stop])
             if self._reason is not None:
                 return
-        self._keep(view, position, end)
+        if position == end and not self._stash:  # as good as always
+            self._half_since_ms = -1
+        else:
+            self._keep(view, position, end)
 
     def _keep(self, view: memoryview, position: int, end: int) -> None:
         rest_bytes = end - position
-        if rest_bytes == 0 and not self._stash:  # as good as always
-            self._half_since_ms = -1
-            return
         again = position == 0 and len(self._stash) > 0
         if not again:
             self._half_since_ms = -1
@@ -393,7 +396,7 @@ class FrameStream(asyncio.BufferedProtocol):
 
     def _granted(self, length: int) -> bool:
         """Charge a frame, or stop reading until it can be."""
-        limit_bytes = self._limits.in_flight_bytes
+        limit_bytes = self._in_flight_limit_bytes
         if not limit_bytes:
             return True
         charge_bytes = length + REQUEST_OVERHEAD_BYTES
@@ -402,7 +405,7 @@ class FrameStream(asyncio.BufferedProtocol):
             self.pause(CONNECTION_BUDGET_USED)
             return False
         flight = self._context.flight
-        if flight.exhausted:
+        if flight.used_bytes >= flight.limit_bytes:
             self.pause(NODE_BUDGET_USED)
             flight.wait(self)
             return False
@@ -451,28 +454,28 @@ class FrameStream(asyncio.BufferedProtocol):
         self._out = []
         self._out_bytes = 0
         self._written_bytes += size_bytes
-        self._last_active_ms = self._context.wheel.now_ms()
         counters = self._context.counters
         counters.bytes_out += size_bytes
         counters.writes += 1
         self._transport.writelines(out)
         if self._lagging:
-            if self.owed_bytes > self._limits.write_high_bytes and not self.congested:
+            if self.owed_bytes > self._write_high_bytes and not self.congested:
                 self.pause(WRITE_BUFFER_FULL)
                 self._watch_stall()
-            self._context.answers.wait(self)
+            self._wait_for_reader()
         else:
-            self._forgive_sent()
+            self._forgive(self.owed_bytes - self.held_bytes)
 
-    def _forgive_sent(self) -> None:
-        """The transport has sent all it was given."""
-        self._forgive(self.owed_bytes - self.held_bytes - self._out_bytes)
+    def _wait_for_reader(self) -> None:
+        self._awaited = True
+        self._context.answers.wait(self)
 
     def _forgive(self, size_bytes: int) -> None:
-        self.owed_bytes -= size_bytes
+        owed_bytes = self.owed_bytes = self.owed_bytes - size_bytes
         answers = self._context.answers
         answers.release(size_bytes)
-        if self.owed_bytes == 0:
+        if self._awaited and owed_bytes == 0:
+            self._awaited = False
             answers.settle(self)
 
     def _unsent_bytes(self) -> int:

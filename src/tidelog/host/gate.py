@@ -14,13 +14,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.host.client import FrameConnection
 from tidelog.host.frames import kept
+from tidelog.host.network import TcpNetwork
 from tidelog.host.ports import (
     Buffer,
     ConnectionClosed,
     Listener,
     Network,
     NetworkError,
+    OnOutcome,
     Outcome,
     PeerConnection,
     PeerTimedOut,
@@ -31,7 +34,6 @@ from tidelog.host.ports import (
 from tidelog.host.timers import Timer, TimerWheel
 
 Address = tuple[str, int]
-OnOutcome = Callable[[Outcome], None]
 
 
 class Faults(NamedTuple):
@@ -48,10 +50,20 @@ NO_FAULTS = Faults()
 class GatedNetwork:
     """Wraps the network of a node. `know` says which addresses belong to which node."""
 
-    __slots__ = ("_connections", "_network", "_nodes", "_timers", "_waiters", "faults")
+    __slots__ = (
+        "_connections",
+        "_network",
+        "_nodes",
+        "_timers",
+        "_waiters",
+        "faults",
+        "is_open",
+    )
 
-    def __init__(self, network: Network, timers: TimerWheel) -> None:
+    def __init__(self, network: TcpNetwork, timers: TimerWheel) -> None:
         self.faults = NO_FAULTS
+        self.is_open = True
+        """Nothing is broken at all."""
         self._network = network
         self._timers = timers
         self._nodes: dict[Address, int] = {}
@@ -70,6 +82,7 @@ class GatedNetwork:
     def set(self, faults: Faults) -> None:
         """From now on; what was under way through a gate that opens goes on."""
         self.faults = faults
+        self.is_open = not faults.blocked and not faults.latency_ms
         for waiter in self._waiters:
             _wake(waiter)
         for connection in list(self._connections):
@@ -78,11 +91,6 @@ class GatedNetwork:
     def close(self) -> None:
         """Open all gates for good, so that what was closed behind them is closed indeed."""
         self.set(NO_FAULTS)
-
-    @property
-    def is_open(self) -> bool:
-        """Nothing is broken at all."""
-        return not self.faults.blocked and not self.faults.latency_ms
 
     def blocks(self, address: Address) -> bool:
         return bool(self.faults.blocked) and self._nodes.get(address) in self.faults.blocked
@@ -171,7 +179,7 @@ class GatedConnection:
     def __init__(
         self,
         gate: GatedNetwork,
-        inner: RequestConnection,
+        inner: FrameConnection,
         address: Address,
         timers: TimerWheel,
     ) -> None:
@@ -199,15 +207,12 @@ class GatedConnection:
     ) -> None:
         if self._closed:
             raise ConnectionClosed(f"{self._name}: closed by us")
-        deadline_ms = self._timers.now_ms() + timeout_ms
         if self._gate.is_open and not self._outgoing:  # as good as always
             self._inner.send(
-                buffers,
-                partial(self._on_answered, on_outcome, deadline_ms),
-                timeout_ms=timeout_ms,
-                correlation_id=correlation_id,
+                buffers, on_outcome, timeout_ms=timeout_ms, correlation_id=correlation_id
             )
             return
+        deadline_ms = self._timers.now_ms() + timeout_ms
         ready_ms = self._timers.now_ms() + self._gate.latency_ms(self._address)
         pending = Pending(b"".join(buffers), ready_ms)
         pending.correlation_id = correlation_id
@@ -243,7 +248,10 @@ class GatedConnection:
         self.on_change()
 
     def on_change(self) -> None:
-        """The faults are others now."""
+        """The faults are others now. What was asked while nothing was broken passed without us;
+        its answers do not, from now on."""
+        if not self._gate.is_open:
+            self._inner.intercept(self._held_back)
         if self._gate.blocks(self._address):
             return
         if self._closed:
@@ -281,16 +289,19 @@ class GatedConnection:
         try:
             self._inner.send(
                 [pending.buffers],
-                partial(self._on_answered, settle, pending.deadline_ms),
+                self._held_back(settle, pending.deadline_ms),
                 timeout_ms=left_ms,
                 correlation_id=pending.correlation_id,
             )
         except NetworkError as error:
             settle(error)
 
+    def _held_back(self, on_outcome: OnOutcome, deadline_ms: int) -> OnOutcome:
+        return partial(self._on_answered, on_outcome, deadline_ms)
+
     def _on_answered(self, on_outcome: OnOutcome, deadline_ms: int, outcome: Outcome) -> None:
         is_late = isinstance(outcome, RequestTimedOut)
-        if self._gate.is_open or self._closed or is_late or not self._gate.blocks(self._address):
+        if self._closed or is_late or not self._gate.blocks(self._address):
             on_outcome(outcome)
             return
         held = Pending(b"", 0)

@@ -245,6 +245,9 @@ Outcome = memoryview | NetworkError
 """The frame of the answer (valid during the call that hands it over), or why there is none."""
 
 
+OnOutcome = Callable[[Outcome], None]
+
+
 class RequestConnection(Protocol):
     """A connection to a peer. Requests may be sent without waiting for earlier answers."""
 
@@ -256,7 +259,7 @@ class RequestConnection(Protocol):
     def send(
         self,
         buffers: Sequence[Buffer],
-        on_outcome: "Callable[[Outcome], None]",
+        on_outcome: OnOutcome,
         *,
         timeout_ms: int,
         correlation_id: int | None = None,

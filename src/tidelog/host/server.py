@@ -184,6 +184,7 @@ class ServerConnection:
     """An accepted connection: its requests in order, its answers in the same order."""
 
     __slots__ = (
+        "_answers",
         "_draining",
         "_handler",
         "_held_limit",
@@ -195,6 +196,7 @@ class ServerConnection:
     def __init__(self, server: FrameServer, context: NetworkContext, limits: FrameLimits) -> None:
         self.stream = FrameStream(context, limits, self, trusted=False)
         self._server = server
+        self._answers = context.answers
         self._handler: RequestHandler | None = None
         self._slots: deque[Slot] = deque()
         self._held_limit = limits.write_high_bytes
@@ -218,7 +220,7 @@ class ServerConnection:
 
     @property
     def allowance_bytes(self) -> int:
-        return self.stream.allowance_bytes
+        return self._answers.allowance_bytes
 
     @property
     def open_requests(self) -> int:
@@ -277,34 +279,38 @@ class ServerConnection:
                 self._server.reports.report(error, self.peer)
 
     def on_filled(self, slot: "Slot") -> None:
-        if self._slots[0] is slot:
-            self._send_filled()
+        slots, stream = self._slots, self.stream
+        if slots[0] is not slot:
+            stream.hold(slot.size_bytes)
+            if stream.held_bytes > self._held_limit:
+                stream.pause(ANSWERS_HELD)
             return
-        stream = self.stream
-        stream.hold(slot.size_bytes)
-        if stream.held_bytes > self._held_limit:
-            stream.pause(ANSWERS_HELD)
-
-    def _send_filled(self) -> None:
-        """The first slot was filled: it leaves, and with it the filled ones right behind it."""
-        slots = self._slots
-        stream = self.stream
-        released_bytes = 0
-        held = False  # the first one was not
-        while slots and slots[0].filled:
-            slot = slots.popleft()
-            if held:
-                stream.unhold(slot.size_bytes)
-            held = True
-            released_bytes += slot.charge_bytes
-            buffers, slot.buffers = slot.buffers, None  # who asked may keep the slot for long
-            if buffers is not None:
-                stream.write(buffers, slot.size_bytes)
-        if stream.held_bytes <= self._held_limit:
-            stream.resume(ANSWERS_HELD)
-        stream.release(released_bytes)
+        slots.popleft()
+        self._send(slot)
+        charge_bytes = slot.charge_bytes
+        if slots and slots[0].filled:
+            charge_bytes += self._send_held()
+        stream.release(charge_bytes)
         if self._draining and not slots:
             stream.close(CloseReason.STOPPED)
+
+    def _send(self, slot: "Slot") -> None:
+        buffers, slot.buffers = slot.buffers, None  # who asked may keep the slot for long
+        if buffers is not None:
+            self.stream.write(buffers, slot.size_bytes)
+
+    def _send_held(self) -> int:
+        """What waited for the answer that has left; the bytes their requests were charged."""
+        slots, stream = self._slots, self.stream
+        charge_bytes = 0
+        while slots and slots[0].filled:
+            slot = slots.popleft()
+            stream.unhold(slot.size_bytes)
+            self._send(slot)
+            charge_bytes += slot.charge_bytes
+        if stream.held_bytes <= self._held_limit:
+            stream.resume(ANSWERS_HELD)
+        return charge_bytes
 
 
 class Slot:
@@ -320,10 +326,7 @@ class Slot:
         self.filled = False
 
     def answer(self, buffers: Sequence[Buffer]) -> None:
-        size_bytes = 0
-        for buffer in buffers:
-            size_bytes += len(buffer)
-        self.size_bytes = size_bytes
+        self.size_bytes = sum(map(len, buffers))
         self._fill(buffers)
 
     def answer_nothing(self) -> None:

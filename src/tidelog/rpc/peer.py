@@ -17,6 +17,7 @@ from tidelog.wire.protocol import (
     ProtocolError,
     RequestHeader,
     decode_response,
+    encode_request_header,
     response_class,
 )
 from tidelog.wire.protocol import encode_request as encode
@@ -27,8 +28,16 @@ OnAnswer = Callable[[Answer], None]
 CONNECT_TIMEOUT_MS = 2_000
 
 
+class EncodedRequest(NamedTuple):
+    """A request of which the body was encoded before, for the version it is sent in."""
+
+    api_key: int
+    body: bytes
+
+
 class Question(NamedTuple):
-    request: Message
+    api_key: int
+    request: Message | EncodedRequest
     version: int
     on_answer: OnAnswer
     timeout_ms: int
@@ -72,7 +81,7 @@ class Peer:
 
     def send(
         self,
-        request: Message,
+        request: Message | EncodedRequest,
         version: int,
         on_answer: OnAnswer,
         *,
@@ -84,7 +93,8 @@ class Peer:
         Who `borrows` is done with the records of the response when `on_answer` returns, and
         spares us a copy of them: they lie where the next bytes are received.
         """
-        question = Question(request, version, on_answer, timeout_ms, borrows)
+        key = request.api_key if isinstance(request, EncodedRequest) else request.__api_key__
+        question = Question(key, request, version, on_answer, timeout_ms, borrows)
         connection = self._usable()
         if connection is not None:
             self._ask(connection, question)
@@ -163,12 +173,15 @@ class Peer:
 
     def _ask(self, connection: RequestConnection, question: Question) -> None:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        request = question.request
         header = RequestHeader(
-            question.request.__api_key__, question.version, self._correlation_id, self._client_id
+            question.api_key, question.version, self._correlation_id, self._client_id
         )
         try:
             connection.send(
-                encode(header, question.request),
+                [encode_request_header(header) + request.body]
+                if isinstance(request, EncodedRequest)
+                else encode(header, request),
                 partial(self._on_outcome, connection, question),
                 timeout_ms=question.timeout_ms,
                 correlation_id=self._correlation_id,
@@ -184,7 +197,7 @@ class Peer:
             # In a turn of its own: whoever closes a connection is not called back meanwhile.
             asyncio.get_running_loop().call_soon(self._failed, connection, question, outcome)
             return
-        key, version = question.request.__api_key__, question.version
+        key, version = question.api_key, question.version
         if not question.borrows and response_class(key).__holds_records__:
             outcome = kept(outcome)
         try:

@@ -65,16 +65,19 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Message]:
 
 def encode_request(header: RequestHeader, request: Message) -> list[Buffer]:
     """The buffers of a request."""
+    assert request.__api_key__ == header.api_key, (request.__api_key__, header.api_key)
+    return encode_parts(request, header.api_version, encode_request_header(header))
+
+
+def encode_request_header(header: RequestHeader) -> bytes:
+    """What stands before the body of a request."""
     key, version, correlation_id, client_id = header
-    assert request.__api_key__ == key, (request.__api_key__, key)
     name = b"" if client_id is None else client_id.encode()
     if len(name) > STRING_BYTES_MAX:
         raise ProtocolError(f"a client id of {len(name)} bytes")
     length = -1 if client_id is None else len(name)
     begin = _REQUEST.pack(key, version, correlation_id, length) + name
-    if is_flexible(key, version):
-        begin += b"\0"
-    return encode_parts(request, version, begin)
+    return begin + b"\0" if is_flexible(key, version) else begin
 
 
 def read_response_header(frame: Buffer, key: int, version: int) -> tuple[int, int]:
