@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.tidy.source import ROOT
+from tidelog.bench.limit.program import HEADERS, SOURCES
 
 PARTS = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "NOTICE")
 
@@ -41,8 +42,11 @@ def test_without_a_compiler_the_python_twin_is_what_gets_installed(checkout: Pat
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
-    assert "tidelog/_native/decoding.pyx" in names
-    assert not [name for name in names if name.endswith(".so") or "tidelog/sim/mutants" in name]
+    assert "tidelog/_native/contract.py" in names
+    assert not [name for name in names if name.endswith((".so", ".pyx"))]
+    assert not [name for name in names if name.startswith("tidelog/sim/mutants")]
+    compiled_where_it_runs = {f"tidelog/bench/limit/{name}" for name in (*SOURCES, *HEADERS)}
+    assert {name for name in names if name.endswith((".c", ".h"))} == compiled_where_it_runs
     code = "import tidelog.wire.kernel as k; print(k.__file__, k.implementation())"
     said = subprocess.run(
         [sys.executable, "-c", code],

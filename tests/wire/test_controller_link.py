@@ -320,6 +320,30 @@ def test_a_forwarded_request_ends_with_its_time(
     told(tmp_path, story)
 
 
+def test_who_waits_longer_is_not_asked_for_again_because_another_gave_up(tmp_path: Path) -> None:
+    """The controller is slow and the connection is whole: what it was asked it will answer."""
+
+    async def story(lone: LoneBroker, controller: ScriptedController) -> None:
+        calls: list[Call] = []
+        controller.usual[CREATE_TOPICS] = calls.append
+        patient = asyncio.ensure_future(lone.broker.link.forward(WISH, 7, 60_000))
+        with pytest.raises(NetworkError, match="within 1000 ms"):
+            await forwarded(lone, 1_000)
+        assert not patient.done()
+        later = asyncio.ensure_future(lone.broker.link.forward(WISH, 7, 60_000))
+        await lone.until(lambda: len(calls) == 3)
+        assert calls[2].connection is not calls[0].connection
+        for number, call in enumerate(calls):
+            call.answer(created(number))
+        await lone.until(lambda: patient.done() and later.done())
+        assert (patient.result(), later.result()) == (created(0), created(2))
+        await lone.until(lambda: calls[0].connection in controller.closed)
+        assert len(calls) == 3
+        assert calls[2].connection not in controller.closed
+
+    told(tmp_path, story)
+
+
 def test_closing_the_link_ends_what_waits_for_an_answer(tmp_path: Path) -> None:
     async def story(lone: LoneBroker, controller: ScriptedController) -> None:
         task = asyncio.ensure_future(lone.broker.link.forward(WISH, 7, 60_000))

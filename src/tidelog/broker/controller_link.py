@@ -244,8 +244,9 @@ class ControllerLink:
         """The answer of the active controller. Nodes that are not it, or cannot be reached, are
         asked again until the time is over; then a NetworkError says what happened last.
 
-        A request whose connection broke may have been performed: the second answer then says,
-        for instance, that the topic exists. Kafka's brokers do the same.
+        While its connection is whole, a request is sent once and waited for. One whose connection
+        broke, or whose controller lost its office, may have been performed: the second answer then
+        says, for instance, that the topic exists. Kafka's brokers do the same.
         """
         host = self._broker.host
         deadline_ms = host.now_ms() + timeout_ms

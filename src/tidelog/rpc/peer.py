@@ -11,7 +11,14 @@ from functools import partial
 from typing import NamedTuple
 
 from tidelog.host.frames import kept
-from tidelog.host.ports import Network, NetworkError, Outcome, RequestConnection
+from tidelog.host.ports import (
+    Network,
+    NetworkError,
+    Outcome,
+    RequestConnection,
+    RequestTimedOut,
+    TooManyInFlight,
+)
 from tidelog.wire.protocol import (
     Message,
     ProtocolError,
@@ -48,7 +55,9 @@ class Peer:
     """The way to one address. Answers are decoded; failures are NetworkErrors, never raised.
 
     A connection that was refused or broke fails everything that waits on it, at once: who asked
-    knows best whether and when to ask again. The next question connects anew.
+    knows best whether and when to ask again. The next question connects anew. One on which a
+    question timed out is retired: it is asked nothing more and still brings the other answers,
+    for who asked must not do so again what the other end is about to answer.
     """
 
     __slots__ = (
@@ -57,6 +66,8 @@ class Peer:
         "_connection",
         "_correlation_id",
         "_network",
+        "_open",
+        "_retired",
         "_waiting",
         "address",
         "connect_timeout_ms",
@@ -76,6 +87,10 @@ class Peer:
         self._client_id = client_id
         self._connection: RequestConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._open = 0
+        """Questions on the present connection that were not answered and have time left."""
+        self._retired: dict[RequestConnection, int] = {}
+        """Earlier connections, and how many such questions each has; never none."""
         self._waiting: deque[Question] = deque()
         self._correlation_id = 0
 
@@ -142,9 +157,10 @@ class Peer:
         if self._connecting is not None:
             self._connecting.cancel()
             self._connecting = None
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        if self._connection is not None:
+            self._drop(self._connection)
+        for connection in tuple(self._retired):
+            self._drop(connection)
         self._fail_waiting(NetworkError(f"{self.address} is not asked any more"))
 
     def _usable(self) -> RequestConnection | None:
@@ -187,8 +203,13 @@ class Peer:
                 correlation_id=self._correlation_id,
             )
         except NetworkError as error:
-            self._drop(connection)
+            if isinstance(error, TooManyInFlight):
+                self._retire(connection)
+            else:
+                self._drop(connection)
             asyncio.get_running_loop().call_soon(question.on_answer, error)
+        else:
+            self._open += 1
 
     def _on_outcome(
         self, connection: RequestConnection, question: Question, outcome: Outcome
@@ -197,6 +218,10 @@ class Peer:
             # In a turn of its own: whoever closes a connection is not called back meanwhile.
             asyncio.get_running_loop().call_soon(self._failed, connection, question, outcome)
             return
+        if connection is self._connection:
+            self._open -= 1
+        else:  # not now: the answer lies in its memory
+            asyncio.get_running_loop().call_soon(self._settled, connection)
         key, version = question.api_key, question.version
         if not question.borrows and response_class(key).__holds_records__:
             outcome = kept(outcome)
@@ -211,14 +236,38 @@ class Peer:
     def _failed(
         self, connection: RequestConnection, question: Question, error: NetworkError
     ) -> None:
-        self._drop(connection)
+        if isinstance(error, RequestTimedOut):
+            self._settled(connection)
+            self._retire(connection)
+        else:
+            self._drop(connection)
         question.on_answer(error)
 
+    def _settled(self, connection: RequestConnection) -> None:
+        """One question less. A retired connection ends with its last one."""
+        if connection is self._connection:
+            self._open -= 1
+        elif connection in self._retired:
+            self._retired[connection] -= 1
+            if not self._retired[connection]:
+                self._drop(connection)
+
+    def _retire(self, connection: RequestConnection) -> None:
+        """After a timeout: the answer that is late would block those of later questions."""
+        if connection is not self._connection:
+            return
+        if not self._open:
+            self._drop(connection)
+            return
+        self._retired[connection] = self._open
+        self._connection, self._open = None, 0
+
     def _drop(self, connection: RequestConnection) -> None:
-        """Also after a timeout: the answer would block those of later questions."""
-        if self._connection is connection:
-            self._connection = None
-            connection.close()
+        if connection is self._connection:
+            self._connection, self._open = None, 0
+        elif self._retired.pop(connection, None) is None:
+            return
+        connection.close()
 
     def _fail_waiting(self, error: NetworkError) -> None:
         waiting, self._waiting = self._waiting, deque()

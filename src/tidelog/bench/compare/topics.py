@@ -95,8 +95,8 @@ class Topics:
 
 
 def _done(future: Any, unless: str) -> None:
-    """A broker passes such a request on to the controller, and again if it hears nothing: then
-    the second is refused because the first was done."""
+    """A broker passes such a request on to the controller, and again if the connection breaks or
+    the controller changes: then the second is refused because the first was done."""
     try:
         future.result(ANSWER_WITHIN_S)
     except TimeoutError:

@@ -57,6 +57,15 @@ class Round:
         self._latency()
         self.values["rss-load"] = self._cluster.rss_bytes() / MB
 
+    def measure_synced(self, other: "Round") -> None:
+        """What acknowledged means by default, on a cluster that does so. Idle, it is like the
+        other one."""
+        self._idle_share = other._idle_share
+        time.sleep(SETTLE_S)
+        topic = self._topic("produce-1k-fsync")
+        records = self._amount.synced_records
+        self._put(topic, self._produced(topic, records, KIB), records, KIB)
+
     def _idle(self) -> None:
         self._on_step("idle")
         time.sleep(SETTLE_S)
@@ -144,13 +153,17 @@ def measure_round(amount: Amount, on_step: OnStep) -> dict[str, float]:
     with TidelogSystem().start() as cluster:
         current = Round(cluster, amount, on_step)
         current.measure()
-        return current.values
+    on_step("start, synced")
+    with TidelogSystem().start(settings={"ack.durability": "fsync"}) as cluster:
+        synced = Round(cluster, amount, on_step)
+        synced.measure_synced(current)
+    return {**current.values, **synced.values}
 
 
 def measure_limits(amount: Amount, on_step: OnStep) -> dict[str, float]:
     """Row key → what the machine can do. CompilerMissing or LimitFailed when it is not known."""
     values: dict[str, float] = {}
-    for key in ("produce-1k", "produce-100", "consume", "small-1", "small-32"):
+    for key in ("produce-1k", "produce-1k-fsync", "produce-100", "consume", "small-1", "small-32"):
         on_step(f"limit of {key}")
         case = LIMITS[f"limit-{key}"]
         figures = figures_of(case, share=amount.limit_share)

@@ -9,6 +9,7 @@ MB, KIB = 1_000_000, 1024
 
 THROUGHPUT = (
     Row("produce-1k", "produce, acks=all, 1 KiB", "MB/s", True, SECTION, "limit-produce-1k"),
+    Row("produce-1k-fsync", "the same, synced", "MB/s", True, SECTION, "limit-produce-1k-fsync"),
     Row("produce-100", "produce, acks=all, 100 B", "MB/s", True, SECTION, "limit-produce-100"),
     Row("consume", "consume, 1 KiB", "MB/s", True, SECTION, "limit-consume"),
     Row("small-1", "one record per request, 1 connection", "req/s", True, SECTION, "limit-small-1"),
@@ -20,6 +21,14 @@ LATENCY = (
 )
 PROCESSOR = (
     Row("cpu-produce-1k", "processor, produce 1 KiB", "ms/MB", False, SECTION, "limit-produce-1k"),
+    Row(
+        "cpu-produce-1k-fsync",
+        "processor, the same, synced",
+        "ms/MB",
+        False,
+        SECTION,
+        "limit-produce-1k-fsync",
+    ),
     Row(
         "cpu-produce-100", "processor, produce 100 B", "ms/MB", False, SECTION, "limit-produce-100"
     ),
@@ -43,6 +52,8 @@ class Amount(NamedTuple):
 
     large_records: int = 130_000
     """Of 1 KiB."""
+    synced_records: int = 60_000
+    """Of 1 KiB, each acknowledged when it is synced."""
     short_records: int = 400_000
     """Of 100 bytes."""
     small_seconds: float = 2.0
@@ -53,5 +64,5 @@ class Amount(NamedTuple):
 
 
 QUICK = Amount()
-TINY = Amount(200, 200, 0.2, 0.2, 0.1, 0.002)
+TINY = Amount(200, 200, 200, 0.2, 0.2, 0.1, 0.002)
 """Figures mean nothing: it shows that all works."""

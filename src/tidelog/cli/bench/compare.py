@@ -24,6 +24,7 @@ from tidelog.bench.compare.tidelog_side import TidelogSystem
 from tidelog.bench.compare.tools import KafkaTools
 from tidelog.bench.compare.topics import library
 from tidelog.bench.compare.warm_clusters import WarmClusters
+from tidelog.cli.bench.load_client import check_client
 from tidelog.cli.failure import ERROR, INTERRUPTED, OK, USAGE, CommandError
 from tidelog.cli.lazy import shared_options
 from tidelog.cli.output import duration, plural, table
@@ -122,17 +123,6 @@ def prepare(json_file: Path | None) -> None:
     except OSError as reason:
         raise CommandError(
             f"{json_file} cannot be written", why=str(reason), advice="name another file"
-        ) from None
-
-
-def check_client() -> None:
-    try:
-        library()
-    except SystemMissing as missing:
-        raise CommandError(
-            "there is no client to measure with",
-            why=str(missing),
-            advice="pip install 'tidelog[dev]', or make bench, which does it",
         ) from None
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 import tidelog
-from tidelog.bench.compare.system import SystemFailed, SystemMissing
+from tidelog.bench.compare.system import SystemFailed
 from tidelog.bench.limit.program import CompilerMissing, LimitFailed
 from tidelog.bench.quick.measure import measure_limits, measure_round
 from tidelog.bench.quick.report import Line, NotARun, document_of, lines_of, load
 from tidelog.bench.quick.rows import QUICK, TINY, Amount
+from tidelog.cli.bench.load_client import check_client
 from tidelog.cli.failure import UNREACHABLE, USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.local.up import interrupts
@@ -69,6 +70,7 @@ def command(**given: Any) -> None:
     """
     earlier = read_earlier(given["against"])
     check_writable(given["json_file"])
+    check_client()
     with interrupts():
         document = measured(AMOUNTS[given["scale"]], given["rounds"])
     document["facts"]["scale"] = given["scale"]
@@ -89,7 +91,7 @@ def measured(amount: Amount, rounds: int) -> dict[str, Any]:
         tell = teller(f"round {number} of {rounds}")
         try:
             values.append(measure_round(amount, tell))
-        except (SystemFailed, SystemMissing) as reason:
+        except SystemFailed as reason:
             raise CommandError(
                 "the benchmark could not be run",
                 why=str(reason),

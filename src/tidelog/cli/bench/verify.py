@@ -4,10 +4,11 @@ from typing import Any
 
 import click
 
-from tidelog.bench.compare.system import SystemFailed, SystemMissing
+from tidelog.bench.compare.system import SystemFailed
 from tidelog.bench.verify.producing import Work
 from tidelog.bench.verify.run import Outcome, run
 from tidelog.bench.verify.values import VALUE_BYTES_MAX, VALUE_BYTES_MIN
+from tidelog.cli.bench.load_client import check_client
 from tidelog.cli.failure import NOT_REACHED, OK, UNREACHABLE, VIOLATION, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.local.up import interrupts
@@ -63,10 +64,11 @@ def command(context: click.Context, /, **given: Any) -> None:
     """
     output = given.pop("output")
     work = Work(**given)
+    check_client()
     try:
         with interrupts():
             outcome = run(work, lambda step: click.echo(step, err=True))
-    except (SystemFailed, SystemMissing) as reason:
+    except SystemFailed as reason:
         raise CommandError(
             "nothing could be verified",
             why=str(reason),
