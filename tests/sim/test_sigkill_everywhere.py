@@ -71,6 +71,9 @@ def workload(disk: Disk, promises: Promises) -> None:
         promises.say(generation=0, appended=number + 1, start=0)
         if number % 3 == 0:
             directory.sync_dirty()
+        if number == 6:
+            directory.unstored.store_all()
+            directory.checkpoint_recovery_points()
     directory.checkpoint_recovery_points()
     promises.say(generation=1, appended=5, start=0)
     log.truncate_to(5)

@@ -54,7 +54,7 @@ from tidelog.storage.errors import (
     NoSpace,
     StorageError,
 )
-from tidelog.storage.group_commit import PendingPass
+from tidelog.storage.group_commit import PendingPass, start_pass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
@@ -326,17 +326,10 @@ class LogDirectory:
         return len(pending)
 
     def start_sync(self) -> PendingPass | None:
-        """A pass over all logs that are dirty now; None if none is. `run` it on another thread,
-        then `finish_sync`. One pass at a time: who is written to meanwhile stays dirty."""
+        """A pass over logs that are dirty now; None if none is. `run` it on another thread, then
+        `finish_sync`. One pass at a time: who is written to meanwhile stays dirty."""
         self._disk.refuse_if_offline()
-        parts = []
-        for log in list(self.dirty.values()):
-            pending = log.start_sync()
-            if pending is None:
-                del self.dirty[log.directory]
-            else:
-                parts.append((log, pending))
-        return PendingPass(tuple(parts)) if parts else None
+        return start_pass(self.dirty)
 
     def finish_sync(self, pending: PendingPass, error: OSError | None) -> list[Log]:
         """The logs whose durable offset has moved since the pass began. DirectoryOffline when it
