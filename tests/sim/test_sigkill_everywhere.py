@@ -16,8 +16,7 @@ import pytest
 from support.killing_disk import KillingDisk, killed
 from tidelog.host.disk import FileDisk
 from tidelog.host.ports import Disk
-from tidelog.sim.log_check import log_faults, stored_batches
-from tidelog.sim.storage_proof import (
+from tidelog.sim.crash_writer import (
     CLUSTER,
     NODE,
     ORDERS,
@@ -27,6 +26,7 @@ from tidelog.sim.storage_proof import (
     one_record,
     stamped,
 )
+from tidelog.sim.log_check import log_faults, stored_batches
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import format_directory

@@ -130,6 +130,35 @@ def test_a_topic_that_comes_back_while_its_logs_are_made_has_the_new_ones(tmp_pa
     told(tmp_path, story)
 
 
+def test_a_topic_that_a_snapshot_does_not_know_any_more_is_not_made(tmp_path):
+    async def story(lone: LoneBroker) -> None:
+        lone.commit(*created(COUNT))
+        directories = lone.broker.replicas.directories
+        await until(lambda: directories.is_making((TOPIC, NEW_AT_ONCE)))
+        lone.broker.on_snapshot((), 1)
+        await until(lambda: not directories.is_making((TOPIC, NEW_AT_ONCE)))
+        assert not lone.broker.replicas.hosted
+        for broker_id in (BROKER_ID, 2):
+            lone.register(broker_id, port=broker_id)
+        lone.commit(r.Topic("next", b"next............"))
+        lone.commit(*(p._replace(topic_id=b"next............") for p in partitions(COUNT)))
+        await until(lambda: len(lone.broker.replicas.hosted) == COUNT)
+        assert len(directories.all[0].logs) == COUNT
+
+    told(tmp_path, story)
+
+
+def test_a_log_that_cannot_be_made_takes_the_directory_offline(tmp_path):
+    async def story(lone: LoneBroker) -> None:
+        replicas = lone.broker.replicas
+        (tmp_path / f"{TOPIC}-{COUNT - 1}").write_bytes(b"in the way of a directory")
+        lone.commit(*created(COUNT))
+        await until(lambda: lone.offline)
+        assert PartitionId(TOPIC_ID, COUNT - 1) not in replicas.hosted
+
+    told(tmp_path, story)
+
+
 def test_a_topic_that_is_deleted_while_its_logs_are_made_leaves_nothing(tmp_path):
     async def story(lone: LoneBroker) -> None:
         lone.commit(*created(COUNT))

@@ -6,7 +6,6 @@ It does what `core.replication` asks for, in the order it asks, and decides noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.broker.directories import Directories
@@ -147,10 +146,14 @@ class Replicas:
     def _take_new(self, most: int) -> dict[PartitionName, bytes]:
         """The next partitions whose logs are to be made. They wait until they are hosted."""
         taken: dict[PartitionName, bytes] = {}
-        for partition in islice(self._not_yet, most):
+        for partition in list(self._not_yet):
             state = self._broker.image.partition(partition)
-            assert state is not None, f"{partition} is gone and waits"
+            if state is None:  # a snapshot came without it
+                del self._not_yet[partition]
+                continue
             taken[self._name_of(state)] = partition.topic_id
+            if len(taken) == most:
+                break
         return taken
 
     def _on_made(self, made: Mapping[PartitionName, Made]) -> None:
@@ -159,9 +162,9 @@ class Replicas:
         for name, log in made.items():
             directory = self.directories.holding(name)
             if directory is None:
-                assert isinstance(log, NoSpace), f"{name} was made and is nowhere"
-                self._note_no_space(name, log)
-                continue
+                if isinstance(log, NoSpace):
+                    self._note_no_space(name, log)
+                continue  # else it is deleted already
             partition = PartitionId(directory.topic_ids[name], name[1])
             state = self._broker.image.partition(partition)
             if state is None or self._broker.id not in state.replicas:
