@@ -16,8 +16,7 @@ import pytest
 from support.killing_disk import KillingDisk, killed
 from tidelog.host.disk import FileDisk
 from tidelog.host.ports import Disk
-from tidelog.sim.log_check import log_faults, stored_batches
-from tidelog.sim.storage_proof import (
+from tidelog.sim.crash_writer import (
     CLUSTER,
     NODE,
     ORDERS,
@@ -27,6 +26,7 @@ from tidelog.sim.storage_proof import (
     one_record,
     stamped,
 )
+from tidelog.sim.log_check import log_faults, stored_batches
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import format_directory
@@ -71,6 +71,9 @@ def workload(disk: Disk, promises: Promises) -> None:
         promises.say(generation=0, appended=number + 1, start=0)
         if number % 3 == 0:
             directory.sync_dirty()
+        if number == 6:
+            directory.unstored.store_all()
+            directory.checkpoint_recovery_points()
     directory.checkpoint_recovery_points()
     promises.say(generation=1, appended=5, start=0)
     log.truncate_to(5)

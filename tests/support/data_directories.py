@@ -29,6 +29,7 @@ class NodeDirectory:
 
     def checkpoint(self, high_watermarks: Mapping[tuple[str, int], int]) -> None:
         """As a broker does now and then."""
+        self._open.unstored.store_all()
         self._open.checkpoint_high_watermarks(dict(high_watermarks))
 
     def compact(self) -> None:

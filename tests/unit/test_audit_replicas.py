@@ -76,6 +76,25 @@ def test_replicas_of_the_same_batches_are_identical(nodes: list[NodeDirectory]) 
     assert verdict.bytes_read == 3 * verdict.compared_bytes > 0
 
 
+def test_epochs_that_no_checkpoint_has_are_read_from_the_batches(
+    nodes: list[NodeDirectory],
+) -> None:
+    """The last node was killed before its checkpoint was written, another one never knew."""
+    for node in nodes:
+        fill(node.log("orders"), batches(30), epoch=0)
+        node.checkpoint({ORDERS: 60})
+        fill(node.log("orders"), batches(30, 30), epoch=2)
+        if node is not nodes[2]:
+            node.checkpoint({ORDERS: 120})
+        fill(node.log("orders"), batches(30, 60), epoch=5)
+    found_epochs = [DataDirectory(node.path).replica(ORDERS) for node in nodes]
+    assert {each.epochs for each in found_epochs if each} == {((0, 0), (2, 60), (5, 120))}
+    assert (compared(nodes).verdict, compared(nodes).findings) == (IDENTICAL, ())
+    path, begin = batch_at(nodes[2], 100)
+    flip(path, begin + 15, 16)
+    assert {each.nodes for each in compared(nodes).findings} == {(3,)}
+
+
 def test_a_flipped_byte_is_named_with_broker_and_offset(nodes: list[NodeDirectory]) -> None:
     fill_all(nodes)
     path, position = batch_at(nodes[1], 100)

@@ -32,6 +32,7 @@ def registered(disk: SimDisk, epoch: int, durability: Durability = "fsync") -> L
         log = directory.create_log(name, b"i" * 16)
         log.append_as_leader(batch(b"1", b"2", b"3"), 0)
     directory.sync_dirty()
+    directory.unstored.store_all()
     directory.checkpoint_recovery_points()
     return directory
 

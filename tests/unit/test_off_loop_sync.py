@@ -1,9 +1,10 @@
 """A sync that runs on another thread while the log goes on."""
 
+import asyncio
 import errno
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.batches import batch, marker
+from tidelog.broker.group_commit import GroupCommit
 from tidelog.host.disk import FileDisk
 from tidelog.sim.disk import CrashKind, SimDisk
-from tidelog.storage import DirectoryOffline, Log, LogConfig, LogDirectory
+from tidelog.storage import DirectoryOffline, Log, LogConfig, LogDirectory, group_commit
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.storage.pending_sync import PendingSync
@@ -295,6 +297,62 @@ def test_one_pass_moves_every_dirty_log() -> None:
     again.run()
     assert directory.finish_sync(again, None) == [b]
     assert directory.start_sync() is None
+
+
+def five_dirty_logs(disk: SimDisk | FileDisk) -> tuple[LogDirectory, list[Log]]:
+    directory = directory_on(disk)
+    logs = [directory.create_log(("t", number), b"t" * 16) for number in range(5)]
+    directory.sync_dirty()
+    for log in logs:
+        append(log, b"x")
+    return directory, logs
+
+
+def test_a_pass_takes_no_more_logs_than_it_has_descriptors_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is written to again waits behind those that have waited longer."""
+    monkeypatch.setattr(group_commit, "MOST_LOGS", 3)
+    directory, logs = five_dirty_logs(SimDisk())
+    first = directory.start_sync()
+    assert first is not None
+    first.run()
+    append(logs[0], b"again")
+    assert directory.finish_sync(first, None) == logs[:3]
+    second = directory.start_sync()
+    assert second is not None
+    second.run()
+    assert directory.finish_sync(second, None) == [logs[3], logs[4], logs[0]]
+    assert not directory.dirty
+
+
+def test_one_request_is_followed_by_passes_until_all_that_was_dirty_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And by no more, although somebody writes all the time."""
+    monkeypatch.setattr(group_commit, "MOST_LOGS", 2)
+
+    async def main() -> None:
+        directory, logs = five_dirty_logs(FileDisk(tmp_path))
+        failures: list[Exception] = []
+        durable: list[Log] = []
+
+        def on_durable(moved: Sequence[Log]) -> None:
+            durable.extend(moved)
+            append(logs[0], b"more")
+
+        commit = GroupCommit(directory, on_durable, failures.append)
+        commit.request()
+        while len(durable) < len(logs):
+            await asyncio.sleep(0)
+        await commit.stop()
+        assert not failures
+        assert set(durable) == set(logs)
+        assert commit.passes == 3
+        assert list(directory.dirty.values()) == [logs[0]]
+        directory.close(broker_epoch=1, high_watermarks={})
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_log_that_is_deleted_and_made_anew_during_a_pass_is_left_alone() -> None:

@@ -2,11 +2,13 @@
 
 import pytest
 
-from tidelog.host.ports import Disk
+from tidelog.core.replication.epochs import EpochHistory
+from tidelog.host.ports import Disk, Syncing
 from tidelog.sim import mutation
 from tidelog.sim.storage_proof import SECOND_CRASH, WORKLOADS, run_crash_states
 from tidelog.storage import compaction_rules, recovery, swap
 from tidelog.storage.compaction_rules import TransactionWalk
+from tidelog.storage.epoch_file import EpochFile, PendingEpochs
 from tidelog.storage.key_offsets import KeyOffsets
 from tidelog.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 from tidelog.wire.records import BatchHeader
@@ -83,6 +85,50 @@ def test_a_broken_rule_of_compaction_is_found(
 ) -> None:
     monkeypatch.setattr(owner, rule, broken)
     report = run_crash_states(workloads=["compact"], stop_at_first=True)
+    assert report.bad, f"{report.states} states and none of them bad"
+    assert any(words in fault for fault in report.bad[0].faults), report.bad[0]
+
+
+def no_limit(epochs: EpochFile, synced_offset: int) -> int:
+    return synced_offset
+
+
+def nothing_learned(header: BatchHeader, epochs: EpochHistory, end: int) -> bool:
+    return False
+
+
+def truncated_in_memory(epochs: EpochFile, log_end: int) -> None:
+    epochs.history.truncate_from_end(log_end)
+
+
+def believed_without_its_name(epochs: EpochFile, pending: PendingEpochs) -> Syncing | None:
+    epochs._stored_epoch = pending.latest_epoch
+    return finish_writing(epochs, pending)
+
+
+finish_writing = EpochFile.finish_writing
+
+
+@pytest.mark.parametrize(
+    ("owner", "rule", "broken", "words"),
+    [
+        (EpochFile, "limit_of", no_limit, "does not know the oldest records"),
+        (recovery, "learn_epoch", nothing_learned, "history []"),
+        (EpochFile, "truncate_from_end", truncated_in_memory, "the history says"),
+        (EpochFile, "finish_writing", believed_without_its_name, "does not know the oldest"),
+    ],
+    ids=[
+        "recovery point passes an epoch",
+        "epochs of batches not learned",
+        "truncation leaves the file",
+        "rename not synced",
+    ],
+)
+def test_a_broken_rule_of_epochs_is_found(
+    owner: object, rule: str, broken: object, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, rule, broken)
+    report = run_crash_states(workloads=["epoch start"], stop_at_first=True)
     assert report.bad, f"{report.states} states and none of them bad"
     assert any(words in fault for fault in report.bad[0].faults), report.bad[0]
 

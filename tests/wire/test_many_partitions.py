@@ -1,17 +1,20 @@
-"""Thousands of new partitions: their logs are made a few at a time, and others get their turn."""
+"""Thousands of new partitions: their logs and checkpoints are written beside the event loop."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from support.lone_broker import BROKER_ID, LoneBroker, lone_broker
+from support.batches import batch
+from support.lone_broker import BROKER_ID, LoneBroker, lone_broker, until
 from support.loopback import run
-from tidelog.broker.duties import Duties
+from tidelog.broker.duties import STORE_EPOCHS_MS, Duties
+from tidelog.broker.epoch_storing import AT_ONCE
+from tidelog.broker.hosted import Hosted
 from tidelog.broker.replicas import NEW_AT_ONCE
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
 
 TOPIC, TOPIC_ID = "many", b"many............"
-COUNT = 3 * NEW_AT_ONCE + 5
+COUNT = 2 * AT_ONCE + NEW_AT_ONCE + 5
 LEADER_EPOCH = 7
 
 Story = Callable[[LoneBroker], Awaitable[None]]
@@ -32,9 +35,17 @@ def told(data: Path, story: Story, **settings: str) -> None:
     run(main)
 
 
+def checkpoint_of(data: Path, hosted: Hosted) -> Path:
+    return data / f"{TOPIC}-{hosted.index}" / "leader-epoch-checkpoint"
+
+
 def created(count: int) -> list[r.MetadataRecord]:
-    """Every other partition is led by the broker of the story."""
-    partitions = [
+    return [r.Topic(TOPIC, TOPIC_ID), *partitions(count)]
+
+
+def partitions(count: int) -> list[r.Partition]:
+    """Every other one is led by the broker of the story."""
+    return [
         r.Partition(
             index,
             TOPIC_ID,
@@ -46,31 +57,48 @@ def created(count: int) -> list[r.MetadataRecord]:
         )
         for index in range(count)
     ]
-    return [r.Topic(TOPIC, TOPIC_ID), *partitions]
 
 
-def test_logs_are_made_a_few_at_a_time_until_all_are_there(tmp_path):
+def test_logs_are_made_beside_the_loop_until_all_are_there(tmp_path):
     async def story(lone: LoneBroker) -> None:
         replicas = lone.broker.replicas
         lone.commit(*created(COUNT))
         assert len(replicas.hosted) == NEW_AT_ONCE
-        for expected in (2 * NEW_AT_ONCE, 3 * NEW_AT_ONCE, COUNT, COUNT):
-            lone.pass_time(10)
-            assert len(replicas.hosted) == expected
+        await until(lambda: len(replicas.hosted) == COUNT)
         assert len(replicas.directories.all[0].logs) == COUNT
         assert {hosted.leader is not None for hosted in replicas.hosted.values()} == {True, False}
 
     told(tmp_path, story)
 
 
-def test_the_epoch_of_a_new_leader_is_on_disk_when_it_leads(tmp_path):
+def test_a_new_leader_knows_its_epoch_and_syncs_nothing_for_it(tmp_path):
     async def story(lone: LoneBroker) -> None:
         lone.commit(*created(NEW_AT_ONCE))
         for hosted in lone.broker.replicas.hosted.values():
-            checkpoint = tmp_path / f"{TOPIC}-{hosted.index}" / "leader-epoch-checkpoint"
             leads = hosted.leader is not None
-            assert checkpoint.exists() == leads
             assert hosted.log.epochs.entries == ([(LEADER_EPOCH, 0)] if leads else [])
+            assert not checkpoint_of(tmp_path, hosted).exists()
+
+    told(tmp_path, story)
+
+
+def test_epochs_with_records_reach_their_checkpoints_by_themselves(tmp_path):
+    """More of them than are stored in one round."""
+
+    async def story(lone: LoneBroker) -> None:
+        replicas = lone.broker.replicas
+        lone.commit(*created(COUNT))
+        await until(lambda: len(replicas.hosted) == COUNT)
+        led = [hosted for hosted in replicas.hosted.values() if hosted.leader is not None]
+        for hosted in led:
+            hosted.log.append_as_leader(batch(b"first"), LEADER_EPOCH)
+        unstored = replicas.directories.all[0].unstored
+        assert len(unstored) == len(led) > AT_ONCE
+        lone.pass_time(STORE_EPOCHS_MS)
+        await until(lambda: len(unstored) == 0)
+        for hosted in led:
+            assert checkpoint_of(tmp_path, hosted).read_text() == f"0\n1\n{LEADER_EPOCH} 0\n"
+            assert hosted.log.epochs_are_stored
 
     told(tmp_path, story)
 
@@ -81,11 +109,52 @@ def test_a_partition_that_changes_while_it_waits_is_hosted_as_it_is_then(tmp_pat
         lone.commit(*created(COUNT))
         assert last not in lone.broker.replicas.hosted
         lone.commit(r.PartitionChange(last.partition, TOPIC_ID, leader=BROKER_ID))
+        await until(lambda: len(lone.broker.replicas.hosted) == COUNT)
         assert lone.broker.replicas.hosted[last].leader is not None
-        lone.pass_time(10)
-        lone.pass_time(10)
-        lone.pass_time(10)
-        assert len(lone.broker.replicas.hosted) == COUNT
+
+    told(tmp_path, story)
+
+
+def test_a_topic_that_comes_back_while_its_logs_are_made_has_the_new_ones(tmp_path):
+    async def story(lone: LoneBroker) -> None:
+        directory = lone.broker.replicas.directories.all[0]
+        lone.commit(*created(COUNT))
+        await until(lambda: lone.broker.replicas.directories.is_making((TOPIC, COUNT - 1)))
+        lone.commit(r.RemoveTopic(TOPIC_ID))
+        again = b"many, again....."
+        lone.commit(r.Topic(TOPIC, again), *(p._replace(topic_id=again) for p in partitions(COUNT)))
+        await until(lambda: len(lone.broker.replicas.hosted) == COUNT)
+        assert {partition.topic_id for partition in lone.broker.replicas.hosted} == {again}
+        assert set(directory.topic_ids.values()) == {again}
+
+    told(tmp_path, story)
+
+
+def test_a_topic_that_a_snapshot_does_not_know_any_more_is_not_made(tmp_path):
+    async def story(lone: LoneBroker) -> None:
+        lone.commit(*created(COUNT))
+        directories = lone.broker.replicas.directories
+        await until(lambda: directories.is_making((TOPIC, NEW_AT_ONCE)))
+        lone.broker.on_snapshot((), 1)
+        await until(lambda: not directories.is_making((TOPIC, NEW_AT_ONCE)))
+        assert not lone.broker.replicas.hosted
+        for broker_id in (BROKER_ID, 2):
+            lone.register(broker_id, port=broker_id)
+        lone.commit(r.Topic("next", b"next............"))
+        lone.commit(*(p._replace(topic_id=b"next............") for p in partitions(COUNT)))
+        await until(lambda: len(lone.broker.replicas.hosted) == COUNT)
+        assert len(directories.all[0].logs) == COUNT
+
+    told(tmp_path, story)
+
+
+def test_a_log_that_cannot_be_made_takes_the_directory_offline(tmp_path):
+    async def story(lone: LoneBroker) -> None:
+        replicas = lone.broker.replicas
+        (tmp_path / f"{TOPIC}-{COUNT - 1}").write_bytes(b"in the way of a directory")
+        lone.commit(*created(COUNT))
+        await until(lambda: lone.offline)
+        assert PartitionId(TOPIC_ID, COUNT - 1) not in replicas.hosted
 
     told(tmp_path, story)
 
@@ -93,9 +162,9 @@ def test_a_partition_that_changes_while_it_waits_is_hosted_as_it_is_then(tmp_pat
 def test_a_topic_that_is_deleted_while_its_logs_are_made_leaves_nothing(tmp_path):
     async def story(lone: LoneBroker) -> None:
         lone.commit(*created(COUNT))
+        await until(lambda: lone.broker.replicas.directories.is_making((TOPIC, COUNT - 1)))
         lone.commit(r.RemoveTopic(TOPIC_ID))
-        for _ in range(5):
-            lone.pass_time(10)
+        await until(lambda: not lone.broker.replicas.directories.is_making((TOPIC, COUNT - 1)))
         assert not lone.broker.replicas.hosted
         assert not [each for each in tmp_path.iterdir() if each.name.startswith(TOPIC)]
 

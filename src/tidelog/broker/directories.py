@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tidelog.broker.epoch_storing import EpochStoring
 from tidelog.broker.group_commit import GroupCommit
+from tidelog.broker.log_making import LogMaking, OnMade, Take
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import CorruptSegment, NoSpace, StorageError
 from tidelog.storage.log import Log
@@ -26,7 +27,15 @@ _LOGGER = logging.getLogger("tidelog.broker")
 class Directories:
     """Owner of the log directories."""
 
-    __slots__ = ("_commits", "_epochs", "_makers", "_on_offline", "_told_full_ms", "all")
+    __slots__ = (
+        "_commits",
+        "_epochs",
+        "_making",
+        "_on_offline",
+        "_pool",
+        "_told_full_ms",
+        "all",
+    )
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         assert directories, "a broker without a log directory"
@@ -35,7 +44,8 @@ class Directories:
         self._epochs: list[EpochStoring] = []
         self._on_offline: Callable[[Exception], None] | None = None
         self._told_full_ms: dict[LogDirectory, int] = {}
-        self._makers: ThreadPoolExecutor | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._making: LogMaking | None = None
 
     def start(
         self,
@@ -49,8 +59,10 @@ class Directories:
         self.sync_all()  # what recovery found behind the recovery points counts once it is synced
 
     async def stop(self) -> None:
-        if self._makers is not None:
-            self._makers.shutdown()
+        if self._making is not None:
+            await self._making.stop()
+        if self._pool is not None:
+            self._pool.shutdown()
         for epochs in self._epochs:
             await epochs.stop()
         for commit in self._commits.values():
@@ -66,17 +78,32 @@ class Directories:
 
     def create_logs(self, wanted: NewLogs) -> None:
         """Many at once, each where there are the fewest."""
+        for directory, its_own in self._place(wanted).items():
+            directory.create_logs(its_own, self._makers().map)
+
+    def _place(self, wanted: NewLogs) -> dict[LogDirectory, NewLogs]:
         counts = {directory: len(directory.logs) for directory in self.all}
         placed: dict[LogDirectory, dict[PartitionName, bytes]] = {each: {} for each in self.all}
         for name, topic_id in wanted.items():
             chosen = min(self.all, key=counts.__getitem__)
             counts[chosen] += 1
             placed[chosen][name] = topic_id
-        if self._makers is None:
-            self._makers = ThreadPoolExecutor(MAKERS, thread_name_prefix="new-logs")
-        for directory, its_own in placed.items():
-            if its_own:
-                directory.create_logs(its_own, self._makers.map)
+        return {directory: its_own for directory, its_own in placed.items() if its_own}
+
+    def _makers(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(MAKERS, thread_name_prefix="new-logs")
+        return self._pool
+
+    def make_logs(self, take: Take, on_made: OnMade) -> None:
+        """The same beside the event loop: see `LogMaking`."""
+        assert self._on_offline is not None, "logs are made before the start"
+        if self._making is None:
+            self._making = LogMaking(self._place, self._makers(), self._on_offline)
+        self._making.begin(take, on_made)
+
+    def is_making(self, name: PartitionName) -> bool:
+        return self._making is not None and name in self._making.under_way
 
     def refusal(self, name: PartitionName) -> CorruptSegment | None:
         """Why a log that is there was not opened."""

@@ -46,10 +46,10 @@ class Duties:
         self._every(STORE_EPOCHS_MS, self._broker.replicas.directories.store_epochs)
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
         self._after(COMPACTION_PAUSE_MS, self._compact)
-        self._broker.replicas.on_more_to_host = self._host_more_soon
+        self._broker.replicas.makes_logs_later = True
 
     def stop(self) -> None:
-        self._broker.replicas.on_more_to_host = None
+        self._broker.replicas.makes_logs_later = False
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -99,12 +99,6 @@ class Duties:
             )
             busy = busy or progress is not None
         self._after(BETWEEN_SLICES_MS if busy else COMPACTION_PAUSE_MS, self._compact)
-
-    def _host_more_soon(self) -> None:
-        work = self._broker.replicas.host_more
-        timer = self._timers.get(work)
-        if timer is None or not timer.pending:
-            self._after(BETWEEN_SLICES_MS, work)
 
     def _every(self, interval_ms: int, work: Callable[[], None]) -> None:
         def again() -> None:

@@ -24,6 +24,7 @@ class GroupCommit:
         "_loop",
         "_on_durable",
         "_on_offline",
+        "_owed",
         "_requested",
         "_running",
         "_started",
@@ -44,6 +45,7 @@ class GroupCommit:
         self._loop = asyncio.get_running_loop()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="sync")
         self._requested = False
+        self._owed = 0  # logs that were dirty at the last request and are in no pass yet
         self._running: asyncio.Future[None] | None = None
         self._stopped = False
         self._started = 0.0
@@ -69,14 +71,18 @@ class GroupCommit:
     def _begin(self) -> None:
         if self._stopped or self._running is not None:
             return
-        self._requested = False
+        if self._requested:
+            self._requested = False
+            self._owed = len(self._directory.dirty)
         try:
             pending = self._directory.start_sync()
         except StorageError as error:
             self._on_offline(error)
             return
         if pending is None:
+            self._owed = 0
             return
+        self._owed -= len(pending.parts)
         self._started = self._loop.time()
         self._running = self._loop.run_in_executor(self._executor, pending.run)
         self._running.add_done_callback(lambda future: self._finish(pending, future))
@@ -95,5 +101,5 @@ class GroupCommit:
             return
         if moved:
             self._on_durable(moved)
-        if self._requested:
+        if self._requested or self._owed > 0:
             self._begin()

@@ -5,8 +5,7 @@ It does what `core.replication` asks for, in the order it asks, and decides noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tidelog.broker.directories import Directories
@@ -25,14 +24,16 @@ from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.storage.new_logs import Made
 from tidelog.wire.records import BatchHeader
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
-NEW_AT_ONCE = 32
-"""So many logs are made before others get a turn on the event loop: each is synced several times,
-and a controller that says nothing while thousands are made is taken for dead."""
+NEW_AT_ONCE = 8
+"""So many logs are made at once, on the event loop: small topics are there when their metadata
+is. Others wait for `LogMaking`: a node that says nothing while thousands are made is taken for
+dead."""
 
 
 class Replicas:
@@ -48,7 +49,7 @@ class Replicas:
         "_without_space",
         "directories",
         "hosted",
-        "on_more_to_host",
+        "makes_logs_later",
         "problems",
         "statuses",
     )
@@ -66,8 +67,8 @@ class Replicas:
         self._without_space: dict[PartitionId, None] = {}
         self._not_yet: dict[PartitionId, None] = {}
         """Partitions whose logs are still to be made."""
-        self.on_more_to_host: Callable[[], None] | None = None
-        """Who calls `host_more` in a moment; without it all logs are made at once."""
+        self.makes_logs_later = False
+        """Whether `LogMaking` runs; without it all logs are made at once."""
         self._perform: dict[type, Callable[[Hosted, Any], None]] = {
             e.AnswerProduce: self._answer_produce,
             e.ProposeIsr: self._propose_isr,
@@ -121,10 +122,11 @@ class Replicas:
                 continue
             leads = state.leader == self._broker.id
             if self._is_new(state):
-                if len(new) >= NEW_AT_ONCE and self.on_more_to_host is not None:
+                name = self._name_of(state)
+                if self.makes_logs_later and self._must_wait(name, new):
                     self._not_yet[partition] = None
                     continue
-                new[self._name_of(state)] = partition.topic_id
+                new[name] = partition.topic_id
             if leads:
                 leaders.append(state)
             else:
@@ -135,12 +137,51 @@ class Replicas:
         for state in (*leaders, *followers):
             self._apply_state(state)
         self._broker.fetchers.wake_all()
-        if self._not_yet and self.on_more_to_host is not None:
-            self.on_more_to_host()
+        if self._not_yet and self.makes_logs_later:
+            self.directories.make_logs(self._take_new, self._on_made)
 
-    def host_more(self) -> None:
-        """The next few of the partitions whose logs are still to be made."""
-        self.publish(list(islice(self._not_yet, NEW_AT_ONCE)))
+    def _must_wait(self, name: PartitionName, new: Mapping[PartitionName, bytes]) -> bool:
+        return len(new) >= NEW_AT_ONCE or self.directories.is_making(name)
+
+    def _take_new(self, most: int) -> dict[PartitionName, bytes]:
+        """The next partitions whose logs are to be made. They wait until they are hosted."""
+        taken: dict[PartitionName, bytes] = {}
+        for partition in list(self._not_yet):
+            state = self._broker.image.partition(partition)
+            if state is None:  # a snapshot came without it
+                del self._not_yet[partition]
+                continue
+            taken[self._name_of(state)] = partition.topic_id
+            if len(taken) == most:
+                break
+        return taken
+
+    def _on_made(self, made: Mapping[PartitionName, Made]) -> None:
+        """Host them, as metadata says now. What is not wanted any more goes."""
+        partitions: list[PartitionId] = []
+        for name, log in made.items():
+            directory = self.directories.holding(name)
+            if directory is None:
+                if isinstance(log, NoSpace):
+                    self._note_no_space(name, log)
+                continue  # else it is deleted already
+            partition = PartitionId(directory.topic_ids[name], name[1])
+            state = self._broker.image.partition(partition)
+            if state is None or self._broker.id not in state.replicas:
+                directory.delete_log(name)
+            else:
+                partitions.append(partition)
+        self.publish(partitions)
+
+    def _note_no_space(self, name: PartitionName, error: NoSpace) -> None:
+        """Told of, and tried again by `host_again`; unless it is not wanted any more."""
+        topic_id = self._broker.image.topic_ids.get(name[0])
+        partition = PartitionId(topic_id or b"", name[1])
+        if partition in self._not_yet:
+            del self._not_yet[partition]
+            self.problems[partition] = str(error)
+            self._without_space[partition] = None
+            self.directories.on_error(self.directories.emptiest(), error, self._broker.now_ms())
 
     def _is_new(self, state: PartitionState) -> bool:
         """Whether a log has to be made for it."""

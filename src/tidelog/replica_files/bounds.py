@@ -2,7 +2,8 @@
 
 from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.producers import ProducerStates
-from tidelog.replica_files.directory import ReadOnlyDisk, Replica
+from tidelog.replica_files.directory import Replica
+from tidelog.replica_files.read_only_disk import ReadOnlyDisk
 from tidelog.replica_files.segments import SegmentFile, offset_index, segments_of
 from tidelog.replica_files.walking import Region, SegmentWalk, regions_from
 from tidelog.storage.errors import CorruptFile

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tidelog.host.disk import FileDisk, OpenFile
+from tidelog.replica_files.epochs import Entries, complete_epochs
+from tidelog.replica_files.read_only_disk import ReadOnlyDisk
 from tidelog.storage import checkpoints
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.directory_names import METADATA, directory_of, parse_directory
@@ -18,17 +19,6 @@ from tidelog.storage.partition_metadata import read_topic_id
 
 class NoDataDirectory(Exception):  # noqa: N818 - it names what is so
     """Not the data directory of a node; the message says why."""
-
-
-class ReadOnlyDisk(FileDisk):
-    """Opens files for reading alone: also those of another user, or of a mounted snapshot."""
-
-    __slots__ = ()
-
-    def open(self, path: str, *, create: bool = False) -> OpenFile:
-        assert not create, path
-        full = self._full(path)
-        return OpenFile(os.open(full, os.O_RDONLY | os.O_CLOEXEC), full)
 
 
 class Replica(NamedTuple):
@@ -56,7 +46,15 @@ class Replica(NamedTuple):
 class DataDirectory:
     """One of the `log.dirs` of a node."""
 
-    __slots__ = ("_clean_points", "_disk", "_high_watermarks", "_log_starts", "node_id", "path")
+    __slots__ = (
+        "_clean_points",
+        "_disk",
+        "_high_watermarks",
+        "_log_starts",
+        "_recovery_points",
+        "node_id",
+        "path",
+    )
 
     def __init__(self, path: str | Path, node_id: int | None = None) -> None:
         """Whose it is stands in `meta.properties`; `node_id` serves where there is none."""
@@ -72,6 +70,7 @@ class DataDirectory:
             raise NoDataDirectory(f"{path}: {error.strerror}") from None
         self._high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
         self._log_starts = self._offsets(checkpoints.LOG_STARTS)
+        self._recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
         self._clean_points = self._offsets(checkpoints.CLEAN_POINTS)
 
     def partitions(self) -> list[PartitionName]:
@@ -89,7 +88,7 @@ class DataDirectory:
             *name,
             os.path.join(self.path, inner),
             self._topic_id(inner),
-            self._epochs(inner),
+            self._epochs(inner, self._recovery_points.get(name, 0)),
             self._log_starts.get(name, 0),
             self._high_watermarks.get(name, 0),
             name in self._clean_points,
@@ -108,11 +107,12 @@ class DataDirectory:
         except CorruptFile:
             return None
 
-    def _epochs(self, inner: str) -> tuple[tuple[int, int], ...]:
+    def _epochs(self, inner: str, recovery_point: int) -> Entries:
         try:
-            return tuple(checkpoints.read_epochs(self._disk, f"{inner}/{checkpoints.EPOCHS}"))
+            stored = tuple(checkpoints.read_epochs(self._disk, f"{inner}/{checkpoints.EPOCHS}"))
         except CorruptFile:
             return ()
+        return complete_epochs(os.path.join(self.path, inner), stored, recovery_point)
 
 
 def find_replicas(

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tidelog.replica_files.directory import ReadOnlyDisk
+from tidelog.replica_files.read_only_disk import ReadOnlyDisk
 from tidelog.storage.errors import CorruptFile
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
 from tidelog.storage.lookups import aborted_in

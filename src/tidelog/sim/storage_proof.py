@@ -267,12 +267,14 @@ def truncations(disk: SimDisk) -> None:
     for number in range(9):
         writer.append(number // 6)
     writer.sync()
+    writer.directory.unstored.store_all()
     writer.directory.checkpoint_recovery_points()
-    for cut in (7, 2, 0):
+    for cut in (7, 4, 2, 0):
         _cut(writer, cut)
         for _ in range(3):
             writer.append(10 - cut, tag="x")
         writer.sync()
+        writer.directory.unstored.store_all()
         writer.directory.checkpoint_recovery_points()
 
 

@@ -5,6 +5,10 @@ from typing import NamedTuple
 from tidelog.storage.log import Log
 from tidelog.storage.pending_sync import PendingSync, run_in_order
 
+MOST_LOGS = 256
+"""In one pass: every file that is synced needs a descriptor of its own until then, and thousands
+of logs would need more of them than a process may have."""
+
 
 class PendingPass(NamedTuple):
     """Made by `LogDirectory.start_sync`, given back to `LogDirectory.finish_sync`."""
@@ -19,3 +23,18 @@ class PendingPass(NamedTuple):
         """It will not be run: the process stops."""
         for _, pending in self.parts:
             pending.release()
+
+
+def start_pass(dirty: dict[str, Log]) -> PendingPass | None:
+    """Over those that have waited longest, `MOST_LOGS` at most. They stay in `dirty`, behind the
+    others."""
+    parts: list[tuple[Log, PendingSync]] = []
+    for directory, log in list(dirty.items()):
+        pending = log.start_sync()
+        del dirty[directory]
+        if pending is not None:
+            dirty[directory] = log
+            parts.append((log, pending))
+        if len(parts) == MOST_LOGS:
+            break
+    return PendingPass(tuple(parts)) if parts else None

@@ -54,10 +54,10 @@ from tidelog.storage.errors import (
     NoSpace,
     StorageError,
 )
-from tidelog.storage.group_commit import PendingPass
+from tidelog.storage.group_commit import PendingPass, start_pass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
-from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make
+from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
 from tidelog.storage.unstored_epochs import UnstoredEpochs
@@ -232,8 +232,7 @@ class LogDirectory:
         return log
 
     def create_log(self, name: PartitionName, topic_id: bytes) -> Log:
-        """A new, empty log. Its topic id is durable before it can take a record. Without space
-        there is none, and it may be tried again."""
+        """A new, empty log with a durable topic id. NoSpace: there is none, try again."""
         made = self.create_logs({name: topic_id}, map)[name]
         if isinstance(made, NoSpace):
             raise made
@@ -241,14 +240,18 @@ class LogDirectory:
 
     def create_logs(self, new: NewLogs, run_all: RunAll) -> dict[PartitionName, Made]:
         """The same for many: `run_all` may make them on several threads."""
-        orders = [self._new_log(name, topic_id) for name, topic_id in new.items()]
-        made = dict(zip(new, run_all(make, orders), strict=True))
-        self._disk.sync_dir("")
-        for name, log in made.items():
+        return self.take_over_made(new, make_all(self.orders_for(new), run_all))
+
+    def orders_for(self, new: NewLogs) -> list[NewLog]:
+        """For `make_all`, on any thread; then `take_over_made`."""
+        return [self._new_log(name, topic_id) for name, topic_id in new.items()]
+
+    def take_over_made(self, new: NewLogs, made: Sequence[Made]) -> dict[PartitionName, Made]:
+        for name, log in zip(new, made, strict=True):
             if isinstance(log, Log):
                 self.topic_ids[name] = new[name]
                 self._take_over(name, log)
-        return made
+        return dict(zip(new, made, strict=True))
 
     def _new_log(self, name: PartitionName, topic_id: bytes) -> NewLog:
         assert name not in self.logs, f"{name} exists"
@@ -323,17 +326,10 @@ class LogDirectory:
         return len(pending)
 
     def start_sync(self) -> PendingPass | None:
-        """A pass over all logs that are dirty now; None if none is. `run` it on another thread,
-        then `finish_sync`. One pass at a time: who is written to meanwhile stays dirty."""
+        """A pass over logs that are dirty now; None if none is. `run` it on another thread, then
+        `finish_sync`. One pass at a time: who is written to meanwhile stays dirty."""
         self._disk.refuse_if_offline()
-        parts = []
-        for log in list(self.dirty.values()):
-            pending = log.start_sync()
-            if pending is None:
-                del self.dirty[log.directory]
-            else:
-                parts.append((log, pending))
-        return PendingPass(tuple(parts)) if parts else None
+        return start_pass(self.dirty)
 
     def finish_sync(self, pending: PendingPass, error: OSError | None) -> list[Log]:
         """The logs whose durable offset has moved since the pass began. DirectoryOffline when it

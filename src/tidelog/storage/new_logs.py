@@ -5,7 +5,7 @@ thousand logs made one after the other wait for the disk for seconds. The work o
 nothing of another, so it may run on several threads, whose syncs the file system does together.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidelog.host.ports import Disk
@@ -32,6 +32,13 @@ NewLogs = Mapping[PartitionName, bytes]
 Made = Log | NoSpace
 RunAll = Callable[[Callable[[NewLog], Made], Iterable[NewLog]], Iterable[Made]]
 """Does the same to each, in order or at once: `map`, or that of an executor."""
+
+
+def make_all(orders: Sequence[NewLog], run_all: RunAll) -> list[Made]:
+    """All of it is durable when this returns, the names of their directories too."""
+    made = list(run_all(make, orders))
+    orders[0].disk.sync_dir("")
+    return made
 
 
 def make(new: NewLog) -> Made:

@@ -19,9 +19,6 @@ MEASURES = (
 )
 MEGABYTE = 1_000_000
 RECORD_BYTES = 100
-AT_ONCE = 100
-"""Of new partitions: each replica notes the leader epoch with the first record, and waits for the
-disk to do so."""
 
 
 def measure(system: System, partitions: int, *, idle_s: float, records: int) -> Point:
@@ -47,9 +44,8 @@ def measure(system: System, partitions: int, *, idle_s: float, records: int) -> 
 
 
 def write_to_each(running: Running, topic: str, partitions: int) -> None:
-    """One record to every partition, some of them at a time."""
+    """One record to every partition, all at once."""
     writer = Writer(running.bootstrap_servers, FILL)
-    for begin in range(0, partitions, AT_ONCE):
-        for partition in range(begin, min(begin + AT_ONCE, partitions)):
-            writer.send(topic, b"x" * RECORD_BYTES, partition)
-        writer.finish()
+    for partition in range(partitions):
+        writer.send(topic, b"x" * RECORD_BYTES, partition)
+    writer.finish()

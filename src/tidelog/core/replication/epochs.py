@@ -16,7 +16,8 @@ _LARGEST_OFFSET = (1 << 63) - 1
 
 
 class EpochHistory:
-    """Leader epoch → start offset. The log owns it and makes it durable when told it changed."""
+    """Leader epoch → start offset. The log owns it and sees to it that a crash loses no epoch
+    without its records."""
 
     __slots__ = ("entries",)
 
@@ -33,7 +34,7 @@ class EpochHistory:
         return self.entries[-1][0] if self.entries else NO_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Enter an epoch. True when the history changed and must become durable.
+        """Enter an epoch. True when the history changed.
 
         Entries the new one contradicts are dropped from the tail: those of an equal or later
         epoch, and those that start at or after it (epochs that never wrote a record).

@@ -45,7 +45,7 @@ class ReplicaLog(LogView, Protocol[BatchT]):
         ...
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Durable when it returns."""
+        """An epoch without a record need not survive a crash: a load forgets it."""
         ...
 
     def truncate_to(self, offset: int) -> None:
