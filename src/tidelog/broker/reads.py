@@ -459,10 +459,11 @@ class Reads:
         if parked.due or parked.session.parked is not parked:
             return
         parked.due = True
-        wait_ms = parked.looked_ms + LOOK_AGAIN_MS - self._broker.now_ms()
-        if parked.scope.min_bytes > 1 and wait_ms > 0:
-            self._broker.host.timers.after(wait_ms, lambda: self._look_again(parked))
-            return
+        if parked.scope.min_bytes > 1:
+            wait_ms = parked.looked_ms + LOOK_AGAIN_MS - self._broker.now_ms()
+            if wait_ms > 0:
+                self._broker.host.timers.after(wait_ms, lambda: self._look_again(parked))
+                return
         self._again.append(parked)
         if len(self._again) == 1:
             self._broker.host.network.soon(self._look_at_all_due)
