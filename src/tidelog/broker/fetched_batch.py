@@ -3,6 +3,10 @@
 from collections.abc import Iterator
 
 from tidelog.wire.records import HEADER_SIZE, BatchHeader, iter_batches
+from tidelog.wire.records.run import read_run
+
+RUN_BYTES_MAX = 64 * 1024
+"""A run goes into one segment. With larger batches it would save little."""
 
 
 class FetchedBatch:
@@ -51,7 +55,12 @@ class FetchedBatch:
 
 
 def fetched_batches(records: memoryview) -> Iterator[FetchedBatch]:
-    """Every whole batch in the records of one partition. Only headers are looked at; garbage
-    raises InvalidBatch."""
+    """Every whole batch in the records of one partition, or one run of all if they are small.
+    Otherwise only headers are looked at; garbage raises InvalidBatch."""
+    if len(records) <= RUN_BYTES_MAX:
+        run = read_run(records)
+        if run is not None:
+            yield FetchedBatch(run, records)
+            return
     for position, header in iter_batches(records):
         yield FetchedBatch(header, records[position : position + header.size_bytes])

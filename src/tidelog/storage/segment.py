@@ -543,9 +543,12 @@ class Segment:
 
 def info_of(header: BatchHeader) -> AppendInfo:
     """An append of one batch."""
-    last_offset = header.last_offset
     return AppendInfo(
-        header.base_offset, last_offset, header.max_timestamp, last_offset, header.size_bytes
+        header.base_offset,
+        header.last_offset,
+        header.max_timestamp,
+        header.offset_of_max_timestamp,
+        header.size_bytes,
     )
 
 
@@ -561,6 +564,6 @@ def info_of_all(headers: Sequence[BatchHeader]) -> AppendInfo:
         headers[0].base_offset,
         headers[-1].last_offset,
         largest.max_timestamp,
-        largest.last_offset,
+        largest.offset_of_max_timestamp,
         size_bytes,
     )
