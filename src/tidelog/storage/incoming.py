@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from tidelog.host.ports import Buffer
 from tidelog.storage.errors import BatchLargerThanSegment, UnexpectedAppend
 from tidelog.storage.scan import follows
+from tidelog.storage.segment import Segment
 from tidelog.wire.records import BatchHeader, InvalidBatch, check_crc, read_header, stamp
 from tidelog.wire.records.run import BatchRun
 
@@ -42,6 +43,17 @@ def inspect(pieces: Sequence[Piece], *, gaps: bool) -> None:
         if header.leader_epoch < 0:
             raise UnexpectedAppend(f"no leader epoch at {header.base_offset}")
         next_offset = header.base_offset + header.last_offset_delta + 1
+
+
+def is_next_run(headers: Sequence[BatchHeader], segment: Segment) -> bool:
+    """One run that goes on where this segment ends, and may go into it or the next one as it is:
+    what `inspect` would look at was looked at when the run was read."""
+    first = headers[0] if len(headers) == 1 else None
+    return (
+        isinstance(first, BatchRun)
+        and first.base_offset == segment.next_offset
+        and first.size_bytes <= segment.config.segment_bytes
+    )
 
 
 def runs(

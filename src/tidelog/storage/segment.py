@@ -194,10 +194,16 @@ class Segment:
             self.size > config.segment_bytes - info.size_bytes
             or info.max_timestamp - self.first_timestamp
             > config.longest_segment_ms - config.segment_jitter_ms
-            or (len(self.offsets) + 1) * OffsetIndex.ENTRY_SIZE > config.index_size_max_bytes
-            or (len(self.times) + 2) * TimeIndex.ENTRY_SIZE > config.index_size_max_bytes
             or info.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
+            or (self._bytes_since_entry > config.index_interval_bytes and self._indexes_are_full())
         )
+
+    def _indexes_are_full(self) -> bool:
+        """There is no place for the entry that is due, or for the last one of the time index."""
+        size_max_bytes = self.config.index_size_max_bytes
+        return (len(self.offsets) + 1) * OffsetIndex.ENTRY_SIZE > size_max_bytes or (
+            len(self.times) + 2
+        ) * TimeIndex.ENTRY_SIZE > size_max_bytes
 
     @property
     def max_timestamp(self) -> int:
