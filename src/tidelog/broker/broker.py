@@ -13,6 +13,7 @@ from itertools import count
 from typing import NamedTuple, cast
 
 from tidelog.broker.absences import Absences
+from tidelog.broker.appends import Appends
 from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
@@ -25,6 +26,7 @@ from tidelog.broker.marker_sender import MarkerSender
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
+from tidelog.broker.turn import TurnEnd
 from tidelog.broker.verifications import Verifications
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata import records as r
@@ -52,6 +54,7 @@ class Broker:
         "_order",
         "_waiting",
         "absences",
+        "appends",
         "cluster_id",
         "config",
         "coordination",
@@ -71,6 +74,7 @@ class Broker:
         "replicas",
         "serving",
         "traffic",
+        "turn_end",
         "verifications",
         "workshop",
     )
@@ -86,6 +90,7 @@ class Broker:
         """Everything below it is part of `image`."""
         self.serving = False
         self.traffic = Traffic()
+        self.turn_end = TurnEnd(host.network.soon)
         self._on_running: Callable[[], None] | None = None
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
@@ -102,6 +107,7 @@ class Broker:
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
         self.workshop = RecordWorkshop()
+        self.appends = Appends(self.turn_end)
         self.link = ControllerLink(
             self,
             find_controller=place.find_controller,

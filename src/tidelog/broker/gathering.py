@@ -32,14 +32,17 @@ class Gathering:
         self._turns = 0
         self._bytes_in = 0
 
+    @property
+    def is_shared(self) -> bool:
+        return self.moves > 1 or self._usual > SHARED_FROM
+
     def goes_on(self, bytes_in: int) -> bool:
         """Asked once in every turn; `bytes_in` is what was produced to this broker so far."""
         moved, self._seen = self.moves > self._seen, self.moves
-        is_shared = self.moves > 1 or self._usual > SHARED_FROM
         self._turns += 1
         if (
             moved
-            and is_shared
+            and self.is_shared
             and self._turns <= GATHER_TURNS
             and bytes_in - self._bytes_in < GATHER_BYTES
         ):

@@ -8,6 +8,7 @@ from tidelog.broker.record_work import BadRecords
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import ACKS_NONE
 from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.wire.protocol import produce_answer
 from tidelog.wire.protocol.schemas.produce_response import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tidelog.host.timers import Timer
     from tidelog.rpc import Call
     from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
-    from tidelog.wire.records import InvalidBatch
+    from tidelog.wire.records import BatchHeader, Buffer, InvalidBatch
 
 FIRST_VERSION_WITH_LEADER = 10
 """KIP-951: who is told "not leader" is told who is, and need not ask."""
@@ -126,6 +127,17 @@ class OpenProduce:
             self.call.close()
 
     def _answer(self) -> None:
+        topics = self.topics
+        if not self.failed and len(topics) == 1 and self.version >= produce_answer.FIRST_VERSION:
+            (topic,) = topics
+            results = topic.partition_responses
+            if len(results) == 1:
+                self.call.answer_encoded(
+                    produce_answer.plain_answer(
+                        self.version, topic.topic_id, topic.name, results[0]
+                    )
+                )
+                return
         endpoints = self._endpoints(self._leaders) if self._leaders else ()
         self.call.answer(ProduceResponse(responses=self.topics, node_endpoints=endpoints))
 
@@ -143,7 +155,11 @@ class OpenProduce:
 class OpenPartition:
     """One partition of a request. As the token of a parked produce it is known by identity."""
 
-    __slots__ = ("_role", "hosted", "produce", "result")
+    __slots__ = ("_role", "batch", "header", "hosted", "produce", "result", "waits")
+
+    batch: Buffer
+    """In the frame of the request while that is handled, then a copy."""
+    header: BatchHeader
 
     def __init__(
         self, produce: OpenProduce, hosted: Hosted, result: PartitionProduceResponse
@@ -151,6 +167,8 @@ class OpenPartition:
         self.produce = produce
         self.hosted = hosted
         self.result = result
+        self.waits = False
+        """Somebody else will have it `answered`."""
         self._role: LeaderReplica | None = None
 
     @property
@@ -158,9 +176,15 @@ class OpenPartition:
         """The answer waits for it."""
         return self.produce.is_waiting_for(self)
 
+    def wait(self) -> None:
+        """It is looked at elsewhere, or asked about."""
+        self.waits = True
+        self.produce.wait(self)
+
     def park(self, role: LeaderReplica) -> None:
         """It is appended, and waits for the high watermark of this tenure."""
         self._role = role
+        self.waits = True
         self.produce.wait(self)
 
     def refuse(self, error: Error, message: str | None = None) -> None:

@@ -154,9 +154,8 @@ class Reads:
             session.id = NO_SESSION
         elif now - session.reviewed_ms >= self._review_ms:
             session.review(partial(self._is_settled, scope, now), now)
-        # What a follower has said counts at once; what it gets is read when this turn is over.
-        later = scope.is_follower and not opened.full and scope.max_wait_ms > 0
-        found = self._look(session, call, scope, full=opened.full, counted_ms=now, reads=not later)
+        reads = not self._reads_later(scope, opened)
+        found = self._look(session, call, scope, full=opened.full, counted_ms=now, reads=reads)
         if self._is_enough(found, scope, opened):
             self._answer(call, scope, opened, found)
             return
@@ -166,6 +165,16 @@ class Reads:
             self._look_soon(parked)
         if found.behind:
             self._await_metadata(parked)
+
+    def _reads_later(self, scope: FetchScope, opened: Opened) -> bool:
+        """What a follower has said counts at once; what it gets is read when more came together."""
+        return (
+            scope.is_follower
+            and not opened.full
+            and scope.min_bytes == 1
+            and scope.max_wait_ms > 0
+            and self._gathering.is_shared
+        )
 
     def _is_enough(self, found: Found, scope: FetchScope, opened: Opened) -> bool:
         session = opened.session
@@ -442,9 +451,9 @@ class Reads:
 
     # -- waking
 
-    def wake(self, partition: PartitionId) -> None:
+    def wake(self, partition: PartitionId, moves: int = 1) -> None:
         """The log end or the leadership of this partition changed: followers and consumers."""
-        self._gathering.moves += 1
+        self._gathering.moves += moves
         for fetch, session in self._watchers.get(partition, _NOBODY).items():
             session.active[fetch] = None
             if session.parked is not None:
@@ -481,11 +490,11 @@ class Reads:
                 return
         self._again.append(parked)
         if len(self._again) == 1:
-            self._broker.host.network.soon(self._look_at_all_due)
+            self._broker.turn_end.add(self._look_at_all_due)
 
     def _look_at_all_due(self) -> None:
         if self._gathering.goes_on(self._broker.traffic.bytes_in):
-            self._broker.host.network.soon(self._look_at_all_due)
+            self._broker.host.network.soon(self._look_after_appends)
             return
         due, self._again = self._again, []
         self._shared = {} if len(due) > 1 else None
@@ -494,6 +503,10 @@ class Reads:
                 self._look_again(parked)
         finally:
             self._shared = None
+
+    def _look_after_appends(self) -> None:
+        """Of the turn that has just passed, if it has brought any."""
+        self._broker.turn_end.follow(self._look_at_all_due)
 
     def _look_again(self, parked: ParkedFetch) -> None:
         parked.due = False

@@ -22,7 +22,6 @@ from tidelog.storage import checkpoints, recovery, retention
 from tidelog.storage.atomic_file import discard
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import (
-    BatchLargerThanSegment,
     CorruptSegment,
     NoSpace,
     OffsetOutOfRange,
@@ -30,7 +29,7 @@ from tidelog.storage.errors import (
     UnexpectedAppend,
 )
 from tidelog.storage.guarded_disk import GuardedDisk, guard
-from tidelog.storage.incoming import inspect, offsets_in, pieces_of, runs, writable
+from tidelog.storage.incoming import inspect, is_next_run, offsets_in, pieces_of, runs, stamped
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp
 from tidelog.storage.pending_sync import PendingSync
@@ -38,7 +37,7 @@ from tidelog.storage.producer_replay import follow_batch, rebuild
 from tidelog.storage.scan import follows
 from tidelog.storage.segment import NO_TIMESTAMP, AppendInfo, Segment, info_of, info_of_all
 from tidelog.storage.swap import swap_in
-from tidelog.wire.records import BatchHeader, read_header, stamp
+from tidelog.wire.records import BatchHeader
 
 
 class Log:
@@ -154,22 +153,25 @@ class Log:
 
     def append_as_leader(self, batch: Buffer, leader_epoch: int) -> BatchHeader:
         """Stamp one batch with the log end offset and the epoch, in place if it can be."""
-        data = writable(batch)
-        stamp(data, 0, base_offset=self.log_end_offset, leader_epoch=leader_epoch)
-        header = read_header(data)
-        assert header.size_bytes == len(data), f"{header.size_bytes} of {len(data)} bytes"
-        if header.size_bytes > self.config.segment_bytes:
-            raise BatchLargerThanSegment(
-                f"{header.size_bytes} bytes do not fit in a segment of {self.config.segment_bytes}"
-            )
-        self._append([data], [header])
-        return header
+        return self.append_all_as_leader((batch,), leader_epoch)[0]
+
+    def append_all_as_leader(
+        self, batches: Sequence[Buffer], leader_epoch: int
+    ) -> list[BatchHeader]:
+        """The same for some batches in one write: all of them are in the log then, or none."""
+        segment_bytes = self.config.segment_bytes
+        datas, headers = stamped(batches, self.log_end_offset, leader_epoch, segment_bytes)
+        self._append(datas, headers)
+        return headers
 
     def append_as_follower(
         self, batches: Sequence[Buffer], headers: Sequence[BatchHeader] | None = None
     ) -> None:
         """Append what a leader sent, as it is. On NoSpace the batches that fit are kept. With
         `headers` each buffer is one batch, and its header was read before."""
+        if headers is not None and is_next_run(headers, self._segments[-1]):
+            self._append(batches, headers)
+            return
         pieces = pieces_of(batches) if headers is None else list(zip(batches, headers, strict=True))
         if not pieces:
             return
@@ -332,8 +334,7 @@ class Log:
 
     def _advance_recovery_point(self, synced_offset: int) -> None:
         assert self.recovery_point <= synced_offset <= self.log_end_offset, (
-            f"{self.directory}: recovery point {self.recovery_point} to {synced_offset}, "
-            f"log end {self.log_end_offset}"
+            f"{self}: recovery point {self.recovery_point} to {synced_offset}"
         )
         self.recovery_point = synced_offset
 
@@ -544,9 +545,7 @@ class Log:
         if offset <= self.log_start_offset:
             return
         if offset > self.log_end_offset:
-            raise OffsetOutOfRange(
-                f"{self.directory}: log start {offset} behind log end {self.log_end_offset}"
-            )
+            raise OffsetOutOfRange(f"{self}: log start {offset} behind the log end")
         self.log_start_offset = offset
         if self.on_log_start_raised is not None:
             # Before the epochs go: a crash must not bring records back without their epoch.

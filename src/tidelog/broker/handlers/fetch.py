@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.wire.protocol.schemas.fetch_request import FetchRequest
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, call: Call) -> None:
+    broker.appends.then(partial(_fetch, broker), call)
+
+
+def _fetch(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, FetchRequest), request
     broker.reads.fetch(call, request)

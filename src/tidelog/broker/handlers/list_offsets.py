@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.errors import NO_ERROR, Error
@@ -64,6 +65,10 @@ class Found(NamedTuple):
 
 
 def handle(broker: Broker, call: Call) -> None:
+    broker.appends.then(partial(_list_offsets, broker), call)
+
+
+def _list_offsets(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, ListOffsetsRequest), request
     asker = Asker(

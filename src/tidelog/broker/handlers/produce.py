@@ -1,8 +1,8 @@
 """Produce v3 to v13: append one batch to each of some partitions (replication.md §4).
 
-The way of a batch: its header and checksum are checked where it lies in the receive buffer, the
-leader judges it, the log stamps it in place and writes it before this handler returns. No record
-is touched unless the topic needs it (`record_work`).
+The way of a batch: its header and checksum are checked where it lies in the receive buffer; at the
+end of the turn (`appends`), or at once if it is large, the leader judges it and the log stamps and
+writes it. No record is touched unless the topic needs it (`record_work`).
 
 The first batch of a transaction in a partition waits for the word of its coordinator
 (`verifications`); the check that finds it is the one every batch goes through.
@@ -13,6 +13,7 @@ Kafka's does. acks=all waits for the high watermark, and with it for our own cop
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from tidelog.core.transactions.requests import AddPartitions
 from tidelog.core.types import NO_OFFSET, PartitionId
-from tidelog.storage.errors import StorageError
+from tidelog.storage.errors import BatchLargerThanSegment, NoSpace, StorageError
 from tidelog.wire.protocol.schemas.produce_request import (
     PartitionProduceData,
     ProduceRequest,
@@ -57,6 +58,10 @@ FIRST_VERSION_THAT_ADDS_PARTITIONS = 12
 """KIP-890: the first batch makes its partition part of the transaction."""
 FIRST_VERSION_BY_TOPIC_ID = 13
 
+COPIED_BYTES_MAX = 8 * 1024
+"""A larger batch is appended where it lies in the frame: there, a copy costs more than a write
+shared with others saves."""
+
 REFUSALS = {
     Error.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
     Error.OUT_OF_ORDER_SEQUENCE_NUMBER: "the batch does not continue its producer's sequence",
@@ -73,6 +78,7 @@ def handle(broker: Broker, call: Call) -> None:
     assert isinstance(request, ProduceRequest), request
     produce = OpenProduce(broker, call, request)
     begin = _begin if request.acks in (ACKS_ALL, ACKS_LEADER, ACKS_NONE) else _refuse_acks
+    is_offered = False
     for topic in request.topic_data:
         results: list[PartitionProduceResponse] = []
         produce.topics.append(
@@ -83,8 +89,11 @@ def handle(broker: Broker, call: Call) -> None:
         for data in topic.partition_data:
             result = PartitionProduceResponse(index=data.index, base_offset=NO_OFFSET)
             results.append(result)
-            begin(produce, topic, data, result)
-    produce.close_list()
+            is_offered |= begin(produce, topic, data, result)
+    if is_offered:
+        broker.appends.close_later(produce)
+    else:
+        produce.close_list()
 
 
 def _begin(
@@ -92,20 +101,21 @@ def _begin(
     topic: TopicProduceData,
     data: PartitionProduceData,
     result: PartitionProduceResponse,
-) -> None:
+) -> bool:
+    """True if the batch was offered to its log, and is decided at the end of this turn."""
     hosted = _find(produce, topic, data.index)
     if hosted is None:
         _refuse_unhosted(produce, topic, result)
-        return
+        return False
     role = hosted.leader
     partition = OpenPartition(produce, hosted, result)
     if role is None:
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
-        return
+        return False
     if hosted.shards is not None:
         # What it has not written itself, a coordinator would learn only after the next election.
         partition.refuse(Error.INVALID_TOPIC_EXCEPTION, f"only coordinators write {hosted.topic}")
-        return
+        return False
     batch = data.records if data.records is not None else b""
     settings, broker = hosted.topic_settings, produce.broker
     allow_zstd = produce.version >= FIRST_VERSION_WITH_ZSTD
@@ -115,13 +125,20 @@ def _begin(
         is_busy = broker.workshop.is_busy_with(hosted.partition)
         if is_busy or (work is not None and not record_work.is_small(header)):
             _send_to_workshop(partition, work, batch, header)
-            return
+            return False
         if work is not None:
             batch = record_work.perform(work, batch, header)
     except InvalidBatch as error:
         _refuse_batch(partition, role, error)
-        return
-    _append(partition, role, batch, header)
+        return False
+    partition.header = header
+    if len(batch) <= COPIED_BYTES_MAX:
+        partition.batch = bytearray(batch)
+        broker.appends.offer(partition, _append_all)
+        return True
+    partition.batch = batch
+    _append_all(hosted, [*broker.appends.take(hosted), partition])
+    return False
 
 
 @lru_cache(maxsize=64)
@@ -134,97 +151,135 @@ def _limits(message_max_bytes: int, allow_zstd: bool) -> ClientLimits:
 # ---- appending
 
 
-def _append(
-    partition: OpenPartition,
-    role: LeaderReplica,
-    batch: Buffer,
-    header: BatchHeader,
-    token: int | None = None,
-) -> bool:
-    """In the order of the simulator's broker. True if its answer has to wait."""
-    produce, hosted = partition.produce, partition.hosted
-    broker, result, acks = produce.broker, partition.result, produce.acks
-    verified = token is not None and _still_holds(hosted, header, token)
-    check = role.check_produce(header, acks, verified=verified)
+def _append_all(hosted: Hosted, offered: Sequence[OpenPartition]) -> None:
+    """What came for one log in a turn, in one write if it can be."""
+    role = _present_leader(hosted, offered[0].produce.broker)
+    if role is None:
+        for partition in offered:
+            partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
+        return
+    ready: list[OpenPartition] = []
+    producers: set[int] = set()
+    for partition in offered:
+        producer_id = partition.header.producer_id
+        if producer_id >= 0:
+            if ready and producer_id in producers:
+                _write(hosted, role, ready)  # a batch is judged by what the log has of its producer
+                ready, producers = [], set()
+            producers.add(producer_id)
+        if _may_append(role, partition):
+            ready.append(partition)
+    if ready:
+        _write(hosted, role, ready)
+
+
+def _append_late(role: LeaderReplica, partition: OpenPartition, token: int | None = None) -> None:
+    """One batch whose request has been waiting for it."""
+    if _may_append(role, partition, token):
+        _write(partition.hosted, role, [partition])
+
+
+def _may_append(role: LeaderReplica, partition: OpenPartition, token: int | None = None) -> bool:
+    """Otherwise its answer is decided, or waits."""
+    header = partition.header
+    verified = token is not None and _still_holds(partition.hosted, header, token)
+    check = role.check_produce(header, partition.produce.acks, verified=verified)
     if check.error is not NO_ERROR:
         if check.error is Error.INVALID_TXN_STATE and header.is_transactional:
-            return _outside_transaction(partition, role, batch, header, token)
-        partition.refuse(check.error, REFUSALS.get(check.error))
+            _outside_transaction(role, partition, token)
+        else:
+            partition.refuse(check.error, REFUSALS.get(check.error))
         return False
     if check.duplicate is not None:
-        return _acknowledge_duplicate(partition, role, check.duplicate)
-    if hosted.topic_settings.timestamp_type == record_work.LOG_APPEND_TIME:
-        result.log_append_time_ms = broker.host.clock.wall_ms()
-        stamp_log_append_time(_writable(batch), 0, result.log_append_time_ms)
-    try:
-        appended = hosted.log.append_as_leader(batch, hosted.replica.leader_epoch)
-    except StorageError as error:
-        result.log_append_time_ms = -1
-        broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
-        partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
+        _acknowledge_duplicate(partition, role, check.duplicate)
         return False
-    broker.traffic.messages_in += header.record_count
-    broker.traffic.bytes_in += len(batch)
-    result.base_offset = appended.base_offset
-    result.log_start_offset = hosted.log.log_start_offset
-    now_ms = broker.now_ms()
-    replicas = broker.replicas
-    replicas.note_appended(hosted, appended.base_offset)
+    return True
+
+
+def _write(hosted: Hosted, role: LeaderReplica, ready: Sequence[OpenPartition]) -> None:
+    """In the order of the simulator's broker."""
+    broker = ready[0].produce.broker
+    if hosted.topic_settings.timestamp_type == record_work.LOG_APPEND_TIME:
+        _stamp_time(ready, broker.host.clock.wall_ms())
+    batches = [partition.batch for partition in ready]
+    try:
+        headers = hosted.log.append_all_as_leader(batches, hosted.replica.leader_epoch)
+    except (BatchLargerThanSegment, NoSpace) as error:
+        if len(ready) == 1:
+            _refuse_unwritten(hosted, ready, error)
+        else:
+            for partition in ready:  # those that fit by themselves
+                _write(hosted, role, [partition])
+        return
+    except StorageError as error:
+        _refuse_unwritten(hosted, ready, error)
+        return
+    traffic, replicas, now_ms = broker.traffic, broker.replicas, broker.now_ms()
+    replicas.note_appended(hosted, headers[0].base_offset)
     effects = role.on_appended(now_ms)
     if effects:
         replicas.perform(hosted, effects)
-    if acks == ACKS_ALL:
-        partition.park(role)
-        required = appended.base_offset + appended.last_offset_delta + 1
-        effects = role.await_commit(partition, required, now_ms)
-        if effects:
-            replicas.perform(hosted, effects)
-    broker.reads.wake(hosted.partition)
-    return acks == ACKS_ALL
+    log_start_offset = hosted.log.log_start_offset
+    for partition, header in zip(ready, headers, strict=True):
+        traffic.messages_in += header.record_count
+        traffic.bytes_in += header.size_bytes
+        result = partition.result
+        result.base_offset = header.base_offset
+        result.log_start_offset = log_start_offset
+        if partition.produce.acks == ACKS_ALL:
+            partition.park(role)
+            effects = role.await_commit(partition, header.next_offset, now_ms)
+            if effects:
+                replicas.perform(hosted, effects)
+    broker.reads.wake(hosted.partition, len(ready))
+
+
+def _stamp_time(ready: Sequence[OpenPartition], wall_ms: int) -> None:
+    for partition in ready:
+        batch = partition.batch
+        assert not isinstance(batch, bytes), "frames and results of work are writable"
+        partition.result.log_append_time_ms = wall_ms
+        stamp_log_append_time(batch, 0, wall_ms)
+
+
+def _refuse_unwritten(hosted: Hosted, ready: Sequence[OpenPartition], error: StorageError) -> None:
+    broker = ready[0].produce.broker
+    broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
+    for partition in ready:
+        partition.result.log_append_time_ms = -1
+        partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
 
 
 def _acknowledge_duplicate(
     partition: OpenPartition, role: LeaderReplica, original: AppendedBatch
-) -> bool:
+) -> None:
     produce, hosted, result = partition.produce, partition.hosted, partition.result
     result.base_offset = original.first_offset
     result.log_start_offset = hosted.log.log_start_offset
     if hosted.topic_settings.timestamp_type == record_work.LOG_APPEND_TIME:
         result.log_append_time_ms = original.timestamp
     if produce.acks != ACKS_ALL:
-        return False
+        return
     partition.park(role)
     now_ms = produce.broker.now_ms()
     effects = role.await_duplicate(partition, original, now_ms)
     produce.broker.replicas.perform(hosted, effects)
-    return True
-
-
-def _writable(batch: Buffer) -> bytearray | memoryview:
-    assert not isinstance(batch, bytes), "frames and results of work are writable"
-    return batch
 
 
 # ---- transactions
 
 
-def _outside_transaction(
-    partition: OpenPartition,
-    role: LeaderReplica,
-    batch: Buffer,
-    header: BatchHeader,
-    token: int | None,
-) -> bool:
+def _outside_transaction(role: LeaderReplica, partition: OpenPartition, token: int | None) -> None:
     """The producer has no transaction open in this log: ask its coordinator. With a token that
     was done, and the end of the transaction came while the answer was on its way."""
-    produce = partition.produce
+    produce, header = partition.produce, partition.header
     if produce.transactional_id is None:
         message = "the batch is transactional, the request has no transactional id"
         partition.refuse(Error.INVALID_TXN_STATE, message)
-        return False
+        return
     if token is not None:
         _refuse_unverified(partition, Error.INVALID_TXN_STATE)
-        return False
+        return
     version = produce.version
     adds = version >= FIRST_VERSION_THAT_ADDS_PARTITIONS
     question = AddPartitions(
@@ -235,25 +290,24 @@ def _outside_transaction(
         verify_only=not adds,
         version=SECOND_VERSION if adds else FIRST_VERSION,
     )
-    produce.wait(partition)
-    candidate = Candidate(partition, bytearray(batch), header, question)
+    partition.wait()
+    candidate = Candidate(partition, bytearray(partition.batch), header, question)
     produce.broker.verifications.submit(candidate, role, _verified)
-    return True
 
 
 def _verified(candidate: Candidate, verdict: Verdict | None) -> None:
     """Like `_worked_on`. A token is worth nothing after the tenure it was given in."""
     partition = candidate.partition
     role = _present_leader(partition.hosted, partition.produce.broker)
-    waits = False
+    partition.waits = False
     if role is None or (verdict is not None and role is not verdict.role):
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
     elif verdict is not None and verdict.error is not NO_ERROR:
         _refuse_unverified(partition, verdict.error)
     else:
-        token = None if verdict is None else verdict.token
-        waits = _append(partition, role, candidate.batch, candidate.header, token)
-    if not waits:
+        partition.batch, partition.header = candidate.batch, candidate.header
+        _append_late(role, partition, None if verdict is None else verdict.token)
+    if not partition.waits:
         partition.produce.settled(partition)
 
 
@@ -288,10 +342,9 @@ def _send_to_workshop(
     batch: Buffer,
     header: BatchHeader,
 ) -> None:
-    produce = partition.produce
-    produce.wait(partition)
+    partition.wait()
     done = partial(_worked_on, partition, header)
-    produce.broker.workshop.send(partition.hosted.partition, work, batch, header, done)
+    partition.produce.broker.workshop.send(partition.hosted.partition, work, batch, header, done)
 
 
 def _worked_on(
@@ -301,14 +354,15 @@ def _worked_on(
     if not partition.is_open:
         return  # told that the time is over: now it must not be appended any more
     role = _present_leader(partition.hosted, partition.produce.broker)
-    waits = False
+    partition.waits = False
     if role is None:
         partition.refuse(Error.NOT_LEADER_OR_FOLLOWER)
     elif isinstance(outcome, InvalidBatch):
         _refuse_batch(partition, role, outcome)
     else:
-        waits = _append(partition, role, outcome, header)
-    if not waits:
+        partition.batch, partition.header = outcome, header
+        _append_late(role, partition)
+    if not partition.waits:
         partition.produce.settled(partition)
 
 
@@ -327,9 +381,10 @@ def _refuse_acks(
     _topic: TopicProduceData,
     _data: PartitionProduceData,
     result: PartitionProduceResponse,
-) -> None:
+) -> bool:
     message = f"acks is {produce.acks}; it may be -1 (all), 0 or 1"
     produce.refuse(result, Error.INVALID_REQUIRED_ACKS, message)
+    return False
 
 
 def _refuse_unhosted(
