@@ -1,6 +1,10 @@
 """A batch out of a leader's answer: its header for the state machine, its bytes for the log."""
 
-from tidelog.wire.records import HEADER_SIZE, BatchHeader, TruncatedBatch, read_header
+from tidelog.wire.records import HEADER_SIZE, BatchHeader, iter_batches
+from tidelog.wire.records.run import read_run
+
+RUN_BYTES_MAX = 64 * 1024
+"""A run goes into one segment. With larger batches it would save little."""
 
 
 class FetchedBatch:
@@ -49,18 +53,13 @@ class FetchedBatch:
 
 
 def fetched_batches(records: memoryview) -> list[FetchedBatch]:
-    """Every whole batch in the records of one partition. Only headers are looked at; garbage
-    raises InvalidBatch."""
-    found: list[FetchedBatch] = []
-    position, size_bytes = 0, len(records)
-    while position < size_bytes:
-        try:
-            header = read_header(records, position)
-        except TruncatedBatch:
-            break
-        end = position + header.size_bytes
-        if end > size_bytes:
-            break
-        found.append(FetchedBatch(header, records[position:end]))
-        position = end
-    return found
+    """Every whole batch in the records of one partition, or one run of all if they are small.
+    Otherwise only headers are looked at; garbage raises InvalidBatch."""
+    if len(records) <= RUN_BYTES_MAX:
+        run = read_run(records)
+        if run is not None:
+            return [FetchedBatch(run, records)]
+    return [
+        FetchedBatch(header, records[position : position + header.size_bytes])
+        for position, header in iter_batches(records)
+    ]

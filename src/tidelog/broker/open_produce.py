@@ -8,6 +8,7 @@ from tidelog.broker.record_work import BadRecords
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import ACKS_NONE
 from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.wire.protocol import produce_answer
 from tidelog.wire.protocol.schemas.produce_response import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -126,6 +127,17 @@ class OpenProduce:
             self.call.close()
 
     def _answer(self) -> None:
+        topics = self.topics
+        if not self.failed and len(topics) == 1 and self.version >= produce_answer.FIRST_VERSION:
+            (topic,) = topics
+            results = topic.partition_responses
+            if len(results) == 1:
+                self.call.answer_encoded(
+                    produce_answer.plain_answer(
+                        self.version, topic.topic_id, topic.name, results[0]
+                    )
+                )
+                return
         endpoints = self._endpoints(self._leaders) if self._leaders else ()
         self.call.answer(ProduceResponse(responses=self.topics, node_endpoints=endpoints))
 

@@ -2,9 +2,9 @@
 
 A look asks the state machine of each partition what may be read, and reads it. A fetch that finds
 too little is parked: its session stands in the waiting lists of its partitions, a partition that
-moves makes the session active and the fetch is looked at again, once per turn of the event loop
-however many partitions moved. A parked fetch of a follower was counted when it arrived; looking
-again does not count (`serve_parked`).
+moves makes the session active and the fetch is looked at again, at most once per turn of the event
+loop however many partitions moved (`gathering`). A parked fetch of a follower was counted when it
+arrived; looking again does not count (`serve_parked`).
 
 Partitions of a session that did not move are not looked at (KIP-227), except every now and then:
 the leader has to see that a caught-up follower still fetches, and things that nobody wakes us for
@@ -25,6 +25,7 @@ from tidelog.broker.fetch_sessions import (
     Opened,
     PartitionFetch,
 )
+from tidelog.broker.gathering import Gathering
 from tidelog.broker.throttles import LEADER_RATE, Throttle
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import (
@@ -84,6 +85,8 @@ class Found(NamedTuple):
     """Something has to be said at once: an error, a diverging epoch, a preferred replica."""
     behind: bool
     """A follower knows metadata that we do not have yet."""
+    unread: bool
+    """There are records, which were not to be read."""
 
 
 class Reads:
@@ -93,6 +96,7 @@ class Reads:
         "_again",
         "_answer_max_bytes",
         "_broker",
+        "_gathering",
         "_parked",
         "_review_ms",
         "_shared",
@@ -115,6 +119,7 @@ class Reads:
         self._throttle = Throttle(broker, LEADER_RATE)
         self._watchers: dict[PartitionId, dict[PartitionFetch, FetchSession]] = {}
         self._again: list[ParkedFetch] = []
+        self._gathering = Gathering()
         self._shared: dict[tuple[Log, int, int, int], list[memoryview]] | None = None
         """What was read in this turn, for the other followers that want the same."""
         self._parked = 0
@@ -149,14 +154,27 @@ class Reads:
             session.id = NO_SESSION
         elif now - session.reviewed_ms >= self._review_ms:
             session.review(partial(self._is_settled, scope, now), now)
-        found = self._look(session, call, scope, full=opened.full, counted_ms=now)
+        reads = not self._reads_later(scope, opened)
+        found = self._look(session, call, scope, full=opened.full, counted_ms=now, reads=reads)
         if self._is_enough(found, scope, opened):
             self._answer(call, scope, opened, found)
-        else:
-            parked = ParkedFetch(call, scope, opened, now)
-            self._park(parked)
-            if found.behind:
-                self._await_metadata(parked)
+            return
+        parked = ParkedFetch(call, scope, opened, now)
+        self._park(parked)
+        if found.unread:
+            self._look_soon(parked)
+        if found.behind:
+            self._await_metadata(parked)
+
+    def _reads_later(self, scope: FetchScope, opened: Opened) -> bool:
+        """What a follower has said counts at once; what it gets is read when more came together."""
+        return (
+            scope.is_follower
+            and not opened.full
+            and scope.min_bytes == 1
+            and scope.max_wait_ms > 0
+            and self._gathering.is_shared
+        )
 
     def _is_enough(self, found: Found, scope: FetchScope, opened: Opened) -> bool:
         session = opened.session
@@ -208,13 +226,14 @@ class Reads:
         *,
         full: bool,
         counted_ms: int | None,
+        reads: bool = True,
     ) -> Found:
         """Partitions in their order, within the bytes allowed now: a fetch may have waited while
         others took what there was. Those without news rest."""
         looks: list[Look] = []
-        allowance_bytes = call.connection.allowance_bytes
+        allowance_bytes = call.connection.allowance_bytes if reads else 0
         max_bytes = min(scope.max_bytes, allowance_bytes)
-        left, decided, behind = max_bytes, False, False
+        left, decided, behind, unread = max_bytes, False, False, False
         for fetch in list(session.partitions.values() if full else session.active):
             hosted = self._resolve(session, fetch)
             if isinstance(hosted, Error):
@@ -238,7 +257,10 @@ class Reads:
                 session.active.pop(fetch, None)
             if full or has_news:
                 looks.append(look)
-        return Found(looks, max_bytes - left, decided, behind)
+            decision = look.decision
+            if not reads and decision is not None and decision.read_from < decision.read_to:
+                unread = True
+        return Found(looks, max_bytes - left, decided, behind, unread)
 
     def _resolve(self, session: FetchSession, fetch: PartitionFetch) -> Hosted | Error:
         topic = fetch.topic
@@ -429,8 +451,9 @@ class Reads:
 
     # -- waking
 
-    def wake(self, partition: PartitionId) -> None:
+    def wake(self, partition: PartitionId, moves: int = 1) -> None:
         """The log end or the leadership of this partition changed: followers and consumers."""
+        self._gathering.moves += moves
         for fetch, session in self._watchers.get(partition, _NOBODY).items():
             session.active[fetch] = None
             if session.parked is not None:
@@ -455,19 +478,24 @@ class Reads:
                 self._finish(parked)
 
     def _look_soon(self, parked: ParkedFetch) -> None:
-        """In the next turn of the loop: what else moves in this one is found by the same look."""
+        """In the next turn of the loop, or a few later if they bring more: what else moves until
+        then is found by the same look."""
         if parked.due or parked.session.parked is not parked:
             return
         parked.due = True
-        wait_ms = parked.looked_ms + LOOK_AGAIN_MS - self._broker.now_ms()
-        if parked.scope.min_bytes > 1 and wait_ms > 0:
-            self._broker.host.timers.after(wait_ms, lambda: self._look_again(parked))
-            return
+        if parked.scope.min_bytes > 1:
+            wait_ms = parked.looked_ms + LOOK_AGAIN_MS - self._broker.now_ms()
+            if wait_ms > 0:
+                self._broker.host.timers.after(wait_ms, lambda: self._look_again(parked))
+                return
         self._again.append(parked)
         if len(self._again) == 1:
             self._broker.turn_end.add(self._look_at_all_due)
 
     def _look_at_all_due(self) -> None:
+        if self._gathering.goes_on(self._broker.traffic.bytes_in):
+            self._broker.host.network.soon(self._look_after_appends)
+            return
         due, self._again = self._again, []
         self._shared = {} if len(due) > 1 else None
         try:
@@ -475,6 +503,10 @@ class Reads:
                 self._look_again(parked)
         finally:
             self._shared = None
+
+    def _look_after_appends(self) -> None:
+        """Of the turn that has just passed, if it has brought any."""
+        self._broker.turn_end.follow(self._look_at_all_due)
 
     def _look_again(self, parked: ParkedFetch) -> None:
         parked.due = False
@@ -535,4 +567,4 @@ def _follower_fetch(scope: FetchScope, fetch: PartitionFetch) -> FollowerFetch:
 
 
 _NOBODY: dict[PartitionFetch, FetchSession] = {}
-_NOTHING = Found([], 0, decided=False, behind=False)
+_NOTHING = Found([], 0, decided=False, behind=False, unread=False)

@@ -422,18 +422,19 @@ class Replicas:
     def _append_batches(self, hosted: Hosted, effect: e.AppendBatches) -> None:
         role = hosted.replica.role
         assert isinstance(role, FollowerReplica), role
-        base_offset = hosted.log.log_end_offset
+        base_offset, now_ms = hosted.log.log_end_offset, self._broker.now_ms()
         try:
             hosted.log.append_as_follower(*_received(effect))
         except (NoSpace, UnexpectedAppend) as error:
             self.problems[hosted.partition] = str(error)
-            self.directories.on_error(hosted.directory, error, self._broker.now_ms())
+            self.directories.on_error(hosted.directory, error, now_ms)
             self.mark_dirty(hosted)  # the batches that fitted are kept
-            role.on_append_failed(self._broker.now_ms())
+            role.on_append_failed(now_ms)
             return
-        self.problems.pop(hosted.partition, None)
+        if self.problems:
+            self.problems.pop(hosted.partition, None)
         self.note_appended(hosted, base_offset)
-        self.perform(hosted, role.on_appended(effect, self._broker.now_ms()))
+        self.perform(hosted, role.on_appended(effect, now_ms))
 
     def _raise_log_start(self, hosted: Hosted, effect: e.RaiseLogStart) -> None:
         hosted.log.raise_log_start(effect.offset)

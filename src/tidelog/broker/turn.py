@@ -22,6 +22,13 @@ class TurnEnd:
         if len(self._work) == 1 and not self._running:
             self._soon(self._run)
 
+    def follow(self, work: Work) -> None:
+        """Behind what this turn has asked for; now, if it has not asked for anything."""
+        if self._work:
+            self._work.append(work)
+        else:
+            work()
+
     def _run(self) -> None:
         self._running = True
         try:

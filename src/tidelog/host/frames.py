@@ -463,8 +463,12 @@ class FrameStream(asyncio.BufferedProtocol):
                 self.pause(WRITE_BUFFER_FULL)
                 self._watch_stall()
             self._wait_for_reader()
-        else:
+        elif self._awaited:
             self._forgive(self.owed_bytes - self.held_bytes)
+        else:
+            assert self.held_bytes == 0, self.held_bytes
+            self._context.answers.release(self.owed_bytes)
+            self.owed_bytes = 0
 
     def _wait_for_reader(self) -> None:
         self._awaited = True

@@ -286,18 +286,15 @@ class ServerConnection:
                 stream.pause(ANSWERS_HELD)
             return
         slots.popleft()
-        self._send(slot)
+        buffers, slot.buffers = slot.buffers, None  # who asked may keep the slot for long
+        if buffers is not None:
+            stream.write(buffers, slot.size_bytes)
         charge_bytes = slot.charge_bytes
         if slots and slots[0].filled:
             charge_bytes += self._send_held()
         stream.release(charge_bytes)
         if self._draining and not slots:
             stream.close(CloseReason.STOPPED)
-
-    def _send(self, slot: "Slot") -> None:
-        buffers, slot.buffers = slot.buffers, None  # who asked may keep the slot for long
-        if buffers is not None:
-            self.stream.write(buffers, slot.size_bytes)
 
     def _send_held(self) -> int:
         """What waited for the answer that has left; the bytes their requests were charged."""
@@ -306,7 +303,9 @@ class ServerConnection:
         while slots and slots[0].filled:
             slot = slots.popleft()
             stream.unhold(slot.size_bytes)
-            self._send(slot)
+            buffers, slot.buffers = slot.buffers, None
+            if buffers is not None:
+                stream.write(buffers, slot.size_bytes)
             charge_bytes += slot.charge_bytes
         if stream.held_bytes <= self._held_limit:
             stream.resume(ANSWERS_HELD)

@@ -25,7 +25,7 @@ class Call:
     Records in `request` are views of the receive buffer: valid until the handler returns.
     """
 
-    __slots__ = ("_slot", "connection", "header", "listener", "request")
+    __slots__ = ("_slot", "connection", "header", "listener", "request", "version")
 
     def __init__(
         self,
@@ -36,15 +36,12 @@ class Call:
         listener: str,
     ) -> None:
         self.header = header
+        self.version = header.api_version
         self.request = request
         self.connection = connection
         self.listener = listener
         """Name of the listener it came in through: answers give addresses of the same one."""
         self._slot = slot
-
-    @property
-    def version(self) -> int:
-        return self.header.api_version
 
     @property
     def client_id(self) -> str:

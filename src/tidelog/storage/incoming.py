@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from tidelog.host.ports import Buffer
 from tidelog.storage.errors import BatchLargerThanSegment, UnexpectedAppend
 from tidelog.storage.scan import follows
+from tidelog.storage.segment import Segment
 from tidelog.wire.records import BatchHeader, InvalidBatch, check_crc, read_header, stamp
+from tidelog.wire.records.run import BatchRun
 
 Piece = tuple[Buffer, BatchHeader]
 
@@ -28,11 +30,11 @@ def pieces_of(batches: Sequence[Buffer]) -> list[Piece]:
 
 
 def inspect(pieces: Sequence[Piece], *, gaps: bool) -> None:
-    """UnexpectedAppend unless all are intact and in order."""
+    """UnexpectedAppend unless all are intact and in order. A run was checked when it was read."""
     next_offset = None
     for data, header in pieces:
         try:
-            if not check_crc(data, 0, header):
+            if not isinstance(header, BatchRun) and not check_crc(data, 0, header):
                 raise UnexpectedAppend(f"bad checksum at {header.base_offset}")
         except InvalidBatch as error:
             raise UnexpectedAppend(f"not a batch: {error}") from error
@@ -41,6 +43,17 @@ def inspect(pieces: Sequence[Piece], *, gaps: bool) -> None:
         if header.leader_epoch < 0:
             raise UnexpectedAppend(f"no leader epoch at {header.base_offset}")
         next_offset = header.base_offset + header.last_offset_delta + 1
+
+
+def is_next_run(headers: Sequence[BatchHeader], segment: Segment) -> bool:
+    """One run that goes on where this segment ends, and may go into it or the next one as it is:
+    what `inspect` would look at was looked at when the run was read."""
+    first = headers[0] if len(headers) == 1 else None
+    return (
+        isinstance(first, BatchRun)
+        and first.base_offset == segment.next_offset
+        and first.size_bytes <= segment.config.segment_bytes
+    )
 
 
 def runs(

@@ -31,7 +31,7 @@ from tidelog.storage.errors import (
     UnexpectedAppend,
 )
 from tidelog.storage.guarded_disk import GuardedDisk, guard
-from tidelog.storage.incoming import inspect, offsets_in, pieces_of, runs, stamped
+from tidelog.storage.incoming import inspect, is_next_run, offsets_in, pieces_of, runs, stamped
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp
 from tidelog.storage.pending_sync import PendingSync
@@ -173,6 +173,9 @@ class Log:
     ) -> None:
         """Append what a leader sent, as it is. On NoSpace the batches that fit are kept. With
         `headers` each buffer is one batch, and its header was read before."""
+        if headers is not None and is_next_run(headers, self._segments[-1]):
+            self._append(batches, headers)
+            return
         pieces = pieces_of(batches) if headers is None else list(zip(batches, headers, strict=True))
         if not pieces:
             return
@@ -321,8 +324,7 @@ class Log:
 
     def _advance_recovery_point(self, synced_offset: int) -> None:
         assert self.recovery_point <= synced_offset <= self.log_end_offset, (
-            f"{self.directory}: recovery point {self.recovery_point} to {synced_offset}, "
-            f"log end {self.log_end_offset}"
+            f"{self}: recovery point {self.recovery_point} to {synced_offset}"
         )
         self.recovery_point = synced_offset
 
@@ -532,9 +534,7 @@ class Log:
         if offset <= self.log_start_offset:
             return
         if offset > self.log_end_offset:
-            raise OffsetOutOfRange(
-                f"{self.directory}: log start {offset} behind log end {self.log_end_offset}"
-            )
+            raise OffsetOutOfRange(f"{self}: log start {offset} behind the log end")
         self.log_start_offset = offset
         if self.on_log_start_raised is not None:
             # Before the epochs go: a crash must not bring records back without their epoch.

@@ -194,10 +194,16 @@ class Segment:
             self.size > config.segment_bytes - info.size_bytes
             or info.max_timestamp - self.first_timestamp
             > config.longest_segment_ms - config.segment_jitter_ms
-            or (len(self.offsets) + 1) * OffsetIndex.ENTRY_SIZE > config.index_size_max_bytes
-            or (len(self.times) + 2) * TimeIndex.ENTRY_SIZE > config.index_size_max_bytes
             or info.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
+            or (self._bytes_since_entry > config.index_interval_bytes and self._indexes_are_full())
         )
+
+    def _indexes_are_full(self) -> bool:
+        """There is no place for the entry that is due, or for the last one of the time index."""
+        size_max_bytes = self.config.index_size_max_bytes
+        return (len(self.offsets) + 1) * OffsetIndex.ENTRY_SIZE > size_max_bytes or (
+            len(self.times) + 2
+        ) * TimeIndex.ENTRY_SIZE > size_max_bytes
 
     @property
     def max_timestamp(self) -> int:
@@ -543,9 +549,12 @@ class Segment:
 
 def info_of(header: BatchHeader) -> AppendInfo:
     """An append of one batch."""
-    last_offset = header.last_offset
     return AppendInfo(
-        header.base_offset, last_offset, header.max_timestamp, last_offset, header.size_bytes
+        header.base_offset,
+        header.last_offset,
+        header.max_timestamp,
+        header.offset_of_max_timestamp,
+        header.size_bytes,
     )
 
 
@@ -561,6 +570,6 @@ def info_of_all(headers: Sequence[BatchHeader]) -> AppendInfo:
         headers[0].base_offset,
         headers[-1].last_offset,
         largest.max_timestamp,
-        largest.last_offset,
+        largest.offset_of_max_timestamp,
         size_bytes,
     )

@@ -231,7 +231,7 @@ def _write(hosted: Hosted, role: LeaderReplica, ready: Sequence[OpenPartition]) 
             effects = role.await_commit(partition, header.next_offset, now_ms)
             if effects:
                 replicas.perform(hosted, effects)
-    broker.reads.wake(hosted.partition)
+    broker.reads.wake(hosted.partition, len(ready))
 
 
 def _stamp_time(ready: Sequence[OpenPartition], wall_ms: int) -> None:

@@ -7,6 +7,7 @@ because old librdkafka takes a higher minimum for a broker that cannot decompres
 
 from collections.abc import Collection
 from enum import Enum
+from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
@@ -129,8 +130,6 @@ APIS: tuple[Api, ...] = (
 )
 API_BY_KEY: dict[int, Api] = {api.key: api for api in APIS}
 
-_messages: dict[str, type[Message]] = {}
-
 
 def supported_versions(
     listener: Listener = Listener.CLIENT,
@@ -160,11 +159,13 @@ def offered(api: Api, listener: Listener, release: Release) -> Versions:
     return api.first if release is Release.FIRST else api.full
 
 
+@cache
 def request_class(key: int) -> type[Message]:
     """The class of an API's requests; its module is imported when it is first asked for."""
     return _message(REQUESTS, key, "Request")
 
 
+@cache
 def response_class(key: int) -> type[Message]:
     """The class of an API's responses."""
     return _message(RESPONSES, key, "Response")
@@ -174,8 +175,5 @@ def _message(modules: dict[int, str], key: int, suffix: str) -> type[Message]:
     module = modules.get(key)
     if module is None:
         raise UnsupportedVersion(f"API {key} is unknown")
-    message = _messages.get(module)
-    if message is None:
-        message = getattr(import_module(module), API_BY_KEY[key].name + suffix)
-        _messages[module] = message
+    message: type[Message] = getattr(import_module(module), API_BY_KEY[key].name + suffix)
     return message

@@ -21,7 +21,7 @@ from tidelog.wire.protocol.source import (
     Source,
     smallest_size,
 )
-from tidelog.wire.protocol.varints import read_long_varint, read_varint, skip_tags
+from tidelog.wire.protocol.varints import read_long_varint, skip_tags
 
 
 def decoder_source(message: type[Message], version: int) -> tuple[str, dict[str, object]]:
@@ -51,7 +51,6 @@ class _Decoder(Source):
         self._waiting: list[tuple[str, str]] = []
         self.names |= {
             "new": object.__new__,
-            "read_varint": read_varint,
             "read_long_varint": read_long_varint,
             "skip_tags": skip_tags,
             "refuse_length": refuse_length,
@@ -131,8 +130,11 @@ class _Decoder(Source):
         self.line(f"    refuse_count({path + ' tags'!r}, {count}, end - p)")
         self.line(f"for _ in range({count}):")
         self.depth += 1
-        self.line(f"{tag}, p = read_varint(data, p)")
-        self.line(f"{size}, p = read_varint(data, p)")
+        for number in (tag, size):
+            self.line(f"{number} = data[p]")
+            self.line("p += 1")
+            self.line(f"if {number} > 127:")
+            self.line(f"    {number}, p = read_long_varint(data, p, {number})")
         self.line(f"{after} = p + {size}")
         self.line(f"if {after} > end:")
         self.line(f"    refuse_length({path + ' tag'!r}, {size}, end - p)")

@@ -83,6 +83,11 @@ class BatchHeader(NamedTuple):
         return self.base_offset + self.last_offset_delta + 1
 
     @property
+    def offset_of_max_timestamp(self) -> int:
+        """As near as the header of one batch tells."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
     def codec(self) -> int:
         return self.attributes & CODEC_MASK
 

@@ -1,0 +1,38 @@
+"""Work that follows a turn of the event loop is done behind what that turn asked for."""
+
+from collections.abc import Callable
+
+from tidelog.broker.turn import TurnEnd
+
+
+class Loop:
+    """Does what was asked for when its turn is over."""
+
+    def __init__(self) -> None:
+        self.asked: list[Callable[[], None]] = []
+        self.done: list[str] = []
+        self.turn_end = TurnEnd(self.asked.append)
+
+    def work(self, name: str) -> Callable[[], None]:
+        return lambda: self.done.append(name)
+
+    def end_turn(self) -> None:
+        asked, self.asked[:] = list(self.asked), []
+        for work in asked:
+            work()
+
+
+def test_it_is_done_behind_what_the_turn_asked_for():
+    loop = Loop()
+    loop.turn_end.add(loop.work("append"))
+    loop.turn_end.follow(loop.work("look"))
+    assert loop.done == []
+    loop.end_turn()
+    assert loop.done == ["append", "look"]
+
+
+def test_it_is_done_at_once_after_a_turn_that_asked_for_nothing():
+    loop = Loop()
+    loop.turn_end.follow(loop.work("look"))
+    assert loop.done == ["look"]
+    assert not loop.asked
