@@ -223,6 +223,7 @@ def _write(hosted: Hosted, role: LeaderReplica, ready: Sequence[OpenPartition]) 
     for partition, header in zip(ready, headers, strict=True):
         traffic.messages_in += header.record_count
         traffic.bytes_in += header.size_bytes
+        partition.batch = b""  # or a frame would be kept as long as its answer waits
         result = partition.result
         result.base_offset = header.base_offset
         result.log_start_offset = log_start_offset

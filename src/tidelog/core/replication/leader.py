@@ -186,7 +186,7 @@ class LeaderReplica:
     def on_appended(self, now_ms: int) -> list[Effect]:
         """The shell has appended. Alone in the ISR, the leader commits by itself; otherwise what
         is new is held by nobody else, and commits nothing before it is fetched."""
-        if len(self.isr_state.maximal_isr) > 1:
+        if len(self.maximal_isr()) > 1:
             return []
         return self._retry_high_watermark(now_ms)
 
