@@ -1,7 +1,7 @@
 """The follower's short way to a Fetch request makes the bytes that the codec makes."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidelog.wire.protocol import encode
@@ -50,6 +50,7 @@ def as_request(session_id: int, epoch: int, sender: ReplicaState, moved: list[Po
     )
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 2**31 - 1),
     st.integers(1, 2**31 - 1),
