@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench spark-bench proof exactly-once examples clean
+.PHONY: help setup check test demo sim sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench proof exactly-once examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -69,6 +69,9 @@ kernel-bench: setup ## Record batches to Arrow and back: compiled, and in Python
 
 idle-bench: setup ## What an idle cluster costs: start, stop, memory, processor
 	$(BIN)/python benchmarks/idle.py
+
+many-leaders: setup ## 5,000 partitions get their first record, and then their next leader, at once
+	$(BIN)/python benchmarks/many_leaders.py
 
 spark-bench: setup ## Spark over Tidelog beside the stock connector and Parquet; SCALE=--quick for less
 	$(BIN)/python benchmarks/spark.py $(SCALE)
