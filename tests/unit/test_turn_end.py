@@ -36,3 +36,18 @@ def test_it_is_done_at_once_after_a_turn_that_asked_for_nothing():
     loop.turn_end.follow(loop.work("look"))
     assert loop.done == ["look"]
     assert not loop.asked
+
+
+def test_what_was_answered_is_sent_before_the_rest_of_a_turn_is_done():
+    loop = Loop()
+
+    def append() -> None:
+        loop.done.append("append")
+        loop.turn_end.send_first()
+
+    loop.turn_end.add(append)
+    loop.turn_end.add(loop.work("look"))
+    loop.end_turn()
+    assert loop.done == ["append"]
+    loop.end_turn()
+    assert loop.done == ["append", "look"]

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.turn import TurnEnd
+from tidelog.core.replication.inputs import ACKS_ALL
 
 if TYPE_CHECKING:
     from tidelog.broker.hosted import Hosted
@@ -75,6 +76,8 @@ class Appends:
                     each.produce.call.connection.fail(error)
         for produce in produces:
             produce.close_list()
+            if produce.acks != ACKS_ALL:  # its client does not wait for what followers are sent
+                self._turn_end.send_first()
 
 
 def _serve(handle: Handler, call: Call) -> None:
