@@ -156,7 +156,7 @@ class LogMachine(RuleBasedStateMachine):
             disk,
             "t-0",
             self.config,
-            recovery_point=self.log.recovery_point,
+            recovery_point=self.log.storable_recovery_point,  # what a directory checkpoints
             log_start=self.log_start,
             clean_shutdown=clean,
         )

@@ -51,7 +51,11 @@ def started(log: Log) -> PendingSync:
 def after_power_loss(disk: SimDisk, log: Log) -> Log:
     """What is left when nothing that was not synced is. The checkpoint says what the log says."""
     return Log.open(
-        disk.after_power_loss(()), PATH, config(), recovery_point=log.recovery_point, repair=False
+        disk.after_power_loss(()),
+        PATH,
+        config(),
+        recovery_point=log.storable_recovery_point,
+        repair=False,
     )
 
 
@@ -245,7 +249,7 @@ class Workload:
         assert log.log_end_offset == len(self.written)
         drawn = self.disk.crash(CrashKind.POWER_LOSS, draw)
         for crashed in (self.disk.after_power_loss(()), drawn):
-            again = Log.open(crashed, PATH, config(), recovery_point=log.recovery_point)
+            again = Log.open(crashed, PATH, config(), recovery_point=log.storable_recovery_point)
             assert log.recovery_point <= again.log_end_offset <= len(self.written)
             assert values_of(again) == self.written[: again.log_end_offset]
 
