@@ -35,7 +35,7 @@ class FailoverSection:
     __slots__ = ("_kills",)
 
     name = SECTION
-    rounds_max: int | None = 3
+    rounds_max: int | None = 2
     rows = tuple(
         Row(f"failover.{key}_ms", title, "ms", more_is_better=False, section=SECTION)
         for key, title in TITLES.items()

@@ -45,7 +45,7 @@ class IdleSection:
     __slots__ = ("_size", "_warm", "rows")
 
     name = SECTION
-    rounds_max: int | None = 3
+    rounds_max: int | None = 2
 
     def __init__(self, scale: Scale, warm: WarmClusters) -> None:
         self._warm = warm
