@@ -49,7 +49,7 @@ growth: setup ## What one more partition, connection or byte costs; SCALE='--sca
 sim-bench: setup ## Simulated steps per second
 	$(BIN)/tidelog sim bench
 
-bench: setup ## Beside Apache Kafka on this machine, every row with its ratio; two hours
+bench: setup ## Beside Apache Kafka on this machine, every row with its ratio; about an hour
 	$(BIN)/tidelog bench compare --json docs/bench/compare.json --plots docs/bench
 
 bench-quick: setup ## Our half beside the limit of the machine, in under 3 minutes; AGAINST=FILE for ratios to an earlier run
