@@ -1,5 +1,7 @@
 """The parts of a comparison that need no cluster: what tools print, requests, cases, settings."""
 
+import os
+import shutil
 import struct
 from pathlib import Path
 
@@ -179,6 +181,21 @@ def test_only_segments_are_taken_out_of_the_page_cache(tmp_path):
     (directory / "00000000000000000000.log").write_bytes(bytes(5000))
     (directory / "00000000000000000000.index").write_bytes(bytes(70))
     assert evict([str(tmp_path)]) == 5000
+
+
+def test_a_directory_that_its_broker_deletes_meanwhile_is_passed_over(tmp_path, monkeypatch):
+    for name in ("gone-0", "kept-0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.log").write_bytes(bytes(10))
+    scandir = os.scandir
+
+    def deletes_first(path):
+        if str(path).endswith("gone-0"):
+            shutil.rmtree(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", deletes_first)
+    assert evict([str(tmp_path)]) == 10
 
 
 def test_brokers_are_warm_when_requests_do_not_get_cheaper():
