@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from tidelog.bench.compare.system import Running
+from tidelog.bench.compare.system import Running, SystemFailed
 from tidelog.bench.compare.tidelog_side import TidelogSystem
 from tidelog.bench.compare.topics import wait_until
 from tidelog.bench.compare.writing import FILL, Writer
@@ -132,7 +132,12 @@ def main() -> None:
     parser.add_argument("--fsync", action="store_true", help="acknowledged means synced")
     parser.add_argument("--controller", action="store_true", help="kill the active controller")
     given = parser.parse_args()
-    found = measure(given.partitions, fsync=given.fsync, kill_controller=given.controller)
+    if given.partitions < 1:
+        parser.error(f"--partitions is {given.partitions}; it must be at least 1")
+    try:
+        found = measure(given.partitions, fsync=given.fsync, kill_controller=given.controller)
+    except SystemFailed as reason:
+        sys.exit(f"not measured: {reason}")
     for key, value in found.items():
         print(f"{key:<22} {round(value, 1) if isinstance(value, float) else value}")
     print(json.dumps(found))
