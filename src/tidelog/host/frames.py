@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, cast
 
 from tidelog.host.flight import REQUEST_OVERHEAD_BYTES
+from tidelog.host.frame_buffers import Scratch
 from tidelog.host.network_context import SCRATCH_BYTES, NetworkContext
 from tidelog.host.ports import Buffer, CloseReason
 from tidelog.host.timers import Timer
@@ -72,8 +73,7 @@ class FrameOwner(Protocol):
 
 def kept(frame: memoryview) -> memoryview:
     """The frame with a lifetime of its own; copied only if it shares its buffer with others."""
-    has_own_buffer = len(cast(bytearray, frame.obj)) == len(frame)
-    return frame if has_own_buffer else memoryview(bytearray(frame))
+    return memoryview(bytearray(frame)) if isinstance(frame.obj, Scratch) else frame
 
 
 def charge_of(frame_bytes: int) -> int:
@@ -378,7 +378,7 @@ class FrameStream(asyncio.BufferedProtocol):
     def _open_frame(self, length: int, head: memoryview) -> None:
         """Give a frame that does not come in one piece exactly the memory it needs."""
         assert len(head) < length <= self._frame_limit, (len(head), length, self._frame_limit)
-        self._frame = memoryview(bytearray(length))
+        self._frame = self._context.buffers.take(length)
         self._frame[: len(head)] = head
         self._filled = len(head)
         self._stash = bytearray()

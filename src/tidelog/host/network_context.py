@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tidelog.host.answers import AnswerBudget
 from tidelog.host.flight import NetworkCounters, NodeFlight
+from tidelog.host.frame_buffers import FrameBuffers, Scratch
 from tidelog.host.timers import TimerWheel
 
 SCRATCH_BYTES = 256 * 1024
@@ -27,6 +28,7 @@ class NetworkContext:
         "_flush_scheduled",
         "_unsent",
         "answers",
+        "buffers",
         "corked",
         "counters",
         "flight",
@@ -47,7 +49,8 @@ class NetworkContext:
         self.flight = flight
         self.answers = answers
         self.counters = NetworkCounters()
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.scratch = memoryview(Scratch(SCRATCH_BYTES))
+        self.buffers = FrameBuffers()
         self.corked = False
         """Something is being worked on: what is written meanwhile, to whichever connection, is
         sent when that is done."""
