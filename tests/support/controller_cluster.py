@@ -91,11 +91,10 @@ class Cluster:
         self.ask(request)
         return self.records[count:]
 
-    def elect(self, node: int, *, keep_pending: bool = False) -> None:
-        """Another node leads; it has all, or none, of what was not committed."""
+    def elect(self, node: int, *, kept: int = 0) -> None:
+        """Another node leads; it has as many of the entries that were not committed."""
         self.renounce()
-        if not keep_pending:
-            del self.log[self.committed_count :]
+        del self.log[self.committed_count + kept :]
         self.claim_epoch += 1
         self.leader = node
         change = LeaderChange(node, (), ())

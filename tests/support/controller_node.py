@@ -83,10 +83,14 @@ class OneVoter:
         self.listener.on_claimable(self.epoch, self.end_offset)
 
     def depose(self) -> None:
-        """What is not committed is gone."""
+        """What is not committed is gone, though nobody here knows it yet."""
+        self.resign()
+        del self.log[self.committed :]
+
+    def resign(self) -> None:
+        """What is not committed waits for the next leader."""
         assert self.listener is not None
         self.leader_id = NO_LEADER
-        del self.log[self.committed :]
         self.listener.on_lost(self.epoch)
 
 

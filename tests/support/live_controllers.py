@@ -9,7 +9,7 @@ from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import CloseReason, PeerConnection
-from tidelog.rpc import ApiTable, Peer, serve
+from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
 from tidelog.wire.protocol import Listener, Message
 from tidelog.wire.protocol.schemas.broker_heartbeat_request import BrokerHeartbeatRequest
 from tidelog.wire.protocol.schemas.broker_heartbeat_response import BrokerHeartbeatResponse
@@ -30,6 +30,32 @@ class ControllerMember(LiveMember):
 
     controller: ActiveController
 
+    def __init__(self, quorum: LiveQuorum, node_id: int, directory: Path) -> None:
+        super().__init__(quorum, node_id, directory)
+        self._connections: dict[str, set[PeerConnection]] = {}
+        self._cut_off: set[str] = set()
+
+    def cut_off(self, *others: "ControllerMember") -> None:
+        """Nothing the others ask as members of the quorum is heard here, nor answered any more."""
+        for other in others:
+            name = f"quorum-{other.node_id}"
+            self._cut_off.add(name)
+            for connection in self._connections.pop(name, ()):
+                connection.close()
+
+    def heal(self) -> None:
+        self._cut_off.clear()
+
+    def _unless_cut_off(self, handler: Handler) -> Handler:
+        def handle(call: Call) -> None:
+            if call.client_id in self._cut_off:
+                call.close()
+                return
+            self._connections.setdefault(call.client_id, set()).add(call.connection)
+            handler(call)
+
+        return handle
+
     def prepare(self) -> None:
         super().prepare()
         network = self._network
@@ -46,11 +72,14 @@ class ControllerMember(LiveMember):
         )
         self.member.listeners.append(self.controller)
         self.member.snapshot_source = self.controller.core.snapshot_records
-        handlers = {**self.controller.handlers, **self.member.handlers}
+        of_quorum = {key: self._unless_cut_off(each) for key, each in self.member.handlers.items()}
+        handlers = {**self.controller.handlers, **of_quorum}
         table = ApiTable(Listener.CLUSTER, handlers)
         self._accept = serve(table, "CONTROLLER", on_closed=self._on_closed)
 
     def _on_closed(self, connection: PeerConnection, reason: CloseReason) -> None:
+        for connections in self._connections.values():
+            connections.discard(connection)
         super()._on_closed(connection, reason)
         self.controller.on_closed(connection, reason)
 

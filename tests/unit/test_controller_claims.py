@@ -1,5 +1,7 @@
 """Claiming, renouncing, and when an answer may be given (kraft.md §4, §12 rules 11 and 12)."""
 
+import pytest
+
 from support.controller_cluster import Cluster
 from tidelog.core import events
 from tidelog.core.errors import Error
@@ -7,6 +9,7 @@ from tidelog.core.metadata import records as r
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.effects import Answer, AppendRecords
 from tidelog.core.metadata.settings import ControllerSettings
+from tidelog.core.quorum.messages import LeaderChange
 from tidelog.core.requests import (
     AdminResponse,
     AllocateProducerIdsRequest,
@@ -22,7 +25,7 @@ from tidelog.core.requests import (
     HeartbeatResponse,
     RegisterBrokerResponse,
 )
-from tidelog.core.types import NEVER_MS
+from tidelog.core.types import NEVER_MS, LogEntry
 
 ELR_ON = r.FeatureLevel("eligible.leader.replicas.version", 1)
 
@@ -99,28 +102,131 @@ def test_k09_a_renounced_claim_reverts_and_its_clients_hear_not_controller() -> 
     token = cluster.send(CreateTopicRequest("t"))
     assert "t" in cluster.image.topic_ids
     old = cluster.controller
-    cluster.elect(1)
-    assert cluster.answer(token) == CreateTopicResponse(Error.NOT_CONTROLLER)
+    cluster.renounce()
+    assert cluster.answer(token) is None, "nobody knows yet what becomes of it"
     assert old.current is None
     assert old.committed == before
-    assert "t" not in cluster.image.topic_ids
     assert old.next_deadline_ms == NEVER_MS
+    cluster.elect(1)
+    assert cluster.answer(token) == CreateTopicResponse(Error.NOT_CONTROLLER)
+    assert old.held_answers == 0
+    assert "t" not in cluster.image.topic_ids
 
 
-def test_k09_the_topic_is_there_when_the_next_leader_had_its_record() -> None:
+@pytest.mark.parametrize("next_leader", [0, 1])
+def test_k09_the_topic_is_there_when_the_next_leader_had_its_record(next_leader: int) -> None:
     cluster = Cluster(nodes=2)
     cluster.start_brokers(1)
     cluster.commits = False
     token = cluster.send(CreateTopicRequest("t"))
     old = cluster.controller
-    cluster.elect(1, keep_pending=True)
-    assert cluster.answer(token) == CreateTopicResponse(Error.NOT_CONTROLLER), (
-        "committed by another claim: this one cannot promise anything"
-    )
-    assert "t" in cluster.image.topic_ids
-    assert old.committed == cluster.image
+    cluster.renounce()
+    assert (cluster.answer(token), old.held_answers) == (None, 1)
+    cluster.elect(next_leader, kept=1)
+    answer = cluster.answer(token)
+    assert isinstance(answer, CreateTopicResponse)
+    assert (answer.error, answer.topic_id) == (Error.NONE, cluster.image.topic_ids["t"])
+    assert old.held_answers == 0
+    assert old.committed == cluster.controller.committed
     told = [event for event in cluster.take_events() if isinstance(event, events.LeaderElected)]
     assert told == [], "nobody was active when it was committed"
+
+
+def test_of_a_lost_claim_every_request_hears_of_its_own_records() -> None:
+    cluster = Cluster(nodes=2)
+    cluster.start_brokers(1)
+    cluster.commits = False
+    first, second, third = (cluster.send(CreateTopicRequest(name)) for name in "abc")
+    cluster.elect(1, kept=2)
+    for token, error in ((first, 0), (second, 0), (third, Error.NOT_CONTROLLER)):
+        answer = cluster.answer(token)
+        assert answer is not None
+        assert answer.error == error
+    assert sorted(cluster.image.topic_ids) == ["a", "b"]
+
+
+def test_what_a_lost_claim_wrote_is_not_taken_for_what_the_next_one_writes_there() -> None:
+    """The same offset, committed, and another epoch."""
+    cluster = Cluster(nodes=2)
+    cluster.start_brokers(1)
+    cluster.commits = False
+    lost = cluster.send(CreateTopicRequest("lost"))
+    cluster.elect(1)
+    cluster.send(CreateTopicRequest("other"))
+    cluster.commit()
+    assert cluster.answer(lost) == CreateTopicResponse(Error.NOT_CONTROLLER)
+
+
+def test_brokers_and_who_has_written_nothing_are_refused_at_once_when_a_claim_is_lost() -> None:
+    """They ask the next controller: nothing of theirs is harmed by being asked twice."""
+    cluster = Cluster(nodes=2)
+    cluster.start_brokers(1, 2)
+    name = cluster.create("t", (1, 2))
+    cluster.commits = False
+    asked = [
+        cluster.send(cluster.propose_request(1, cluster.proposal(name, 1))),
+        cluster.send(cluster.beat_request(2, fence=True)),
+        cluster.send(cluster.register_request(3)),
+        cluster.send(AllocateProducerIdsRequest(1, cluster.epoch_of(1))),
+        cluster.send(CreateTopicRequest("t")),
+    ]
+    held = cluster.send(DeleteTopicRequest("t"))
+    cluster.renounce()
+    for token in asked:
+        answer = cluster.answer(token)
+        assert answer is not None
+        assert answer.error is Error.NOT_CONTROLLER
+    assert cluster.answer(held) is None
+
+
+def test_one_request_is_held_as_a_whole() -> None:
+    """Refused in part it would be sent again as a whole."""
+    cluster = Cluster(nodes=2)
+    cluster.start_brokers(1)
+    cluster.create("old", (1,))
+    cluster.commits = False
+    together = object()
+    for token, name in enumerate(("new", "old"), 1000):
+        request = CreateTopicRequest(name)
+        cluster.perform(cluster.controller.handle(token, request, 0, part_of=together))
+    cluster.renounce()
+    assert (cluster.answer(1000), cluster.answer(1001)) == (None, None)
+    cluster.elect(1, kept=1)
+    errors = [getattr(cluster.answer(token), "error", None) for token in (1000, 1001)]
+    assert errors == [Error.NONE, Error.TOPIC_ALREADY_EXISTS]
+
+
+def test_held_answers_can_be_forgotten_and_be_refused() -> None:
+    cluster = Cluster(nodes=2)
+    cluster.start_brokers(1)
+    cluster.commits = False
+    tokens = [cluster.send(CreateTopicRequest(name)) for name in "abc"]
+    old = cluster.controller
+    cluster.renounce()
+    assert old.forget_held(lambda token: token == tokens[1]) == [tokens[1]]
+    assert old.held_answers == 2
+    cluster.perform(old.refuse_held())
+    assert cluster.answer(tokens[0]) == CreateTopicResponse(Error.NOT_CONTROLLER)
+    assert old.held_answers == 0
+    cluster.elect(1, kept=3)
+    assert cluster.answer(tokens[1]) is None, "nobody waits for it"
+
+
+def test_a_snapshot_does_not_tell_what_became_of_a_record() -> None:
+    """It may hold the topic and another record in its place: whoever waits is told neither."""
+    cluster = Cluster(nodes=2)
+    cluster.start_brokers(1)
+    cluster.commits = False
+    before, after = (cluster.send(CreateTopicRequest(name)) for name in "ab")
+    old, other = cluster.controllers
+    cluster.renounce()
+    end_offset = cluster.log[-1].offset
+    old.load_snapshot(other.snapshot_records(), end_offset, cluster.now_ms)
+    assert old.held_answers == 1
+    entry = LogEntry(end_offset, cluster.claim_epoch + 1, (LeaderChange(1, (), ()),), control=True)
+    cluster.perform(old.on_committed(entry, cluster.now_ms))
+    assert cluster.answer(before) is None
+    assert cluster.answer(after) == CreateTopicResponse(Error.NOT_CONTROLLER)
 
 
 def test_events_are_told_once_by_the_active_controller_at_commit() -> None:

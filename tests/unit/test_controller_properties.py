@@ -14,6 +14,7 @@ from support.controller_cluster import Cluster
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.effects import Answer, AppendRecords, Effect
+from tidelog.core.metadata.held_answers import may_be_held
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.replay import replay
 from tidelog.core.requests import (
@@ -33,7 +34,7 @@ from tidelog.core.requests import (
     IsrProposal,
     UnregisterBrokerRequest,
 )
-from tidelog.core.types import PartitionId
+from tidelog.core.types import LogEntry, PartitionId
 
 BROKERS = st.integers(1, 4)
 REPLICAS = st.lists(BROKERS, min_size=1, max_size=4, unique=True).map(tuple)
@@ -64,7 +65,7 @@ RARE = st.one_of(
     st.tuples(st.just("unregister"), BROKERS),
     st.tuples(st.just("gone"), BROKERS, st.sampled_from([0, 0, 0, -1, 1])),
     st.tuples(st.just("pass"), st.just(9000)),
-    st.tuples(st.just("elect"), st.integers(0, 2), st.booleans()),
+    st.tuples(st.just("elect"), st.integers(0, 2), st.integers(0, 9)),
 )
 ACTIONS = st.one_of(COMMON, COMMON, COMMON, RARE)
 
@@ -76,6 +77,7 @@ class Asked(NamedTuple):
     request: ControllerRequest
     claim_epoch: int
     log_end: int
+    wrote: bool = False
 
 
 class RandomCluster(Cluster):
@@ -94,26 +96,41 @@ class RandomCluster(Cluster):
         self.asked[token] = Asked(request, self.claim_epoch, BEING_DECIDED)
         end = self.end_offset
         assert super().send(request, node) == token
-        self.asked[token] = Asked(request, self.claim_epoch, self.end_offset)
+        self.asked[token] = Asked(request, self.claim_epoch, self.end_offset, self.end_offset > end)
         if speaks_for_another_incarnation(request, before):
             assert self.end_offset == end, f"rule 13: {request} wrote records"
         return token
 
     def perform(self, effects: list[Effect]) -> None:
         """Rule 12: an answer is given when the log is committed as far as it was when the
-        request had been decided, and by the same claim."""
+        request had been decided, by the same claim or with the very entries that it wrote."""
         writes = any(isinstance(effect, AppendRecords) for effect in effects)
         for effect in effects:
-            if isinstance(effect, Answer) and effect.response.error is not Error.NOT_CONTROLLER:
-                asked = self.asked[effect.token]
-                assert asked.claim_epoch == self.claim_epoch
-                if asked.log_end == BEING_DECIDED:
-                    assert self.committed_count == len(self.log)
-                    assert not writes
-                else:
-                    committed_end = self.log[self.committed_count - 1].next_offset
-                    assert asked.log_end <= committed_end, (asked, committed_end)
+            if not isinstance(effect, Answer):
+                continue
+            asked = self.asked[effect.token]
+            if effect.response.error is Error.NOT_CONTROLLER:
+                self.check_refused(asked)
+            elif asked.log_end == BEING_DECIDED:
+                assert self.committed_count == len(self.log)
+                assert not writes
+            else:
+                committed = self.log[: self.committed_count]
+                assert asked.log_end <= committed[-1].next_offset, asked
+                assert self.wrote_last_of(asked, committed), asked
+                assert asked.claim_epoch == self.claim_epoch or may_be_held(asked.request), asked
         super().perform(effects)
+
+    def check_refused(self, asked: Asked) -> None:
+        """Who asks again must not meet what the first request did."""
+        if asked.wrote and may_be_held(asked.request):
+            assert not self.wrote_last_of(asked, self.log), asked
+
+    def wrote_last_of(self, asked: Asked, log: list[LogEntry]) -> bool:
+        """The entry that ended the log when the request was decided is in this one."""
+        return any(
+            entry.next_offset == asked.log_end and entry.epoch == asked.claim_epoch for entry in log
+        )
 
     def do(self, action: tuple[Any, ...]) -> None:
         kind, *arguments = action
@@ -124,7 +141,7 @@ class RandomCluster(Cluster):
         elif kind == "commit":
             self.commit(arguments[0])
         elif kind == "elect":
-            self.elect(arguments[0], keep_pending=arguments[1])
+            self.elect(arguments[0], kept=arguments[1])
         elif kind == "gone":
             self.tell_gone(*arguments)
         elif kind == "repeat":
@@ -221,6 +238,7 @@ def check_images(cluster: RandomCluster) -> None:
         assert node.active is (node is cluster.controller)
         if not node.active:
             assert node.pending_answers == 0
+        assert node.held_answers == 0, "an election is committed, so everything is known"
 
 
 def check_log(cluster: RandomCluster) -> None:

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import pytest
 
-from tidelog.core.metadata import alter_partition, heartbeats
+from tidelog.core.metadata import alter_partition, heartbeats, held_answers
 from tidelog.core.metadata.controller import Controller
+from tidelog.core.metadata.effects import Answer
+from tidelog.core.metadata.held_answers import HeldAnswers
 from tidelog.core.metadata.registration import BrokerRegistration
 from tidelog.core.metadata.sessions import Sessions
 from tidelog.core.quorum import rules
@@ -21,6 +23,7 @@ from tidelog.core.quorum.roles import Unattached
 from tidelog.core.quorum.state import NEVER_MS
 from tidelog.core.quorum.transitions import RoleKeeper
 from tidelog.core.quorum.voters import VoterHistory
+from tidelog.core.types import LogEntry
 from tidelog.sim.scenario import ArgumentError, Player, ScriptError, difference
 from tidelog.sim.scenario.quorum import QuorumStage
 
@@ -54,6 +57,12 @@ def renounces_in_silence(self: Controller, now_ms: int) -> list[object]:
     return []
 
 
+def believes_any_commit(self: HeldAnswers, _: LogEntry) -> list[object]:
+    answers = [Answer(each.token, each.response) for each in self._waiting]
+    self._waiting.clear()
+    return answers
+
+
 def yes(*_: object) -> bool:
     return True
 
@@ -74,6 +83,8 @@ CASES = [
     Broken("k07", rules, "snapshot_replaces_log", no),
     Broken("k08", rules, "needs_snapshot", no),
     Broken("k09", Controller, "renounce", renounces_in_silence),
+    Broken("k09", HeldAnswers, "on_committed", believes_any_commit),
+    Broken("k09", held_answers, "may_be_held", no),
     Broken("k10", alter_partition, "leader_epoch_is_old", no),
     Broken("k11", Sessions, "is_valid", no),
     Broken("k12", Sessions, "begin", begins_with_old_leases),

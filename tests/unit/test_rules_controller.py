@@ -8,12 +8,14 @@ from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import image_records, replay
 from tidelog.core.requests import (
+    AdminResponse,
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
     AlterPartitionRequest,
     AlterPartitionResponse,
     CreateTopicRequest,
     CreateTopicResponse,
+    DeleteTopicRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     IsrResult,
@@ -107,6 +109,43 @@ def test_success_from_a_node_that_is_not_the_controller_is_reported():
     bench.judge.controller_answered(1, request, HeartbeatResponse(Error.NOT_CONTROLLER))
     assert bench.broken == []
     bench.judge.controller_answered(1, request, HeartbeatResponse(Error.NONE))
+    assert bench.broken == ["K12"]
+
+
+def resigned() -> Bench:
+    bench = claimed()
+    bench.judge.controller_renounced(1, 1, StandInController(image_of(bench), bench.offset))
+    return bench
+
+
+DELETED = (DeleteTopicRequest("orders"), AdminResponse(Error.NONE))
+
+
+def test_a_former_controller_may_tell_an_administrator_that_its_own_records_are_committed():
+    bench = resigned()
+    bench.commit(r.NoOp())
+    bench.judge.controller_answered(1, *DELETED)
+    assert bench.broken == []
+
+
+def test_success_of_which_a_former_controller_has_heard_nothing_is_reported():
+    bench = resigned()
+    bench.judge.controller_answered(1, *DELETED)
+    assert bench.broken == ["K12"]
+
+
+def test_success_from_a_former_controller_on_the_commit_of_another_claim_is_reported():
+    bench = resigned()
+    bench.quorum_epoch = 2
+    bench.commit(r.NoOp())
+    bench.judge.controller_answered(1, *DELETED)
+    assert bench.broken == ["K12"]
+
+
+def test_success_for_a_broker_from_a_former_controller_is_reported():
+    bench = resigned()
+    bench.commit(r.NoOp())
+    bench.judge.controller_answered(1, HeartbeatRequest(A, 0, 0), HeartbeatResponse(Error.NONE))
     assert bench.broken == ["K12"]
 
 

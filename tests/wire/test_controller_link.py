@@ -355,6 +355,42 @@ def test_closing_the_link_ends_what_waits_for_an_answer(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
+@pytest.mark.parametrize("is_cut_off", [False, True])
+def test_a_former_controller_may_still_answer_unless_it_is_cut_off(
+    tmp_path: Path, is_cut_off: bool
+) -> None:
+    """It knows what became of its records as soon as it hears of its successor."""
+
+    async def main() -> None:
+        async with scripted_controller() as old, scripted_controller() as new:
+            leader = [old]
+            async with lone_broker(
+                tmp_path,
+                {},
+                serving=False,
+                voters=f"9@127.0.0.1:{old.port}",
+                find_controller=lambda: (9, ("127.0.0.1", leader[0].port)),
+            ) as lone:
+                await running(lone)
+                calls: list[Call] = []
+                old.usual[CREATE_TOPICS] = calls.append
+                new.usual[CREATE_TOPICS] = created(1)
+                asked = asyncio.ensure_future(lone.broker.link.forward(WISH, 7, 60_000))
+                await lone.until(lambda: calls)
+                leader[0] = new
+                lone.broker.link.on_new_controller()
+                await lone.until(new.heartbeats)
+                assert not asked.done()
+                if not is_cut_off:
+                    calls[0].answer(created(0))
+                await lone.until(asked.done)
+                assert asked.result() == created(1 if is_cut_off else 0)
+                assert len(new.asked(CREATE_TOPICS)) == is_cut_off
+                assert not old.connections(HEARTBEAT) & {*old.closed}
+
+    run(main)
+
+
 # ---- producer ids
 
 

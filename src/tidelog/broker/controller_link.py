@@ -37,6 +37,10 @@ FindController = Callable[[], tuple[int, Address] | None]
 FORWARD_RETRY_MS = 50
 """An election takes a few hundred; asking a voter that is none costs next to nothing."""
 
+FORMER_CONTROLLER_MS = 5_000
+"""How long what was asked of a controller is left with it when another one has been elected. It
+answers as soon as it hears what became of its records, which is at once; unless it is cut off."""
+
 
 class ControllerLink:
     __slots__ = (
@@ -45,6 +49,7 @@ class ControllerLink:
         "_armed_ms",
         "_broker",
         "_find_controller",
+        "_former_timer",
         "_forward_line",
         "_heartbeat_line",
         "_next_voter",
@@ -108,6 +113,7 @@ class ControllerLink:
         self._armed: Timer | None = None
         self._armed_ms = 0
         self._proposal_timer: Timer | None = None
+        self._former_timer: Timer | None = None
 
     @property
     def broker_epoch(self) -> int:
@@ -130,7 +136,11 @@ class ControllerLink:
 
     def on_new_controller(self) -> None:
         """Its election is committed, so it answers."""
-        self.lifecycle.on_new_controller(self._broker.host.now_ms())
+        host = self._broker.host
+        self.lifecycle.on_new_controller(host.now_ms())
+        if self._former_timer is not None:
+            self._former_timer.cancel()
+        self._former_timer = host.timers.after(FORMER_CONTROLLER_MS, self._leave_former_controllers)
 
     def begin_shutdown(self) -> None:
         """Let the controller move our leaders away; `stopped` is set when it has."""
@@ -139,7 +149,7 @@ class ControllerLink:
 
     def close(self) -> None:
         """The end of every conversation. Who waits for a forwarded answer gets a NetworkError."""
-        for timer in (self._armed, self._proposal_timer):
+        for timer in (self._armed, self._proposal_timer, self._former_timer):
             if timer is not None:
                 timer.cancel()
         self.producer_ids.close()
@@ -244,9 +254,10 @@ class ControllerLink:
         """The answer of the active controller. Nodes that are not it, or cannot be reached, are
         asked again until the time is over; then a NetworkError says what happened last.
 
-        While its connection is whole, a request is sent once and waited for. One whose connection
-        broke, or whose controller lost its office, may have been performed: the second answer then
-        says, for instance, that the topic exists. Kafka's brokers do the same.
+        While its connection is whole, a request is sent once and waited for: also a controller that
+        lost its office answers when it knows what became of it. One whose connection broke, or that
+        a former controller cut off from the others still has, may have been performed: the second
+        answer then says, for instance, that the topic exists. Kafka's brokers do the same.
         """
         host = self._broker.host
         deadline_ms = host.now_ms() + timeout_ms
@@ -267,6 +278,12 @@ class ControllerLink:
                 failure = NetworkError(f"{address[0]}:{address[1]} is not the active controller")
             await self._pause(min(FORWARD_RETRY_MS, max(deadline_ms - host.now_ms(), 1)))
         raise RequestTimedOut(f"no answer of a controller within {timeout_ms} ms: {failure}")
+
+    def _leave_former_controllers(self) -> None:
+        """Whoever still waits there asks again: nothing says when a node that is cut off hears."""
+        found = self._find_controller()
+        if found is not None:
+            self._forward_line.leave_all_but(found[1])
 
     async def _pause(self, delay_ms: int) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -302,6 +319,12 @@ class Line:
         if peer is None:
             peer = self._peers[address] = Peer(self._network, address, self._client_id)
         return peer
+
+    def leave_all_but(self, address: Address) -> None:
+        """What waits elsewhere gets a NetworkError."""
+        for other, peer in self._peers.items():
+            if other != address:
+                peer.close()
 
     def close(self) -> None:
         self.closed = True

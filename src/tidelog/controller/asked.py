@@ -15,6 +15,7 @@ from tidelog.core.requests import (
     ControllerResponse,
     CreateTopicResponse,
 )
+from tidelog.host.ports import PeerConnection
 from tidelog.host.timers import Timer
 from tidelog.rpc import Call
 
@@ -53,6 +54,9 @@ class Asked:
     def is_open(self) -> bool:
         return self._open > 0
 
+    def is_from(self, connection: PeerConnection) -> bool:
+        return self._call.connection is connection
+
     def wait(self, timer: Timer) -> None:
         """`timer` ends the wait; it is cancelled when nothing is left to wait for."""
         self._timer = timer
@@ -74,6 +78,11 @@ class Asked:
             self._finish(cast("list[ControllerResponse]", self._responses))
         except Exception as error:
             self._call.connection.fail(error)
+
+    def drop(self) -> None:
+        """Nobody is left to be answered, and nothing will be settled any more."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def expire(self, timeout_ms: int) -> None:
         for index, step in enumerate(self._steps):

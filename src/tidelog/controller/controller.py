@@ -97,6 +97,7 @@ class ActiveController:
     def stop(self) -> None:
         """Decide nothing more. What waits for a commit is told to ask another controller."""
         self._perform(self.core.renounce(self.host.now_ms()))
+        self._perform(self.core.refuse_held())
         self._disarm()
         self.liveness.stop()
 
@@ -112,8 +113,12 @@ class ActiveController:
             self._take(Ticket(asked, index), step)
         if asked.is_open:
             timeout_ms = timeout_ms if timeout_ms > 0 else REQUEST_TIMEOUT_MS
-            asked.wait(self.host.timers.after(timeout_ms, partial(asked.expire, timeout_ms)))
+            asked.wait(self.host.timers.after(timeout_ms, partial(self._late, asked, timeout_ms)))
         self._arm()
+
+    def _late(self, asked: Asked, timeout_ms: int) -> None:
+        asked.expire(timeout_ms)
+        self.core.forget_held(lambda token: _ticket(token).asked is asked)
 
     def _take(self, ticket: Ticket, step: Step) -> None:
         if not self.active:
@@ -122,7 +127,8 @@ class ActiveController:
         elif isinstance(step, Refused):
             ticket.asked.settle(ticket.number, step.response)
         else:
-            self._perform(self.core.handle(ticket, step, self.host.now_ms()))
+            now_ms = self.host.now_ms()
+            self._perform(self.core.handle(ticket, step, now_ms, part_of=ticket.asked))
 
     def why_not_active(self) -> str:
         return f"node {self.node_id} is not the active controller, node {self.leader_id} may be"
@@ -147,11 +153,13 @@ class ActiveController:
         self._perform(self.core.renounce(self.host.now_ms()))
         self._disarm()
 
-    # -- fast failover ----------------------------------------------------------------------
+    # -- connections ------------------------------------------------------------------------
 
     def on_closed(self, connection: PeerConnection, reason: CloseReason) -> None:
         """For `rpc.serve` of the controller listener."""
         self.liveness.on_closed(connection, reason)
+        for token in self.core.forget_held(lambda token: _ticket(token).asked.is_from(connection)):
+            _ticket(token).asked.drop()
 
     def _on_gone(self, broker_id: int, broker_epoch: int) -> None:
         self._perform(self.core.on_broker_gone(broker_id, broker_epoch, self.host.now_ms()))
@@ -165,8 +173,7 @@ class ActiveController:
                 offset = self._quorum.append(effect.records)
                 assert offset == effect.base_offset, (offset, effect.base_offset)
             elif isinstance(effect, Answer):
-                ticket = effect.token
-                assert isinstance(ticket, Ticket), ticket
+                ticket = _ticket(effect.token)
                 ticket.asked.settle(ticket.number, effect.response)
             else:
                 self.host.emit(effect)
@@ -193,3 +200,8 @@ class ActiveController:
         if self.active and now_ms >= self.core.next_deadline_ms:
             self._perform(self.core.tick(now_ms))
         self._arm()
+
+
+def _ticket(token: object) -> Ticket:
+    assert isinstance(token, Ticket), token
+    return token

@@ -155,7 +155,7 @@ class Node:
         self, connection: PeerConnection, reason: CloseReason
     ) -> None:
         assert self.controller is not None, "no controller"
-        self.controller.liveness.on_closed(connection, reason)
+        self.controller.on_closed(connection, reason)
         self.quorum.on_connection_closed(connection, reason)
 
     @property

@@ -10,7 +10,7 @@ from tidelog.core import requests as rq
 from tidelog.core.errors import Error
 from tidelog.core.failover import Suspicion
 from tidelog.core.metadata import records as r
-from tidelog.core.metadata.effects import AppendRecords
+from tidelog.core.metadata.effects import Answer, AppendRecords
 from tidelog.core.quorum.messages import VoteResponse
 from tidelog.core.quorum.state import QuorumState
 from tidelog.core.types import NO_EPOCH, NO_LEADER, LogEntry
@@ -129,6 +129,15 @@ class ControlMarks:
             elected = [partition for partition, e in response.results if e == Error.NONE]
             if elected:
                 self._marks.add(ELECTIONS_ASKED[request.election_type])
+
+    def former_controller_told(self, effects: Sequence[object]) -> None:
+        """What became of the records of a claim that was lost."""
+        for effect in effects:
+            if type(effect) is Answer:
+                refused = effect.response.error is Error.NOT_CONTROLLER
+                self._marks.add(
+                    "refused_after_the_claim" if refused else "answered_after_the_claim"
+                )
 
     def _on_proposals_answered(self, response: rq.AlterPartitionResponse) -> None:
         if (name := REQUEST_REFUSALS.get(response.error)) is not None:

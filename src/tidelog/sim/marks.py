@@ -114,6 +114,8 @@ MARKS: Final[Mapping[str, str]] = {
     "snapshot_replaced_log_at_start": "a node found a snapshot that reached beyond its log",
     "two_active_controllers": "a controller was active before the one before it knew",
     "renounced_with_pending_answers": "a controller lost its claim with answers still open",
+    "answered_after_the_claim": "a former controller told that its last wish was committed",
+    "refused_after_the_claim": "a former controller told that its last wish never was",
     # Coordinators of transactions and groups
     "marker_from_stale_coordinator": "a leader refused an end marker of a former coordinator (52)",
     "marker_refused_old_epoch": "a leader refused an end marker of an older producer epoch (47)",

@@ -374,7 +374,10 @@ class SimNode:
             self.world.metadata_committed(entry)
             self.judge.metadata_committed(self.id, entry)
             if self.controller is not None:
-                self.perform_controller(self.controller.on_committed(entry, self.now_ms()))
+                effects = self.controller.on_committed(entry, self.now_ms())
+                if not self.controller.active:
+                    self.control_marks.former_controller_told(effects)
+                self.perform_controller(effects)
             if not entry.control:
                 self.broker.apply_entry(entry)
         self._maybe_snapshot()

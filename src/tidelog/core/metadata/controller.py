@@ -7,17 +7,18 @@ written and that are not committed yet. For every request it
 1. decides on records by looking at the current image,
 2. replays them into the current image at once, so that the next decision builds on them,
 3. hands them to the quorum as atomic batches at offsets it has counted itself,
-4. answers when they are committed, within the same claim.
+4. answers when they are committed.
 
 A decision that needs no records may still have looked at pending ones, so its answer waits
 for the newest of them. When leadership is lost nobody knows what will become of the pending
-records: their requests fail, the current image is thrown away, and what the log finally holds
-arrives as committed entries like on any other node.
+records: the current image is thrown away, and what the log finally holds arrives as committed
+entries like on any other node. Requests of brokers fail; those of administrators that wrote
+records are answered when it is known (`held_answers`).
 """
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import cast
 
 from tidelog.core import events
 from tidelog.core.errors import Error
@@ -36,6 +37,7 @@ from tidelog.core.metadata import (
 )
 from tidelog.core.metadata.decision import Decision, View, refuse, sender
 from tidelog.core.metadata.effects import Answer, AppendRecords, Effect
+from tidelog.core.metadata.held_answers import HeldAnswers, Waiting
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.records import MetadataRecord, NoOp, RegisterBroker
 from tidelog.core.metadata.replay import image_records, replay
@@ -48,7 +50,6 @@ from tidelog.core.requests import (
     AlterPartitionRequest,
     AlterReassignmentRequest,
     ControllerRequest,
-    ControllerResponse,
     CreatePartitionsRequest,
     CreateTopicRequest,
     DeleteTopicRequest,
@@ -59,18 +60,10 @@ from tidelog.core.requests import (
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, LogEntry
 
 
-class Waiting(NamedTuple):
-    """An answer that may be given once `offset` is committed."""
-
-    offset: int
-    token: object
-    request: ControllerRequest
-    response: ControllerResponse
-
-
 class Controller:
     __slots__ = (
         "_draw",
+        "_held",
         "_make_uuid",
         "_newest_offset",
         "_next_offset",
@@ -106,6 +99,7 @@ class Controller:
         self._sessions = Sessions(settings.session_timeout_ms)
         self._timers = Timers(settings)
         self._waiting: deque[Waiting] = deque()
+        self._held = HeldAnswers()
         self._next_offset = NO_OFFSET
         self._newest_offset = NO_OFFSET
         self._registered_at: dict[int, int] = {}
@@ -122,6 +116,11 @@ class Controller:
         return len(self._waiting)
 
     @property
+    def held_answers(self) -> int:
+        """How many answers of a claim that is over wait for the fate of their records."""
+        return len(self._held)
+
+    @property
     def next_deadline_ms(self) -> int:
         """When `tick` has something to do; a time that never comes unless active."""
         return min(self._sessions.next_expiry_ms, self._timers.next_deadline_ms)
@@ -131,7 +130,7 @@ class Controller:
     def on_committed(self, entry: LogEntry, now_ms: int) -> list[Effect]:
         """An entry is committed. Every node hears of every entry, in order, exactly once."""
         assert entry.offset >= self.committed_end, (entry.offset, self.committed_end)
-        effects: list[Effect] = []
+        effects: list[Effect] = [*self._held.on_committed(entry)]
         if not entry.control:
             # After a claim only what this claim wrote is left to be committed (rule 12).
             assert self.current is None or entry.epoch == self.epoch, (entry.epoch, self.epoch)
@@ -159,6 +158,7 @@ class Controller:
         for record in records:
             replay(self.committed, record)
         self.committed_end = end_offset
+        self._held.on_snapshot(end_offset)
         # The offsets of the registrations are gone with the log; they are before the end.
         self._registered_at = dict.fromkeys(self.committed.brokers, end_offset - 1)
 
@@ -173,6 +173,7 @@ class Controller:
         assert not self.active, f"claims epoch {epoch} on top of {self.epoch}"
         assert epoch > self.epoch, (epoch, self.epoch)
         assert next_offset >= self.committed_end, (next_offset, self.committed_end)
+        assert not self._held, f"{len(self._held)} answers of epoch {self.epoch} are undecided"
         self.epoch = epoch
         self.current = self.committed.copy()
         self._next_offset = next_offset
@@ -192,13 +193,18 @@ class Controller:
         self._sessions.clear()
         self._timers.stop()
         self._unfences_from = {}
-        effects: list[Effect] = [
-            Answer(waiting.token, refuse(waiting.request, Error.NOT_CONTROLLER))
-            for waiting in self._waiting
-        ]
+        effects: list[Effect] = [*self._held.hold(self.epoch, self._waiting)]
         self._waiting.clear()
         effects.append(events.ControllerRenounced(self.node_id, self.epoch))
         return effects
+
+    def refuse_held(self) -> list[Effect]:
+        """This node stops: it will not hear what became of the records of its last claim."""
+        return [*self._held.refuse_all()]
+
+    def forget_held(self, is_gone: Callable[[object], bool]) -> list[object]:
+        """Nobody waits for the held answers to such tokens any more; which ones there were."""
+        return self._held.forget(is_gone)
 
     def on_control_appended(self, next_offset: int) -> None:
         """The quorum wrote something of its own (a voter set): our next record comes later."""
@@ -214,7 +220,10 @@ class Controller:
         if isinstance(request, HeartbeatRequest):
             self._sessions.on_heartbeat(request, now_ms)
 
-    def handle(self, token: object, request: ControllerRequest, now_ms: int) -> list[Effect]:
+    def handle(
+        self, token: object, request: ControllerRequest, now_ms: int, *, part_of: object = None
+    ) -> list[Effect]:
+        """`part_of` is the same for all decisions that are answered together, if there are."""
         if self.current is None:
             return [Answer(token, refuse(request, Error.NOT_CONTROLLER))]
         self.on_arrival(request, now_ms)
@@ -225,7 +234,11 @@ class Controller:
         if self._newest_offset < self.committed_end:
             effects.append(Answer(token, decision.response))
         else:
-            self._waiting.append(Waiting(self._newest_offset, token, request, decision.response))
+            wrote = bool(decision.records)
+            part_of = object() if part_of is None else part_of  # a copy has the same token
+            self._waiting.append(
+                Waiting(self._newest_offset, token, request, decision.response, wrote, part_of)
+            )
         return effects
 
     def tick(self, now_ms: int) -> list[Effect]:

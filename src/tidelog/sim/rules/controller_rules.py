@@ -5,6 +5,7 @@ from typing import Any
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.core.metadata.held_answers import may_be_held
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.requests import (
     AllocateProducerIdsResponse,
@@ -75,13 +76,16 @@ class ControllerIsReplay(Rule):
 
 class AnswersAreCommitted(Rule):
     """A controller answers success only while its claim lasts, and everything the answer says
-    is committed by then."""
+    is committed by then. An administrator whom it answers later is told of records that this
+    claim wrote: the commit the node has just heard of is of no other epoch."""
 
     name = "K12 answers are committed"
 
     def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
         super().__init__(world, chronicle, report)
         self._claims: dict[int, int] = {}
+        self._former: dict[int, int] = {}
+        self._heard: dict[int, int] = {}
         self._registered: dict[int, list[int]] = {}
         self._unfenced: dict[int, list[int]] = {}
         self._topics: dict[bytes, str] = {}
@@ -89,11 +93,17 @@ class AnswersAreCommitted(Rule):
     def controller_claimed(self, node: int, epoch: int) -> None:
         self._claims[node] = epoch
 
-    def controller_renounced(self, node: int, _epoch: int, _controller: object) -> None:
+    def controller_renounced(self, node: int, epoch: int, _controller: object) -> None:
         self._claims.pop(node, None)
+        self._former[node] = epoch
+        self._heard.pop(node, None)
 
     def node_stopped(self, node: int, _kind: str) -> None:
-        self._claims.pop(node, None)
+        for known in (self._claims, self._former, self._heard):
+            known.pop(node, None)
+
+    def metadata_committed(self, node: int, entry: LogEntry) -> None:
+        self._heard[node] = entry.epoch
 
     def record_committed(self, record: object, _entry: LogEntry) -> None:
         if isinstance(record, r.RegisterBroker):
@@ -110,7 +120,7 @@ class AnswersAreCommitted(Rule):
     ) -> None:
         if response.error is not Error.NONE:
             return
-        if node not in self._claims:
+        if node not in self._claims and not self._may_be_late(node, request):
             self.broken(f"node {node} answered {request} with success and is not the controller")
         if isinstance(response, AlterPartitionResponse):
             self._check_isr_results(node, response)
@@ -131,6 +141,11 @@ class AnswersAreCommitted(Rule):
             and response.start + response.size > self.chronicle.image.next_producer_id
         ):
             self._early(node, request, response)
+
+    def _may_be_late(self, node: int, request: ControllerRequest) -> bool:
+        return node in self._former and (
+            may_be_held(request) and self._heard.get(node) == self._former[node]
+        )
 
     def _check_isr_results(self, node: int, response: AlterPartitionResponse) -> None:
         for result in response.results:
