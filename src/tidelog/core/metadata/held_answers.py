@@ -60,10 +60,11 @@ class HeldAnswers:
     """Of one claim that is over. The next one of this node begins with none: it has heard of the
     commit of an entry of its own epoch."""
 
-    __slots__ = ("_epoch", "_waiting")
+    __slots__ = ("_waiting", "epoch")
 
     def __init__(self) -> None:
-        self._epoch = NO_EPOCH
+        self.epoch = NO_EPOCH
+        """Of that claim."""
         self._waiting: deque[Waiting] = deque()
 
     def __len__(self) -> int:
@@ -75,8 +76,8 @@ class HeldAnswers:
         A decision without records is held only beside one of the same request that has some: a
         request that is refused in part is asked again as a whole.
         """
-        assert not self._waiting, f"epoch {self._epoch} is undecided after epoch {epoch}"
-        self._epoch = epoch
+        assert not self._waiting, f"epoch {self.epoch} is undecided after epoch {epoch}"
+        self.epoch = epoch
         refused: list[Answer] = []
         for _, group in groupby(waiting, key=lambda each: each.part_of):
             together = [*group]
@@ -88,12 +89,12 @@ class HeldAnswers:
 
     def on_committed(self, entry: LogEntry) -> list[Answer]:
         """Every node hears of every entry, in order: the first of a later epoch decides."""
-        if entry.epoch > self._epoch:
+        if entry.epoch > self.epoch:
             return self.refuse_all()
         answers: list[Answer] = []
         while (
             self._waiting
-            and entry.epoch == self._epoch
+            and entry.epoch == self.epoch
             and self._waiting[0].offset < entry.next_offset
         ):
             waiting = self._waiting.popleft()

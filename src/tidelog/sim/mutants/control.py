@@ -1,4 +1,4 @@
-"""M14–M20, M22–M24, M41, M42: rules of the quorum and the controller."""
+"""M14–M20, M22–M24, M41 to M43: rules of the quorum and the controller."""
 
 from typing import Any
 
@@ -6,11 +6,13 @@ from tidelog.core import failover
 from tidelog.core.failover import ProbeOutcome
 from tidelog.core.metadata import alter_partition, elections, registration
 from tidelog.core.metadata.controller import Controller
+from tidelog.core.metadata.held_answers import HeldAnswers
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.metadata.replay import image_records
 from tidelog.core.quorum import rules
 from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import NEVER_MS
+from tidelog.core.types import LogEntry
 from tidelog.sim.mutants.patch import Mutant, Patch
 
 
@@ -57,6 +59,13 @@ def _whoever_is_registered_is_gone(
     return _on_broker_gone(controller, broker_id, controller.registered_epoch(broker_id), now_ms)
 
 
+_on_committed = HeldAnswers.on_committed
+
+
+def _any_commit_is_of_the_lost_claim(held: HeldAnswers, entry: LogEntry) -> list[Any]:
+    return _on_committed(held, entry._replace(epoch=held.epoch))
+
+
 def _leave_copies_valid(*_: Any) -> None:
     return None
 
@@ -97,4 +106,6 @@ MUTANTS = (
          "late_join"),
     _one("M42", "a proof of death fences whichever incarnation is registered by then",
          Controller, "on_broker_gone", _whoever_is_registered_is_gone),
+    _one("M43", "a former controller takes whatever is committed at its offset for its own record",
+         HeldAnswers, "on_committed", _any_commit_is_of_the_lost_claim),
 )  # fmt: skip
