@@ -608,3 +608,46 @@ def test_clients_we_did_not_write_can_read_our_segments() -> None:
                 other += [record.value for record in also]
     assert values == other
     assert values == [value for number in range(20) for value in (b"a%d" % number, b"b")]
+
+
+# Large reads
+
+
+def read_all(log: Log, max_bytes: int) -> list[memoryview]:
+    """As a consumer reads: from where the last answer ended."""
+    runs, offset = [], log.log_start_offset
+    while offset < log.log_end_offset:
+        (run,) = log.read(offset, END, max_bytes)
+        runs.append(run)
+        offset = headers([run])[-1].next_offset
+    return runs
+
+
+def test_nothing_is_read_of_a_large_batch_that_does_not_fit() -> None:
+    log = new_log(SimDisk())
+    for number in range(7):
+        log.append_as_leader(batch(bytes([number]) * 30_000), 0)
+    runs = read_all(log, 100_000)
+    assert [len(headers([run])) for run in runs] == [3, 3, 1]
+    assert all(len(bytes(run.obj)) == len(run) for run in runs)
+
+
+def test_small_batches_fill_a_large_read() -> None:
+    log = new_log(SimDisk())
+    for number in range(2_000):
+        log.append_as_leader(batch(b"%d" % number * 20), 0)
+    interval_bytes = log.config.index_interval_bytes
+    runs = read_all(log, 70_000)
+    assert sum(len(headers([run])) for run in runs) == 2_000
+    assert all(70_000 - 2 * interval_bytes < len(run) <= 70_000 for run in runs[:-1])
+
+
+def test_an_index_that_leads_into_batches_costs_a_reader_nothing_but_time() -> None:
+    log = new_log(SimDisk())
+    for number in range(40):
+        log.append_as_leader(batch(bytes([number]) * 20_000), 0)
+    written = b"".join(read_all(log, 1 << 20))
+    positions = log._segments[0].offsets._positions
+    for place in range(len(positions)):
+        positions[place] += 9_000
+    assert b"".join(read_all(log, 70_000)) == written

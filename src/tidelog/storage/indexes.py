@@ -207,6 +207,12 @@ class OffsetIndex:
         found = bisect_left(self._positions, position)
         return self.base_offset + self._offsets[found] + 1 if found < len(self._offsets) else None
 
+    def last_position_within(self, start: int, end: int) -> int | None:
+        """A batch begins here, behind `start` and not behind `end`: the last that is known."""
+        found = bisect_right(self._positions, end)
+        position = self._positions[found - 1] if found else start
+        return position if position > start else None
+
     def last_position(self) -> int:
         return self._positions[-1] if self._positions else 0
 

@@ -34,6 +34,7 @@ DELETED_SUFFIX = ".deleted"
 NO_TIMESTAMP = -1
 _LOCATE_CHUNK_BYTES = 16 << 10
 _LEAST_READ_BYTES = 4 << 10
+_WORTH_CUTTING_BYTES = 64 << 10
 _KNOWN_PLACES = 32
 
 
@@ -282,7 +283,7 @@ class Segment:
         if found is None:
             return memoryview(b"")
         position = found.position
-        wanted = min(max(max_bytes, found.header.size_bytes), self.size - position)
+        wanted = self._whole(position, max_bytes, found.header.size_bytes)
         end = found.start + wanted
         if end <= len(found.buffer):  # short reads are in what was read to find their place
             data = found.buffer[found.start : end]
@@ -300,13 +301,24 @@ class Segment:
         """The same from a place we know. None if what is there is not what belongs there: who
         looks for it finds out what is wrong."""
         position = expected.position
-        left = self.size - position
-        data = self.file.read(position, min(max(max_bytes, _LEAST_READ_BYTES), left))
-        wanted = min(max(max_bytes, int.from_bytes(data[8:12], "big") + LENGTH_OVERHEAD), left)
+        data = self.file.read(position, self._whole(position, max_bytes, _LEAST_READ_BYTES))
+        first_bytes = int.from_bytes(data[8:12], "big") + LENGTH_OVERHEAD
+        wanted = self._whole(position, max_bytes, first_bytes)
         if wanted > len(data):
             data = self.file.read(position, wanted)
         run = served(data if wanted == len(data) else memoryview(data)[:wanted], expected)
         return None if run.reason is not None else self._handed_over(data, position, run)
+
+    def _whole(self, position: int, max_bytes: int, least_bytes: int) -> int:
+        """How much to read: up to the end of a batch, where the index knows one. What is read of
+        the next batch is read in vain, and large batches are large."""
+        left = self.size - position
+        if _WORTH_CUTTING_BYTES <= max_bytes < left:
+            half = position + max_bytes // 2
+            end = self.offsets.last_position_within(half, position + max_bytes)
+            if end is not None:
+                max_bytes = end - position
+        return min(max(max_bytes, least_bytes), left)
 
     def _expected(
         self, position: int, next_offset: int, to_offset: int, epochs: EpochHistory
