@@ -20,7 +20,7 @@ SYNCED: Mapping[str, Mapping[str, str]] = {
 SIZES_MB: Mapping[Scale, Mapping[str, int]] = {
     Scale.TINY: {"large": 1, "small": 1, "synced": 1, "read": 1},
     Scale.QUICK: {"large": 60, "small": 20, "synced": 10, "read": 100},
-    Scale.FULL: {"large": 100, "small": 30, "synced": 20, "read": 150},
+    Scale.FULL: {"large": 100, "small": 30, "synced": 20, "read": 300},
 }
 """Values only. 100 B records and synced ones go slower: a measurement shall take a few seconds."""
 
