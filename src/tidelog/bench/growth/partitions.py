@@ -13,6 +13,7 @@ TITLE = "idle partitions on three nodes, three replicas each"
 SIZE_TITLE = "partitions"
 MEASURES = (
     Measure("usable_s", "created and written to", "s", "ms each", 1000),
+    Measure("usable_cpu_s", "processor of 3 nodes for it", "s", "ms each", 1000),
     Measure("idle_cpu_percent", "idle processor", "% of a core", "µs/s each", 10_000),
     Measure("rss_mb", "RSS", "MB", "kB each", 1000),
     Measure("latency_ms", "produce p50", "ms"),
@@ -26,16 +27,18 @@ def measure(system: System, partitions: int, *, idle_s: float, records: int) -> 
     is measured was there before."""
     with closing(system.start(3)) as running:
         running.create_topic("written", 1)
-        begin = time.perf_counter()
+        before, begin = running.cpu_seconds(), time.perf_counter()
         running.create_topic("idle", partitions)
         write_to_each(running, "idle", partitions)
         usable_s = time.perf_counter() - begin
+        usable_cpu_s = running.cpu_seconds() - before
         running.wait_in_sync()
         time.sleep(idle_s / 2)  # what is left to do after that
         cpu = cpu_share(running, idle_s)
         latency_ms = median(latencies_ms(running.bootstrap_servers, "written", records))
         values = {
             "usable_s": usable_s,
+            "usable_cpu_s": usable_cpu_s,
             "idle_cpu_percent": 100 * cpu,
             "rss_mb": running.rss_bytes() / MEGABYTE,
             "latency_ms": latency_ms,
