@@ -65,6 +65,8 @@ class KillingFile:
         self._file = file
         self.size = file.size
         self.read = file.read
+        self.range_in_memory = file.range_in_memory
+        self.read_ahead = file.read_ahead
         self.close = file.close
 
     def write(self, position: int, data: Buffer | Sequence[Buffer]) -> None:

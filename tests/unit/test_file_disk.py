@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.killing_disk import KillingDisk, killed
+from support.page_cache import evict, require_a_system_that_tells
 from tidelog.host.disk import FileDisk
 from tidelog.host.ports import Disk
 from tidelog.sim.disk import SimDisk
@@ -186,3 +188,63 @@ def test_a_process_can_be_killed_in_front_of_every_change(tmp_path: Path) -> Non
         (True, {"final": b"new"}),
         (False, {"final": b"new"}),
     ]
+
+
+def test_what_is_in_memory_can_be_sent_and_what_is_not_has_to_be_read(tmp_path: Path) -> None:
+    require_a_system_that_tells(tmp_path)
+    file = FileDisk(tmp_path).open("a", create=True)
+    content = os.urandom(1 << 20)
+    for position in range(0, 1 << 20, 1 << 16):  # what is written at once may leave only at once
+        file.write(position, content[position : position + (1 << 16)])
+    found = file.range_in_memory(1000, 600_000)
+    assert found is not None
+    assert (len(found), found.read()) == (600_000, content[1000:601_000])
+    assert found.read(550_000) == content[551_000:601_000]
+    evict(tmp_path / "a", 1 << 19)
+    assert file.range_in_memory(1000, 600_000) is None, "its end is not there"
+    assert file.range_in_memory(1000, 200_000) is not None
+    assert file.range_in_memory(1 << 19, 100_000) is None
+    assert file.range_in_memory(1 << 20, 1) is None, "behind the end"
+    file.read_ahead(allowed=False)
+    file.read(1 << 19, 100)
+    assert file.range_in_memory(1 << 19, 4096) is not None, "asked for"
+    assert file.range_in_memory(1 << 19, 8192) is None, "not asked for"
+    file.read_ahead(allowed=True)
+    assert file.read(1 << 19, 1 << 20) == content[1 << 19 :]
+    assert file.range_in_memory(0, 1 << 20) is not None
+    file.close()
+    assert file.range_in_memory(0, 100) is None
+
+
+def test_a_range_of_a_file_that_became_shorter_is_an_error_and_says_where(tmp_path: Path) -> None:
+    require_a_system_that_tells(tmp_path)
+    file = FileDisk(tmp_path).open("a", create=True)
+    file.write(0, bytes(100_000))
+    found = file.range_in_memory(0, 100_000)
+    assert found is not None
+    file.truncate(60_000)
+    with pytest.raises(OSError, match="ends 40000 bytes early") as caught:
+        found.read()
+    assert caught.value.filename == str(tmp_path / "a")
+    file.close()
+
+
+def test_a_socket_takes_of_a_range_what_it_can_without_waiting(tmp_path: Path) -> None:
+    require_a_system_that_tells(tmp_path)
+    file = FileDisk(tmp_path).open("a", create=True)
+    content = os.urandom(32 << 20)
+    file.write(0, content)
+    found = file.range_in_memory(0, len(content))
+    assert found is not None
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        sent = found.send(ours.fileno())
+        assert 0 < sent < len(content), "nobody reads"
+        assert found.send(ours.fileno()) == 0
+        ours.close()
+        received = bytearray()
+        while piece := theirs.recv(1 << 20):
+            received += piece
+    assert received == content[:sent]
+    file.close()

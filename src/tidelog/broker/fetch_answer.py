@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tidelog.broker.fetch_sessions import FetchSession, PartitionFetch, Told
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.replication.inputs import NO_REPLICA, FetchDecision
 from tidelog.core.types import NO_EPOCH, NO_LEADER, NO_OFFSET, PartitionId
-from tidelog.host.ports import Buffer
+from tidelog.host.ports import Buffer, FileRange
 from tidelog.rpc import Call
 from tidelog.storage.log import Log
 from tidelog.wire.protocol import ZERO_UUID
@@ -102,7 +102,7 @@ class Look:
         self.error = error
         self.decision = decision
         self.in_sync = in_sync
-        self.records: Buffer = b""
+        self.records: Buffer | FileRange = b""
         self.aborted: Sequence[AbortedTransaction] = ()
         self.state = _NOWHERE
         self.is_decided = True
@@ -137,13 +137,14 @@ class Look:
 
 
 def aborted_transactions(
-    log: Log, decision: FetchDecision, records: memoryview
+    log: Log, decision: FetchDecision, records: memoryview | FileRange
 ) -> list[AbortedTransaction]:
     """Those with a record in what is answered; usually none, so headers are rarely walked."""
     aborted = log.aborted_transactions(decision.read_from, decision.read_to)
     if not aborted:
         return []
-    end = max(header.next_offset for _, header in iter_batches(records))
+    content = records if isinstance(records, memoryview) else records.read()
+    end = max(header.next_offset for _, header in iter_batches(content))
     return [
         AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
         for each in aborted
@@ -203,7 +204,7 @@ def _partition_data(look: Look, scope: FetchScope) -> PartitionData:
         ),
         aborted_transactions=look.aborted if wants_aborted else None,
         preferred_read_replica=decision.preferred_replica if decision is not None else NO_REPLICA,
-        records=look.records,
+        records=cast(Buffer, look.records),  # an encoder only asks how long it is
     )
 
 

@@ -43,6 +43,7 @@ from tidelog.wire.protocol.schemas.fetch_request import FetchRequest
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
     from tidelog.broker.hosted import Hosted
+    from tidelog.host.ports import FileRange
     from tidelog.storage.log import Log
 
 REVIEWS_PER_LAG_TIME = 4
@@ -120,7 +121,7 @@ class Reads:
         self._watchers: dict[PartitionId, dict[PartitionFetch, FetchSession]] = {}
         self._again: list[ParkedFetch] = []
         self._gathering = Gathering()
-        self._shared: dict[tuple[Log, int, int, int], list[memoryview]] | None = None
+        self._shared: dict[tuple[Log, int, int, int], memoryview | FileRange] | None = None
         """What was read in this turn, for the other followers that want the same."""
         self._parked = 0
 
@@ -346,12 +347,12 @@ class Reads:
         ):
             return look
         try:
-            runs = self._runs(hosted.log, decision, max(max_bytes, 0))
-            if not runs or (len(runs[0]) > max_bytes and not is_first):
+            run = self._run(hosted.log, decision, max(max_bytes, 0))
+            if not len(run) or (len(run) > max_bytes and not is_first):
                 return look
-            look.records = runs[0]
+            look.records = run
             if scope.read_committed and not scope.is_follower:
-                look.aborted = fetch_answer.aborted_transactions(hosted.log, decision, runs[0])
+                look.aborted = fetch_answer.aborted_transactions(hosted.log, decision, run)
         except StorageError as error:
             self._broker.replicas.problems[hosted.partition] = str(error)
             return Look(fetch, error.kafka_error)
@@ -359,16 +360,16 @@ class Reads:
             self._throttle.record(len(look.records))
         return look
 
-    def _runs(self, log: Log, decision: FetchDecision, max_bytes: int) -> list[memoryview]:
+    def _run(self, log: Log, decision: FetchDecision, max_bytes: int) -> memoryview | FileRange:
         """Followers mostly stand at the same offset, and one append wakes them all."""
         shared = self._shared
         if shared is None:
-            return log.read(decision.read_from, decision.read_to, max_bytes)
+            return log.read_to_send(decision.read_from, decision.read_to, max_bytes)
         key = log, decision.read_from, decision.read_to, max_bytes
-        runs = shared.get(key)
-        if runs is None:
-            runs = shared[key] = log.read(decision.read_from, decision.read_to, max_bytes)
-        return runs
+        run = shared.get(key)
+        if run is None:
+            run = shared[key] = log.read_to_send(decision.read_from, decision.read_to, max_bytes)
+        return run
 
     def _is_listed(self, hosted: Hosted) -> bool:
         listed = hosted.topic_settings.leader_throttled

@@ -14,6 +14,8 @@ import os
 import threading
 from collections.abc import Sequence
 
+from tidelog.host import page_cache
+from tidelog.host.file_range import OpenRange
 from tidelog.host.ports import Buffer
 
 _MOST_BUFFERS = 1024
@@ -101,6 +103,17 @@ class OpenFile:
         except OSError as error:
             raise _named(error, self._path) from None
         return b"".join(parts)
+
+    def range_in_memory(self, position: int, size_bytes: int) -> OpenRange | None:
+        if not page_cache.is_in_memory(self._descriptor, position, size_bytes):
+            return None
+        return OpenRange(self._descriptor, self._path, position, size_bytes)
+
+    def read_ahead(self, *, allowed: bool) -> None:
+        try:
+            page_cache.read_ahead(self._descriptor, allowed=allowed)
+        except OSError as error:
+            raise _named(error, self._path) from None
 
     def write(self, position: int, data: Buffer | Sequence[Buffer]) -> None:
         try:

@@ -17,10 +17,12 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, cast
 
+from tidelog.host.file_range import LEAST_BYTES as LEAST_RANGE_BYTES
+from tidelog.host.file_range import has_range, send_all
 from tidelog.host.flight import REQUEST_OVERHEAD_BYTES
 from tidelog.host.frame_buffers import Scratch
 from tidelog.host.network_context import SCRATCH_BYTES, NetworkContext
-from tidelog.host.ports import Buffer, CloseReason
+from tidelog.host.ports import Buffer, CloseReason, FileRange
 from tidelog.host.timers import Timer
 
 _CAUTIOUS_BYTES = 4 * 1024
@@ -140,7 +142,7 @@ class FrameStream(asyncio.BufferedProtocol):
         self._stall_timer: Timer | None = None
         self._sent_at_stall = 0
         self._last_active_ms = 0
-        self._out: list[Buffer] = []
+        self._out: list[Buffer | FileRange] = []
         self._out_bytes = 0
         self._write_high_bytes = limits.write_high_bytes
         self._lagging = False  # the transport has something that it could not send yet
@@ -177,12 +179,13 @@ class FrameStream(asyncio.BufferedProtocol):
         frame_bytes = 0 if self._frame is None else len(self._frame)
         return len(self._stash) + frame_bytes + self._out_bytes + self._unsent_bytes()
 
-    def write(self, buffers: Sequence[Buffer], size_bytes: int) -> None:
-        """Send one frame of `size_bytes`. What is written in one callback leaves together."""
+    def write(self, parts: Sequence[Buffer | FileRange], size_bytes: int) -> None:
+        """Send one frame of `size_bytes`. What is written in one callback leaves together; what
+        lies in a file leaves now."""
         if self._reason is not None:
             return
         context = self._context
-        self._out += (_LENGTH.pack(size_bytes), *buffers)
+        self._out += (_LENGTH.pack(size_bytes), *parts)
         size_bytes += LENGTH_BYTES
         out_bytes = self._out_bytes = self._out_bytes + size_bytes
         self.owed_bytes += size_bytes
@@ -190,6 +193,8 @@ class FrameStream(asyncio.BufferedProtocol):
         context.counters.frames_out += 1
         if out_bytes >= self._write_high_bytes:
             self.flush()  # now, so that the transport tells us if it is too much
+        elif size_bytes >= LEAST_RANGE_BYTES and has_range(parts):
+            self.flush()
         elif not self._unsent:
             self._unsent = True
             context.flush_later(self)
@@ -457,7 +462,14 @@ class FrameStream(asyncio.BufferedProtocol):
         counters = self._context.counters
         counters.bytes_out += size_bytes
         counters.writes += 1
-        self._transport.writelines(out)
+        if size_bytes < LEAST_RANGE_BYTES:
+            self._transport.writelines(cast(list[Buffer], out))
+        else:
+            try:
+                send_all(self._transport, out)
+            except OSError:  # of a file: half a frame has left
+                self.abort(CloseReason.FILE_FAILED)
+                return
         if self._lagging:
             if self.owed_bytes > self._write_high_bytes and not self.congested:
                 self.pause(WRITE_BUFFER_FULL)

@@ -29,12 +29,35 @@ class Syncing(Protocol):
         ...
 
 
+class FileRange(Protocol):
+    """Some bytes of a file, to be sent without reading them. It is only good until the callback
+    that asked for it returns: later the file may have changed."""
+
+    def __len__(self) -> int: ...
+    def read(self, start: int = 0) -> bytes:
+        """All from there on, or an OSError."""
+        ...
+
+    def send(self, socket_descriptor: int) -> int:
+        """How many bytes the socket has taken, as it cannot wait."""
+        ...
+
+
 class DiskFile(Protocol):
     """An open file. Positions are explicit: nobody shares a cursor."""
 
     def size(self) -> int: ...
     def read(self, position: int, size_bytes: int) -> bytes:
         """Up to `size_bytes`; fewer only at the end of the file."""
+        ...
+
+    def range_in_memory(self, position: int, size_bytes: int) -> FileRange | None:
+        """Something to send, if the operating system has all these bytes in memory; None if it
+        has not, or if nobody can tell."""
+        ...
+
+    def read_ahead(self, *, allowed: bool) -> None:
+        """Whether bytes may come into memory that were not asked for, as they do at first."""
         ...
 
     def write(self, position: int, data: Buffer | Sequence[Buffer]) -> None:
@@ -124,6 +147,7 @@ class CloseReason(StrEnum):
     TOO_MANY_FROM_ADDRESS = "too-many-from-address"
     HANDLER_FAILED = "handler-failed"
     BAD_REQUEST = "bad-request"
+    FILE_FAILED = "file-failed"
     UNEXPECTED_RESPONSE = "unexpected-response"
     STOPPED = "stopped"
     STOPPED_LATE = "stopped-late"
@@ -172,7 +196,7 @@ class TooManyInFlight(NetworkError):  # noqa: N818
 class ResponseSlot(Protocol):
     """The place of one request in the order of answers. Filled once, now or later."""
 
-    def answer(self, buffers: Sequence[Buffer]) -> None:
+    def answer(self, parts: Sequence[Buffer | FileRange]) -> None:
         """The frame of the answer, in parts that are not joined. They belong to the network until
         sent: a view of the request's frame must not be among them. After the connection ended
         this does nothing."""

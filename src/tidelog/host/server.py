@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tidelog.host.file_range import LEAST_BYTES as LEAST_RANGE_BYTES
+from tidelog.host.file_range import read_all
 from tidelog.host.frames import (
     ANSWERS_HELD,
     PAUSED_BY_OWNER,
@@ -20,7 +22,14 @@ from tidelog.host.frames import (
 )
 from tidelog.host.listening import close_listening
 from tidelog.host.network_context import NetworkContext
-from tidelog.host.ports import BadRequest, Buffer, CloseReason, PeerConnection, RequestHandler
+from tidelog.host.ports import (
+    BadRequest,
+    Buffer,
+    CloseReason,
+    FileRange,
+    PeerConnection,
+    RequestHandler,
+)
 from tidelog.host.reports import FailureReports
 
 OnConnection = Callable[[PeerConnection], RequestHandler]
@@ -281,14 +290,20 @@ class ServerConnection:
     def on_filled(self, slot: "Slot") -> None:
         slots, stream = self._slots, self.stream
         if slots[0] is not slot:
+            if slot.parts is not None and slot.size_bytes >= LEAST_RANGE_BYTES:
+                try:
+                    slot.parts = read_all(slot.parts)
+                except OSError as error:
+                    self.fail(error)
+                    return
             stream.hold(slot.size_bytes)
             if stream.held_bytes > self._held_limit:
                 stream.pause(ANSWERS_HELD)
             return
         slots.popleft()
-        buffers, slot.buffers = slot.buffers, None  # who asked may keep the slot for long
-        if buffers is not None:
-            stream.write(buffers, slot.size_bytes)
+        parts, slot.parts = slot.parts, None  # who asked may keep the slot for long
+        if parts is not None:
+            stream.write(parts, slot.size_bytes)
         charge_bytes = slot.charge_bytes
         if slots and slots[0].filled:
             charge_bytes += self._send_held()
@@ -303,9 +318,9 @@ class ServerConnection:
         while slots and slots[0].filled:
             slot = slots.popleft()
             stream.unhold(slot.size_bytes)
-            buffers, slot.buffers = slot.buffers, None
-            if buffers is not None:
-                stream.write(buffers, slot.size_bytes)
+            parts, slot.parts = slot.parts, None
+            if parts is not None:
+                stream.write(parts, slot.size_bytes)
             charge_bytes += slot.charge_bytes
         if stream.held_bytes <= self._held_limit:
             stream.resume(ANSWERS_HELD)
@@ -315,18 +330,18 @@ class ServerConnection:
 class Slot:
     """The place of one request in its connection's order of answers."""
 
-    __slots__ = ("_connection", "buffers", "charge_bytes", "filled", "size_bytes")
+    __slots__ = ("_connection", "charge_bytes", "filled", "parts", "size_bytes")
 
     def __init__(self, connection: ServerConnection, charge_bytes: int) -> None:
         self._connection: ServerConnection | None = connection
         self.charge_bytes = charge_bytes
-        self.buffers: Sequence[Buffer] | None = None
+        self.parts: Sequence[Buffer | FileRange] | None = None
         self.size_bytes = 0
         self.filled = False
 
-    def answer(self, buffers: Sequence[Buffer]) -> None:
-        self.size_bytes = sum(map(len, buffers))
-        self._fill(buffers)
+    def answer(self, parts: Sequence[Buffer | FileRange]) -> None:
+        self.size_bytes = sum(map(len, parts))
+        self._fill(parts)
 
     def answer_nothing(self) -> None:
         self._fill(None)
@@ -334,12 +349,12 @@ class Slot:
     def abandon(self) -> None:
         """Its connection is gone."""
         self._connection = None
-        self.buffers = None
+        self.parts = None
 
-    def _fill(self, buffers: Sequence[Buffer] | None) -> None:
+    def _fill(self, parts: Sequence[Buffer | FileRange] | None) -> None:
         assert not self.filled, "a request was answered twice"
         self.filled = True
         connection, self._connection = self._connection, None
         if connection is not None:
-            self.buffers = buffers
+            self.parts = parts
             connection.on_filled(self)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, Literal
 
-from tidelog.host.ports import Buffer
+from tidelog.host.ports import Buffer, FileRange
 from tidelog.sim.disk_state import (
     ROOT,
     Create,
@@ -316,6 +316,13 @@ class SimFile:
         assert position >= 0, position
         assert size_bytes >= 0, size_bytes
         return bytes(memoryview(file.data)[position : position + size_bytes])
+
+    def range_in_memory(self, position: int, size_bytes: int) -> FileRange | None:
+        """As on a system that does not tell."""
+        return None
+
+    def read_ahead(self, *, allowed: bool) -> None:
+        pass
 
     def write(self, position: int, data: Buffer | Sequence[Buffer]) -> None:
         self._file()

@@ -20,6 +20,7 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 from tidelog.host.ports import Buffer, Disk
+from tidelog.storage.append_info import info_of_all
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction_rules import (
     Cleaned,
@@ -32,7 +33,7 @@ from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.key_offsets import KeyOffsets
 from tidelog.storage.log import Log
 from tidelog.storage.scan import LARGEST_RELATIVE_OFFSET, ScannedBatch
-from tidelog.storage.segment import NO_TIMESTAMP, Segment, info_of_all
+from tidelog.storage.segment import NO_TIMESTAMP, Segment
 from tidelog.storage.swap import CLEANED_SUFFIX, discard_cleaned
 from tidelog.wire.records import BatchHeader, check_crc, iter_records, read_header, rewrite
 

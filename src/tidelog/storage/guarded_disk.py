@@ -10,7 +10,7 @@ write did not happen, the caller cuts back what it left, and the directory stays
 import errno
 from collections.abc import Sequence
 
-from tidelog.host.ports import Buffer, Disk, DiskFile, Syncing
+from tidelog.host.ports import Buffer, Disk, DiskFile, FileRange, Syncing
 from tidelog.storage.errors import DirectoryOffline, NoSpace, StorageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -127,6 +127,17 @@ class GuardedFile:
         self._disk.refuse_if_offline()
         try:
             return self._inner.read(position, size_bytes)
+        except OSError as error:
+            raise self._disk.failed(self.path, "read", error) from error
+
+    def range_in_memory(self, position: int, size_bytes: int) -> FileRange | None:
+        self._disk.refuse_if_offline()
+        return self._inner.range_in_memory(position, size_bytes)
+
+    def read_ahead(self, *, allowed: bool) -> None:
+        self._disk.refuse_if_offline()
+        try:
+            self._inner.read_ahead(allowed=allowed)
         except OSError as error:
             raise self._disk.failed(self.path, "read", error) from error
 

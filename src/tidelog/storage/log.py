@@ -18,8 +18,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from tidelog.host.ports import Buffer, Disk, Syncing
+from tidelog.host.ports import Buffer, Disk, FileRange, Syncing
 from tidelog.storage import recovery, retention
+from tidelog.storage.append_info import AppendInfo, info_of, info_of_all
 from tidelog.storage.atomic_file import discard
 from tidelog.storage.config import LogConfig
 from tidelog.storage.epoch_file import EpochFile, PendingEpochs
@@ -33,13 +34,15 @@ from tidelog.storage.errors import (
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.incoming import inspect, is_next_run, offsets_in, pieces_of, runs, stamped
 from tidelog.storage.indexes import AbortedTransaction
-from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp
+from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp, newest_in
 from tidelog.storage.pending_sync import PendingSync
 from tidelog.storage.producer_replay import follow_batch, rebuild
 from tidelog.storage.scan import follows
-from tidelog.storage.segment import NO_TIMESTAMP, AppendInfo, Segment, info_of, info_of_all
+from tidelog.storage.segment import Segment
 from tidelog.storage.swap import swap_in
 from tidelog.wire.records import BatchHeader
+
+Run = memoryview | FileRange
 
 
 class Log:
@@ -367,16 +370,27 @@ class Log:
         """Whole batches whose last offset is below `to_offset`, from the one that contains
         `from_offset`; at least one if there is any. They are consecutive in one segment, and
         come as one piece. CorruptSegment rather than a batch that is not what was appended."""
+        if (segment := self._segment_to_read(from_offset, to_offset)) is None:
+            return []
+        run = segment.read(from_offset, to_offset, max_bytes=max_bytes, epochs=self.epochs)
+        return [run] if len(run) else []
+
+    def read_to_send(self, from_offset: int, to_offset: int, max_bytes: int) -> Run:
+        """The same to be sent in this callback: perhaps not read at all (`FileRange`)."""
+        if (segment := self._segment_to_read(from_offset, to_offset)) is None:
+            return memoryview(b"")
+        return segment.read_to_send(from_offset, to_offset, max_bytes=max_bytes, epochs=self.epochs)
+
+    def _segment_to_read(self, from_offset: int, to_offset: int) -> Segment | None:
+        """None if there is nothing to read."""
         end = self._segments[-1].next_offset
         if not self.log_start_offset <= from_offset <= end:
             raise OffsetOutOfRange(
                 f"{self.directory}: {from_offset} is not in {self.log_start_offset}..{end}"
             )
         if from_offset >= min(to_offset, end):
-            return []
-        segment = self._segments[bisect_right(self._bases, from_offset) - 1]
-        run = segment.read(from_offset, to_offset, max_bytes=max_bytes, epochs=self.epochs)
-        return [run] if len(run) else []
+            return None
+        return self._segments[bisect_right(self._bases, from_offset) - 1]
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
         """The first record that is not older; None if all are."""
@@ -391,10 +405,7 @@ class Log:
     @property
     def newest_timestamp(self) -> int:
         """The largest timestamp in the log, -1 if there is none."""
-        for segment in reversed(self._segments):
-            if segment.size:
-                return segment.max_timestamp
-        return NO_TIMESTAMP
+        return newest_in(self._segments)
 
     # Truncating
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tidelog.storage.indexes import AbortedTransaction, TransactionIndex
-from tidelog.storage.segment import Segment
+from tidelog.storage.segment import NO_TIMESTAMP, Segment
 from tidelog.wire.records import check_crc, iter_records
 
 
@@ -47,3 +47,11 @@ def aborted_in(
             if entry.last_stable_offset >= to_offset:
                 return found
     return found
+
+
+def newest_in(segments: Sequence[Segment]) -> int:
+    """The largest timestamp, NO_TIMESTAMP if there is none."""
+    for segment in reversed(segments):
+        if segment.size:
+            return segment.max_timestamp
+    return NO_TIMESTAMP

@@ -3,19 +3,22 @@
 Every shrink of the file is synced before the file may grow again. Otherwise, after a crash,
 batches that had been cut could stand behind newly written ones and seem to continue them.
 
-What is served is checked on every read (`serving`). A batch that fails is never served; the
-caller gets CorruptSegment with the first offset that is lost.
+What is read is checked on every read (`serving`). A batch that fails is never served; the caller
+gets CorruptSegment with the first offset that is lost. What this process appended, and so checked,
+is sent without reading it while it has not been seen to leave memory (ADR 0029).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from tidelog.core.replication.epochs import EpochHistory
-from tidelog.host.ports import Buffer, Disk
+from tidelog.host.file_range import LEAST_BYTES as LEAST_SENT_BYTES
+from tidelog.host.ports import Buffer, Disk, FileRange
+from tidelog.storage.append_info import AppendInfo, info_of
 from tidelog.storage.atomic_file import join
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptFile, CorruptSegment, StorageError
 from tidelog.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
+from tidelog.storage.kept_bytes import KeptBytes
 from tidelog.storage.pending_sync import FileSync
 from tidelog.storage.scan import (
     LARGEST_RELATIVE_OFFSET,
@@ -25,7 +28,7 @@ from tidelog.storage.scan import (
     scan,
 )
 from tidelog.storage.serving import Expected, Served, served
-from tidelog.wire.records import BatchHeader, check_crc
+from tidelog.wire.records import HEADER_SIZE, BatchHeader, check_crc
 from tidelog.wire.records.header import LENGTH_OVERHEAD
 
 LOG_SUFFIX = ".log"
@@ -36,16 +39,8 @@ _LOCATE_CHUNK_BYTES = 16 << 10
 _LEAST_READ_BYTES = 4 << 10
 _WORTH_CUTTING_BYTES = 64 << 10
 _KNOWN_PLACES = 32
-
-
-class AppendInfo(NamedTuple):
-    """What a segment must know of the batches in one append."""
-
-    first_offset: int
-    last_offset: int
-    max_timestamp: int
-    offset_of_max_timestamp: int
-    size_bytes: int
+_WALKED_BYTES = 4 << 20
+"""How far it may be from an entry of the index to the batch that is looked for."""
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -62,13 +57,13 @@ class Segment:
         "_disk",
         "_first_timestamp",
         "_indexes_loaded",
+        "_kept",
         "_known",
         "_max_timestamp",
         "_offset_of_max_timestamp",
         "_suffix",
         "_synced_changes",
         "base_offset",
-        "config",
         "config",
         "file",
         "gaps",
@@ -114,6 +109,7 @@ class Segment:
         self._first_timestamp: int | None = None
         self._bytes_since_entry = 0
         self._known: dict[int, int] = {}
+        self._kept = KeptBytes(self.file, self.size)
         self._changes = self._synced_changes = 0
 
     @classmethod
@@ -144,6 +140,7 @@ class Segment:
             self.gaps and info.first_offset > self.next_offset
         ), f"{self.path}: append of {info.first_offset} at {self.next_offset}"
         try:
+            self._kept.append_at(position)
             self.file.write(position, data)
             self._changes += 1
             self._index_append(position, info)
@@ -288,7 +285,7 @@ class Segment:
         if end <= len(found.buffer):  # short reads are in what was read to find their place
             data = found.buffer[found.start : end]
         else:
-            data = self.file.read(position, wanted)
+            data = self._bytes_at(position, wanted)
         expected = self._expected(position, found.header.base_offset, to_offset, epochs)
         run = served(data, expected)
         if run.reason is not None:
@@ -297,28 +294,62 @@ class Segment:
         self._remember(found.header.base_offset, position)
         return self._handed_over(data, position, run)
 
+    def read_to_send(
+        self, from_offset: int, to_offset: int, *, max_bytes: int, epochs: EpochHistory
+    ) -> memoryview | FileRange:
+        """The same, or where it lies in the file if it need not be read to be sure of it."""
+        position = self._known.get(from_offset, self.size)
+        left = self.size - position
+        if left >= LEAST_SENT_BYTES and max_bytes >= LEAST_SENT_BYTES and not self.gaps:
+            kept = self._kept_run(position, to_offset, max_bytes)
+            if kept is not None:
+                return kept
+        return self.read(from_offset, to_offset, max_bytes=max_bytes, epochs=epochs)
+
+    def _kept_run(self, position: int, to_offset: int, max_bytes: int) -> FileRange | None:
+        """Whole batches from this position on, as this process appended them."""
+        end = self._last_end(position, max_bytes)
+        if end is None or not self._kept.look(position, end + HEADER_SIZE, self.size):
+            return None
+        next_offset = self.next_offset
+        if end < self.size:
+            next_offset = int.from_bytes(self.file.read(end, 8), "big")
+        if next_offset > to_offset:
+            return None
+        self._remember(next_offset, end)
+        return self.file.range_in_memory(position, end - position)
+
     def _read_known(self, expected: Expected, max_bytes: int) -> memoryview | None:
         """The same from a place we know. None if what is there is not what belongs there: who
         looks for it finds out what is wrong."""
         position = expected.position
-        data = self.file.read(position, self._whole(position, max_bytes, _LEAST_READ_BYTES))
+        data = self._bytes_at(position, self._whole(position, max_bytes, _LEAST_READ_BYTES))
         first_bytes = int.from_bytes(data[8:12], "big") + LENGTH_OVERHEAD
         wanted = self._whole(position, max_bytes, first_bytes)
         if wanted > len(data):
-            data = self.file.read(position, wanted)
+            data = self._bytes_at(position, wanted)
         run = served(data if wanted == len(data) else memoryview(data)[:wanted], expected)
         return None if run.reason is not None else self._handed_over(data, position, run)
+
+    def _bytes_at(self, position: int, size_bytes: int) -> bytes:
+        if size_bytes >= LEAST_SENT_BYTES:  # perhaps not all of it will be checked
+            self._kept.look(position, position + size_bytes, self.size)
+        return self.file.read(position, size_bytes)
 
     def _whole(self, position: int, max_bytes: int, least_bytes: int) -> int:
         """How much to read: up to the end of a batch, where the index knows one. What is read of
         the next batch is read in vain, and large batches are large."""
-        left = self.size - position
-        if _WORTH_CUTTING_BYTES <= max_bytes < left:
-            half = position + max_bytes // 2
-            end = self.offsets.last_position_within(half, position + max_bytes)
+        if max_bytes >= _WORTH_CUTTING_BYTES:
+            end = self._last_end(position, max_bytes)
             if end is not None:
                 max_bytes = end - position
-        return min(max(max_bytes, least_bytes), left)
+        return min(max(max_bytes, least_bytes), self.size - position)
+
+    def _last_end(self, position: int, max_bytes: int) -> int | None:
+        """Of a batch in the second half of so many bytes, or of the segment if it comes first."""
+        if self.size - position <= max_bytes:
+            return self.size
+        return self.offsets.last_position_within(position + max_bytes // 2, position + max_bytes)
 
     def _expected(
         self, position: int, next_offset: int, to_offset: int, epochs: EpochHistory
@@ -398,25 +429,33 @@ class Segment:
         found = self.locate(offset)
         if found is None:
             return iter(())
-        where = ScanRange(self.file, self.path, self.base_offset, found.position, self.size)
-        return scan(where, next_offset=found.header.base_offset, intact=intact, gaps=self.gaps)
+        return self._walk(found.position, found.header.base_offset, intact=intact)
 
     def _walk_to(self, offset: int, start: int) -> ScannedBatch | None:
-        for batch in self.batches(start, chunk_bytes=_LOCATE_CHUNK_BYTES):
+        for batch in self._walk(start, far_bytes=_WALKED_BYTES, chunk_bytes=_LOCATE_CHUNK_BYTES):
             if batch.header.last_offset >= offset:
                 return batch
         return None
 
     def batches(
-        self,
-        start: int = 0,
-        *,
-        intact: IntactCheck | None = None,
-        chunk_bytes: int = 1 << 20,
+        self, start: int = 0, *, intact: IntactCheck | None = None
     ) -> Iterator[ScannedBatch]:
         """Walk over the segment from a position where a batch begins."""
+        return self._walk(start, intact=intact)
+
+    def _walk(
+        self,
+        start: int,
+        next_offset: int | None = None,
+        *,
+        intact: IntactCheck | None = None,
+        far_bytes: int = 1 << 62,
+        chunk_bytes: int = 1 << 20,
+    ) -> Iterator[ScannedBatch]:
+        self._kept.look(start, start + far_bytes, self.size)
         where = ScanRange(self.file, self.path, self.base_offset, start, self.size)
-        next_offset = self.base_offset if start == 0 else None
+        if start == 0:
+            next_offset = self.base_offset
         return scan(
             where, next_offset=next_offset, intact=intact, gaps=self.gaps, chunk_bytes=chunk_bytes
         )
@@ -448,6 +487,7 @@ class Segment:
         self.file.truncate(position)
         self.file.sync()
         self.size = position
+        self._kept.cut(position)
         self._known.clear()
 
     # Indexes
@@ -557,31 +597,3 @@ class Segment:
 
     def _path(self, suffix: str) -> str:
         return join(self._directory, file_name(self.base_offset, suffix) + self._suffix)
-
-
-def info_of(header: BatchHeader) -> AppendInfo:
-    """An append of one batch."""
-    return AppendInfo(
-        header.base_offset,
-        header.last_offset,
-        header.max_timestamp,
-        header.offset_of_max_timestamp,
-        header.size_bytes,
-    )
-
-
-def info_of_all(headers: Sequence[BatchHeader]) -> AppendInfo:
-    """An append of several batches at once."""
-    largest = headers[0]
-    size_bytes = 0
-    for header in headers:
-        size_bytes += header.size_bytes
-        if header.max_timestamp > largest.max_timestamp:
-            largest = header
-    return AppendInfo(
-        headers[0].base_offset,
-        headers[-1].last_offset,
-        largest.max_timestamp,
-        largest.offset_of_max_timestamp,
-        size_bytes,
-    )

@@ -1,6 +1,6 @@
 """Which of the bytes that were read from a segment may be served.
 
-What is served is checked on every read: checksum, offset, leader epoch. It is the only check that
+What is read is checked on every read: checksum, offset, leader epoch. It is the only check that
 also sees a page that went bad after it was last read. A batch that fails is never served.
 """
 
