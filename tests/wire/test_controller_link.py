@@ -1,9 +1,11 @@
 """A broker and its controller over TCP: registration, heartbeats, in-sync sets, forwarding."""
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -132,22 +134,37 @@ def test_without_a_known_leader_one_voter_after_the_other_is_asked(tmp_path: Pat
     run(main)
 
 
+class Succession(NamedTuple):
+    """A broker that runs, its controller, and the one that follows when it is told."""
+
+    lone: LoneBroker
+    old: ScriptedController
+    new: ScriptedController
+    happen: Callable[[], None]
+
+
+@contextlib.asynccontextmanager
+async def succession(data: Path) -> AsyncIterator[Succession]:
+    async with scripted_controller() as old, scripted_controller() as new:
+        leader = [old]
+        async with lone_broker(
+            data,
+            {},
+            serving=False,
+            voters=f"9@127.0.0.1:{old.port}",
+            find_controller=lambda: (9, ("127.0.0.1", leader[0].port)),
+        ) as lone:
+            await running(lone)
+            yield Succession(lone, old, new, lambda: leader.__setitem__(0, new))
+
+
 def test_the_quorums_leader_is_asked_as_soon_as_it_is_known(tmp_path: Path) -> None:
     async def main() -> None:
-        async with scripted_controller() as old, scripted_controller() as new:
-            leader = [old]
-            async with lone_broker(
-                tmp_path,
-                {},
-                serving=False,
-                voters=f"9@127.0.0.1:{old.port}",
-                find_controller=lambda: (9, ("127.0.0.1", leader[0].port)),
-            ) as lone:
-                await running(lone)
-                leader[0] = new
-                await lone.until(new.heartbeats)
-                assert new.registrations() == []
-                assert new.heartbeats()[0].broker_epoch == BROKER_EPOCH
+        async with succession(tmp_path) as (lone, _, new, happen):
+            happen()
+            await lone.until(new.heartbeats)
+            assert new.registrations() == []
+            assert new.heartbeats()[0].broker_epoch == BROKER_EPOCH
 
     run(main)
 
@@ -362,31 +379,22 @@ def test_a_former_controller_may_still_answer_unless_it_is_cut_off(
     """It knows what became of its records as soon as it hears of its successor."""
 
     async def main() -> None:
-        async with scripted_controller() as old, scripted_controller() as new:
-            leader = [old]
-            async with lone_broker(
-                tmp_path,
-                {},
-                serving=False,
-                voters=f"9@127.0.0.1:{old.port}",
-                find_controller=lambda: (9, ("127.0.0.1", leader[0].port)),
-            ) as lone:
-                await running(lone)
-                calls: list[Call] = []
-                old.usual[CREATE_TOPICS] = calls.append
-                new.usual[CREATE_TOPICS] = created(1)
-                asked = asyncio.ensure_future(lone.broker.link.forward(WISH, 7, 60_000))
-                await lone.until(lambda: calls)
-                leader[0] = new
-                lone.broker.link.on_new_controller()
-                await lone.until(new.heartbeats)
-                assert not asked.done()
-                if not is_cut_off:
-                    calls[0].answer(created(0))
-                await lone.until(asked.done)
-                assert asked.result() == created(1 if is_cut_off else 0)
-                assert len(new.asked(CREATE_TOPICS)) == is_cut_off
-                assert not old.connections(HEARTBEAT) & {*old.closed}
+        async with succession(tmp_path) as (lone, old, new, happen):
+            calls: list[Call] = []
+            old.usual[CREATE_TOPICS] = calls.append
+            new.usual[CREATE_TOPICS] = created(1)
+            asked = asyncio.ensure_future(lone.broker.link.forward(WISH, 7, 60_000))
+            await lone.until(lambda: calls)
+            happen()
+            lone.broker.link.on_new_controller()
+            await lone.until(new.heartbeats)
+            assert not asked.done()
+            if not is_cut_off:
+                calls[0].answer(created(0))
+            await lone.until(asked.done)
+            assert asked.result() == created(1 if is_cut_off else 0)
+            assert len(new.asked(CREATE_TOPICS)) == is_cut_off
+            assert not old.connections(HEARTBEAT) & {*old.closed}
 
     run(main)
 

@@ -19,6 +19,7 @@ from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
 from tidelog.broker.doubts import Doubts
+from tidelog.broker.early_produces import EarlyProduces
 from tidelog.broker.early_requests import EarlyRequests
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
@@ -60,6 +61,7 @@ class Broker:
         "coordination",
         "departures",
         "doubts",
+        "early_produces",
         "early_requests",
         "fetchers",
         "host",
@@ -96,6 +98,7 @@ class Broker:
         self._order = count()
         self.coordination = Coordination(self)
         self.early_requests = EarlyRequests(self.host.timers)
+        self.early_produces = EarlyProduces(self)
         self.markers = MarkerSender(self)
         self.coordination.on_order = self.markers.on_order
         self.verifications = Verifications(self)

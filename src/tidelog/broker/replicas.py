@@ -43,10 +43,10 @@ class Replicas:
         "_broker",
         "_by_log",
         "_by_name",
-        "_not_yet",
         "_perform",
         "_topics",
         "_without_space",
+        "coming",
         "directories",
         "hosted",
         "makes_logs_later",
@@ -65,7 +65,7 @@ class Replicas:
         self._by_log: dict[Log, Hosted] = {}
         self._topics: dict[str, TopicSettings] = {}
         self._without_space: dict[PartitionId, None] = {}
-        self._not_yet: dict[PartitionId, None] = {}
+        self.coming: dict[PartitionId, None] = {}
         """Partitions whose logs are still to be made."""
         self.makes_logs_later = False
         """Whether `LogMaking` runs; without it all logs are made at once."""
@@ -116,7 +116,7 @@ class Replicas:
         new: dict[PartitionName, bytes] = {}
         for partition in touched:
             state = self._broker.image.partition(partition)
-            self._not_yet.pop(partition, None)
+            self.coming.pop(partition, None)
             if state is None or self._broker.id not in state.replicas:
                 self._stop_hosting(partition)
                 continue
@@ -124,7 +124,7 @@ class Replicas:
             if self._is_new(state):
                 name = self._name_of(state)
                 if self.makes_logs_later and self._must_wait(name, new):
-                    self._not_yet[partition] = None
+                    self.coming[partition] = None
                     continue
                 new[name] = partition.topic_id
             if leads:
@@ -137,8 +137,9 @@ class Replicas:
         for state in (*leaders, *followers):
             self._apply_state(state)
         self._broker.fetchers.wake_all()
-        if self._not_yet and self.makes_logs_later:
+        if self.coming and self.makes_logs_later:
             self.directories.make_logs(self._take_new, self._on_made)
+        self._broker.early_produces.look_again()
 
     def _must_wait(self, name: PartitionName, new: Mapping[PartitionName, bytes]) -> bool:
         return len(new) >= NEW_AT_ONCE or self.directories.is_making(name)
@@ -146,10 +147,10 @@ class Replicas:
     def _take_new(self, most: int) -> dict[PartitionName, bytes]:
         """The next partitions whose logs are to be made. They wait until they are hosted."""
         taken: dict[PartitionName, bytes] = {}
-        for partition in list(self._not_yet):
+        for partition in list(self.coming):
             state = self._broker.image.partition(partition)
             if state is None:  # a snapshot came without it
-                del self._not_yet[partition]
+                del self.coming[partition]
                 continue
             taken[self._name_of(state)] = partition.topic_id
             if len(taken) == most:
@@ -177,8 +178,8 @@ class Replicas:
         """Told of, and tried again by `host_again`; unless it is not wanted any more."""
         topic_id = self._broker.image.topic_ids.get(name[0])
         partition = PartitionId(topic_id or b"", name[1])
-        if partition in self._not_yet:
-            del self._not_yet[partition]
+        if partition in self.coming:
+            del self.coming[partition]
             self.problems[partition] = str(error)
             self._without_space[partition] = None
             self.directories.on_error(self.directories.emptiest(), error, self._broker.now_ms())

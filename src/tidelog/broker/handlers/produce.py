@@ -76,6 +76,14 @@ REFUSALS = {
 def handle(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, ProduceRequest), request
+    early = broker.early_produces
+    if early.must_wait(call, request):
+        early.keep(call, request, partial(_perform, broker))
+    else:
+        _perform(broker, call, request)
+
+
+def _perform(broker: Broker, call: Call, request: ProduceRequest) -> None:
     produce = OpenProduce(broker, call, request)
     begin = _begin if request.acks in (ACKS_ALL, ACKS_LEADER, ACKS_NONE) else _refuse_acks
     is_offered = False
