@@ -86,9 +86,12 @@ def _consumer(job: Job) -> Any:
         "group.id": "bench",
         "enable.auto.commit": False,
         "log_level": 0,
-        # As it comes, it stops asking for a second once it has 64 MB that nobody took: whether
-        # that happens is chance, and a second is longer than the whole topic takes.
-        "fetch.queue.backoff.ms": 10,
+        # As it comes, it stops asking for a partition of which it has 64 MB or 100,000 records that
+        # nobody took. If it has all of the other one on that broker, it asks for that alone, which
+        # is answered half a second later: longer than the whole topic takes. Whether a partition
+        # is that large is chance.
+        "queued.max.messages.kbytes": 2_097_151,
+        "queued.min.messages": 10_000_000,
     }
     consumer = library().Consumer({**settings, **job["settings"]})
     partition = library().TopicPartition
