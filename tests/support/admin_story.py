@@ -159,7 +159,9 @@ async def admin_story(
     config = node_config(paths, **settings)
     async with loopback() as network, contextlib.AsyncExitStack() as stack:
         wheel = network.wheel
-        host = NodeHost(wheel.clock, wheel, network, SystemEntropy(), lambda _: None, disk_space)
+        host = NodeHost(
+            wheel.clock, wheel, network, SystemEntropy(), lambda _: None, disk_space=disk_space
+        )
         controller = ScriptedController()
         door = await network.listen("127.0.0.1", 0, serve(controller.table(), "C"))
         stack.push_async_callback(door.stop, timeout_ms=0)

@@ -46,6 +46,7 @@ class SeenNode:
     def __init__(self, *partitions, health=WELL):
         self.hosted = partitions
         self.now_health = health
+        self.now_findings = ()
         self.counted = Traffic()
         self.control = ControllerView(True, 3, 2, 6, 1, 2, 2, 1)
 
@@ -75,6 +76,9 @@ class SeenNode:
 
     def health(self):
         return self.now_health
+
+    def findings(self):
+        return self.now_findings
 
     def topic_name(self, topic_id):
         return {b"o" * 16: "orders", b"e" * 16: "__tidelog_events"}.get(topic_id)

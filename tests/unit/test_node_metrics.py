@@ -7,6 +7,7 @@ from support.manual_clock import ManualClock
 from support.node_views import SeenNode, followed, led
 from tidelog.core import events
 from tidelog.core.types import PartitionId
+from tidelog.host.findings import Finding
 from tidelog.observe.counts import BOUNDS_S, EventCounts, LoopDelay
 from tidelog.observe.metrics import Metrics, Sources
 from tidelog.observe.stream import EventStream
@@ -93,6 +94,16 @@ def test_changes_of_the_isr_are_counted_off_the_stream():
     assert samples[("kafka_server_replicamanager_isrexpands_total",)] == 2
     assert samples[("kafka_controller_controllerstats_uncleanleaderelections_total",)] == 1
     assert samples[("tidelog_events_total", "IsrChanged")] == 3
+
+
+def test_findings_are_counted_by_kind():
+    scraped = Scraped(led())
+    scraped.node.now_findings = tuple(
+        Finding(kind, subject, "", "", 0) for kind, subject in (("a", "x"), ("a", "y"), ("b", "x"))
+    )
+    samples = scraped.samples()
+    assert samples[("tidelog_findings", "a")] == 2
+    assert samples[("tidelog_findings", "b")] == 1
 
 
 CONTROLLER = "kafka_controller_kafkacontroller_"

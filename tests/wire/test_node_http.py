@@ -12,6 +12,7 @@ from support.manual_clock import ManualClock
 from support.node_views import WELL, SeenNode, led
 from tidelog.core import events
 from tidelog.core.types import PartitionId
+from tidelog.host.findings import Finding
 from tidelog.observe import http_server
 from tidelog.observe.http import MOST_STREAMS, Endpoints, Sources
 from tidelog.observe.render import Renderer
@@ -173,6 +174,17 @@ def test_health_is_the_truth_and_says_why(changes, reasons):
         assert status == (503 if reasons else 200)
         assert document["serves"] is not bool(reasons)
         assert sorted(document["reasons"]) == sorted(reasons)
+
+    served(story)
+
+
+def test_findings_are_listed_and_do_not_stop_a_node_from_serving():
+    async def story(site):
+        site.view.now_findings = (Finding("disk-full", "/data", "0 bytes free", "free some", 7),)
+        listed = [site.view.now_findings[0]._asdict()]
+        status, document = await site.ask("GET", "/healthz")
+        assert (status, document["serves"], document["findings"]) == (200, True, listed)
+        assert (await site.ask("GET", "/state"))[1]["findings"] == listed
 
     served(story)
 

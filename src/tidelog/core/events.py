@@ -173,6 +173,19 @@ class TransactionAborted(NamedTuple):
     reason: str
 
 
+class FindingRaised(NamedTuple):
+    """A problem of this node that lasts (`host.findings`)."""
+
+    kind: str
+    subject: str
+    problem: str
+
+
+class FindingCleared(NamedTuple):
+    kind: str
+    subject: str
+
+
 Event = (
     RecordsAppended
     | HighWatermarkAdvanced
@@ -196,4 +209,6 @@ Event = (
     | GroupStateChanged
     | MemberLeft
     | TransactionAborted
+    | FindingRaised
+    | FindingCleared
 )

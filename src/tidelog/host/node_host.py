@@ -1,9 +1,9 @@
 """What a node is given of the world, together."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from tidelog.core.events import Event
+from tidelog.host.findings import Findings
 from tidelog.host.ports import Clock, DiskSpace, Entropy, Network
 from tidelog.host.timers import TimerWheel
 
@@ -13,15 +13,31 @@ def unknown_space(_path: str) -> DiskSpace | None:
     return None
 
 
-class NodeHost(NamedTuple):
-    clock: Clock
-    timers: TimerWheel
-    network: Network
-    entropy: Entropy
-    emit: Callable[[Event], None]
-    """The one way out for everything that happens: logs, metrics and traces render it."""
-    disk_space: Callable[[str], DiskSpace | None] = unknown_space
-    """How much room there is around a path; None if nobody can tell."""
+class NodeHost:
+    """Made once per node and handed to every part of it."""
+
+    __slots__ = ("clock", "disk_space", "emit", "entropy", "findings", "network", "timers")
+
+    def __init__(
+        self,
+        clock: Clock,
+        timers: TimerWheel,
+        network: Network,
+        entropy: Entropy,
+        emit: Callable[[Event], None],
+        *,
+        disk_space: Callable[[str], DiskSpace | None] = unknown_space,
+    ) -> None:
+        self.clock = clock
+        self.timers = timers
+        self.network = network
+        self.entropy = entropy
+        self.emit = emit
+        """The one way out for everything that happens: logs, metrics and traces render it."""
+        self.disk_space = disk_space
+        """How much room there is around a path; None if nobody can tell."""
+        self.findings = Findings(emit, clock.wall_ms)
+        """What is wrong on this node right now."""
 
     def now_ms(self) -> int:
         return self.clock.monotonic_ms()

@@ -53,7 +53,12 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
     try:
         stream = EventStream(config.node_id, clock, network.wheel)
         host = NodeHost(
-            clock, network.wheel, gate or network, SystemEntropy(), stream.emit, disk_space
+            clock,
+            network.wheel,
+            gate or network,
+            SystemEntropy(),
+            stream.emit,
+            disk_space=disk_space,
         )
         node = Node(config, host)
         observation = Observation(node, stream, handler, network, gate)

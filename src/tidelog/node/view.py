@@ -8,6 +8,7 @@ from tidelog.core.metadata.image import BrokerRegistration, MetadataImage
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.progress import FollowerProgress
 from tidelog.core.types import NO_LEADER, NO_OFFSET, PartitionId
+from tidelog.host.findings import Finding
 from tidelog.host.network import TcpNetwork
 from tidelog.node.node import Node
 from tidelog.observe.traffic import Traffic
@@ -246,6 +247,9 @@ class LiveNode:
             session_alive=None if broker is None else self._session_alive(broker),
             stopping=node.stopping,
         )
+
+    def findings(self) -> tuple[Finding, ...]:
+        return self._node.host.findings.all()
 
     def _session_alive(self, broker: Broker) -> bool:
         silent_ms = broker.now_ms() - broker.link.heard_ms

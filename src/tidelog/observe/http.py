@@ -74,7 +74,12 @@ class Endpoints:
     def _healthz(self, _: Request) -> Response:
         view = self._sources.view
         reasons = view.health().reasons
-        document = {"node": view.node_id, "serves": not reasons, "reasons": reasons}
+        document = {
+            "node": view.node_id,
+            "serves": not reasons,
+            "reasons": reasons,
+            "findings": [finding._asdict() for finding in view.findings()],
+        }
         return json_response(document, 503 if reasons else 200)
 
     def _state(self, _: Request) -> Response:
@@ -208,6 +213,7 @@ def state_of(view: NodeView, stream: EventStream) -> dict[str, object]:
         "cluster_id": view.cluster_id,
         "serves": health.serves,
         "reasons": health.reasons,
+        "findings": [finding._asdict() for finding in view.findings()],
         "stream": stream.started_ms,
         "number": stream.last_number,
         "quorum": view.quorum()._asdict(),

@@ -138,13 +138,13 @@ def is_silent(event: events.Event) -> bool:
 
 
 def level_of(event: events.Event) -> int:
-    """A warning is what may have cost records or leaves a partition without a leader."""
+    """A warning is what may have cost records, leaves a partition without a leader or lasts."""
     if isinstance(event, events.LeaderElected):
         alarming = event.unclean or event.leader == NO_LEADER
     elif isinstance(event, events.LogTruncated):
         alarming = event.below_high_watermark
     else:
-        alarming = isinstance(event, events.BrokerFenced)
+        alarming = isinstance(event, events.BrokerFenced | events.FindingRaised)
     return logging.WARNING if alarming else logging.INFO
 
 

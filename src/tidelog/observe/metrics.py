@@ -5,6 +5,7 @@ what Kafka has no name for begins with `tidelog_`. A partition has series of its
 is not healthy: forty thousand partitions are not worth minutes of every scrape.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from tidelog.host.findings import Finding
 from tidelog.observe.counts import BOUNDS_S, EventCounts, LoopDelay
 from tidelog.observe.stream import EventStream
 from tidelog.observe.traffic import Traffic
@@ -60,6 +62,7 @@ class NodeCollector(Collector):
             view.requests(),
         )
         yield from troubled_partitions(partitions)
+        yield findings_metric(view.findings())
         yield from self._quorum_and_work(partitions)
         yield from self._connections()
         yield from self._event_metrics()
@@ -261,6 +264,15 @@ def troubled_partitions(partitions: list[PartitionView]) -> Iterator[Metric]:
         for follower in each.followers:
             follower_lag.add_metric([*where, str(follower.broker)], follower.lag)
     yield from (isr, uncommitted, follower_lag, unstable)
+
+
+def findings_metric(findings: tuple[Finding, ...]) -> Metric:
+    family = GaugeMetricFamily(
+        "tidelog_findings", "Problems of this node that last, by kind.", labels=["kind"]
+    )
+    for kind, count in sorted(Counter(each.kind for each in findings).items()):
+        family.add_metric([kind], count)
+    return family
 
 
 def loop_delay_metric(delay: LoopDelay) -> Metric:

@@ -179,6 +179,14 @@ def _transaction_aborted(event: events.TransactionAborted, _: NamePartition) -> 
     )
 
 
+def _finding_raised(event: events.FindingRaised, _: NamePartition) -> str:
+    return f"{event.kind} {event.subject}: {event.problem}"
+
+
+def _finding_cleared(event: events.FindingCleared, _: NamePartition) -> str:
+    return f"{event.kind} {event.subject}: over"
+
+
 _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.RecordsAppended: _appended,
     events.HighWatermarkAdvanced: _raised,
@@ -202,4 +210,6 @@ _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.GroupStateChanged: _group_state,
     events.MemberLeft: _member_left,
     events.TransactionAborted: _transaction_aborted,
+    events.FindingRaised: _finding_raised,
+    events.FindingCleared: _finding_cleared,
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from tidelog.core.types import NO_LEADER
+from tidelog.host.findings import Finding
 from tidelog.observe.traffic import Traffic
 
 LEADER, FOLLOWER, OFFLINE = "leader", "follower", "offline"
@@ -198,4 +199,8 @@ class NodeView(Protocol):
     def connections(self) -> ConnectionsView: ...
     def work(self) -> WorkView: ...
     def health(self) -> Health: ...
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong right now, oldest first."""
+        ...
+
     def topic_name(self, topic_id: bytes) -> str | None: ...
