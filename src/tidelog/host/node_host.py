@@ -6,6 +6,7 @@ from tidelog.core.events import Event
 from tidelog.host.findings import Findings
 from tidelog.host.ports import Clock, DiskSpace, Entropy, Network
 from tidelog.host.timers import TimerWheel
+from tidelog.host.work import Work
 
 
 def unknown_space(_path: str) -> DiskSpace | None:
@@ -16,7 +17,7 @@ def unknown_space(_path: str) -> DiskSpace | None:
 class NodeHost:
     """Made once per node and handed to every part of it."""
 
-    __slots__ = ("clock", "disk_space", "emit", "entropy", "findings", "network", "timers")
+    __slots__ = ("clock", "disk_space", "emit", "entropy", "findings", "network", "timers", "work")
 
     def __init__(
         self,
@@ -38,6 +39,8 @@ class NodeHost:
         """How much room there is around a path; None if nobody can tell."""
         self.findings = Findings(emit, clock.wall_ms)
         """What is wrong on this node right now."""
+        self.work = Work()
+        """What the event loop of this node is doing right now."""
 
     def now_ms(self) -> int:
         return self.clock.monotonic_ms()
