@@ -1,5 +1,7 @@
 """Thousands of new partitions: their logs and checkpoints are written beside the event loop."""
 
+import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -9,12 +11,16 @@ from support.loopback import run
 from tidelog.broker.duties import STORE_EPOCHS_MS, Duties
 from tidelog.broker.epoch_storing import AT_ONCE
 from tidelog.broker.hosted import Hosted
-from tidelog.broker.replicas import NEW_AT_ONCE
+from tidelog.broker.log_making import AT_ONCE as MADE_AT_ONCE
+from tidelog.broker.log_removing import AT_ONCE as REMOVED_AT_ONCE
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
+from tidelog.host.disk import FileDisk
+from tidelog.storage.checkpoints import CLEAN_POINTS, HIGH_WATERMARKS, RECOVERY_POINTS
 
 TOPIC, TOPIC_ID = "many", b"many............"
-COUNT = 2 * AT_ONCE + NEW_AT_ONCE + 5
+SOME = 8
+COUNT = 2 * AT_ONCE + SOME + 5
 LEADER_EPOCH = 7
 
 Story = Callable[[LoneBroker], Awaitable[None]]
@@ -37,6 +43,11 @@ def told(data: Path, story: Story, **settings: str) -> None:
 
 def checkpoint_of(data: Path, hosted: Hosted) -> Path:
     return data / f"{TOPIC}-{hosted.index}" / "leader-epoch-checkpoint"
+
+
+def directories_of(data: Path) -> list[str]:
+    """Those that are on their way out too."""
+    return [each.name for each in data.iterdir() if each.name.startswith(TOPIC)]
 
 
 def created(count: int) -> list[r.MetadataRecord]:
@@ -63,7 +74,7 @@ def test_logs_are_made_beside_the_loop_until_all_are_there(tmp_path):
     async def story(lone: LoneBroker) -> None:
         replicas = lone.broker.replicas
         lone.commit(*created(COUNT))
-        assert len(replicas.hosted) == NEW_AT_ONCE
+        assert len(replicas.hosted) == 0
         await until(lambda: len(replicas.hosted) == COUNT)
         assert len(replicas.directories.all[0].logs) == COUNT
         assert {hosted.leader is not None for hosted in replicas.hosted.values()} == {True, False}
@@ -73,7 +84,8 @@ def test_logs_are_made_beside_the_loop_until_all_are_there(tmp_path):
 
 def test_a_new_leader_knows_its_epoch_and_syncs_nothing_for_it(tmp_path):
     async def story(lone: LoneBroker) -> None:
-        lone.commit(*created(NEW_AT_ONCE))
+        lone.commit(*created(SOME))
+        await until(lambda: len(lone.broker.replicas.hosted) == SOME)
         for hosted in lone.broker.replicas.hosted.values():
             leads = hosted.leader is not None
             assert hosted.log.epochs.entries == ([(LEADER_EPOCH, 0)] if leads else [])
@@ -134,9 +146,9 @@ def test_a_topic_that_a_snapshot_does_not_know_any_more_is_not_made(tmp_path):
     async def story(lone: LoneBroker) -> None:
         lone.commit(*created(COUNT))
         directories = lone.broker.replicas.directories
-        await until(lambda: directories.is_making((TOPIC, NEW_AT_ONCE)))
+        await until(lambda: directories.is_making((TOPIC, 0)))
         lone.broker.on_snapshot((), 1)
-        await until(lambda: not directories.is_making((TOPIC, NEW_AT_ONCE)))
+        await until(lambda: not directories.is_making((TOPIC, 0)))
         assert not lone.broker.replicas.hosted
         for broker_id in (BROKER_ID, 2):
             lone.register(broker_id, port=broker_id)
@@ -166,6 +178,134 @@ def test_a_topic_that_is_deleted_while_its_logs_are_made_leaves_nothing(tmp_path
         lone.commit(r.RemoveTopic(TOPIC_ID))
         await until(lambda: not lone.broker.replicas.directories.is_making((TOPIC, COUNT - 1)))
         assert not lone.broker.replicas.hosted
-        assert not [each for each in tmp_path.iterdir() if each.name.startswith(TOPIC)]
+        await until(lambda: not directories_of(tmp_path))
 
     told(tmp_path, story)
+
+
+class CountingDisk(FileDisk):
+    """Counts the files that are replaced whole, by name, and who syncs on the event loop."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.written: Counter[str] = Counter()
+        self.loop_thread = threading.get_ident()
+        self.on_the_loop: list[str] = []
+
+    def rename(self, source: str, target: str) -> None:
+        self.written[target] += 1
+        self._note(source)
+        super().rename(source, target)
+
+    def make_dir(self, path: str) -> None:
+        self._note(path)
+        super().make_dir(path)
+
+    def sync_dir(self, path: str) -> None:
+        self._note(path)
+        super().sync_dir(path)
+
+    def _note(self, path: str) -> None:
+        if threading.get_ident() == self.loop_thread:
+            self.on_the_loop.append(path)
+
+
+def on_counting_disk(
+    data: Path, story: Callable[[LoneBroker, CountingDisk], Awaitable[None]]
+) -> None:
+    async def main() -> None:
+        disk = CountingDisk(data)
+        async with lone_broker(data, {}, disk=disk) as lone:
+            duties = Duties(lone.broker, lone.offline.append)
+            duties.start()
+            try:
+                await story(lone, disk)
+            finally:
+                duties.stop()
+            assert not lone.offline
+
+    run(main)
+
+
+def test_deleting_many_logs_syncs_nothing_on_the_loop_and_writes_checkpoints_by_the_round(tmp_path):
+    """Each deletion used to sync its directory and to rewrite up to four checkpoints."""
+
+    async def story(lone: LoneBroker, disk: CountingDisk) -> None:
+        replicas = lone.broker.replicas
+        lone.commit(*created(COUNT))
+        await until(lambda: len(replicas.hosted) == COUNT)
+        directory = replicas.directories.all[0]
+        directory.checkpoint_recovery_points()
+        directory.checkpoint_high_watermarks(replicas.high_watermarks())
+        disk.written.clear()
+        disk.on_the_loop.clear()
+        lone.commit(r.RemoveTopic(TOPIC_ID))
+        assert not replicas.hosted
+        assert not directory.logs
+        await until(lambda: not directories_of(tmp_path))
+        rounds = -(-COUNT // REMOVED_AT_ONCE)
+        assert disk.written[RECOVERY_POINTS] <= rounds
+        assert disk.written[HIGH_WATERMARKS] <= rounds
+        assert disk.on_the_loop == []
+        assert TOPIC not in (tmp_path / RECOVERY_POINTS).read_text("utf-8")
+
+    on_counting_disk(tmp_path, story)
+
+
+def test_many_compacted_logs_are_noted_together_and_a_change_of_policy_writes_nothing(tmp_path):
+    """The note that a log may have gaps used to be written once for each log."""
+
+    async def story(lone: LoneBroker, disk: CountingDisk) -> None:
+        replicas = lone.broker.replicas
+        compacted = r.Config(r.RESOURCE_TOPIC, TOPIC, "cleanup.policy", "compact")
+        topic, *its_partitions = created(COUNT)
+        lone.commit(topic, compacted, *its_partitions)
+        await until(lambda: len(replicas.hosted) == COUNT)
+        assert disk.written[CLEAN_POINTS] <= -(-COUNT // MADE_AT_ONCE)
+        noted = (tmp_path / CLEAN_POINTS).read_text("utf-8").splitlines()
+        assert len(noted) == 2 + COUNT
+        disk.on_the_loop.clear()
+        disk.written.clear()
+        other = b"other..........."
+        lone.commit(
+            r.Topic("other", other), *(p._replace(topic_id=other) for p in partitions(SOME))
+        )
+        await until(lambda: len(replicas.hosted) == COUNT + SOME)
+        lone.commit(compacted._replace(resource_name="other"))
+        hosted = replicas.named("other", 0)
+        assert hosted is not None
+        assert hosted.log.may_have_gaps
+        assert disk.on_the_loop == []
+        assert disk.written[CLEAN_POINTS] == 0
+
+    on_counting_disk(tmp_path, story)
+
+
+def test_a_topic_that_comes_back_while_its_logs_are_removed_has_new_ones(tmp_path):
+    async def story(lone: LoneBroker, disk: CountingDisk) -> None:
+        replicas = lone.broker.replicas
+        lone.commit(*created(COUNT))
+        await until(lambda: len(replicas.hosted) == COUNT)
+        replicas.named(TOPIC, 1).log.append_as_leader(batch(b"old"), LEADER_EPOCH)
+        lone.commit(r.RemoveTopic(TOPIC_ID))
+        again = b"many, again....."
+        lone.commit(r.Topic(TOPIC, again), *(p._replace(topic_id=again) for p in partitions(COUNT)))
+        assert len(replicas.coming) == COUNT
+        await until(lambda: len(replicas.hosted) == COUNT)
+        assert replicas.named(TOPIC, 1).log.log_end_offset == 0
+        await until(lambda: len(directories_of(tmp_path)) == COUNT)
+
+    on_counting_disk(tmp_path, story)
+
+
+def test_names_are_free_when_the_directories_have_stopped(tmp_path):
+    async def story(lone: LoneBroker, disk: CountingDisk) -> None:
+        replicas = lone.broker.replicas
+        lone.commit(*created(COUNT))
+        await until(lambda: len(replicas.hosted) == COUNT)
+        lone.commit(r.RemoveTopic(TOPIC_ID))
+        await replicas.directories.stop()
+        assert not replicas.directories.all[0].leaving
+        assert not [name for name in directories_of(tmp_path) if not name.endswith("-delete")]
+
+    on_counting_disk(tmp_path, story)

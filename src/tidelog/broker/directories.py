@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tidelog.broker.epoch_storing import EpochStoring
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.broker.log_making import LogMaking, OnMade, Take
+from tidelog.broker.log_removing import LogRemoving
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import CorruptSegment, NoSpace, StorageError
 from tidelog.storage.log import Log
@@ -33,6 +34,7 @@ class Directories:
         "_making",
         "_on_offline",
         "_pool",
+        "_removing",
         "_told_full_ms",
         "all",
     )
@@ -46,6 +48,7 @@ class Directories:
         self._told_full_ms: dict[LogDirectory, int] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._making: LogMaking | None = None
+        self._removing: LogRemoving | None = None
 
     def start(
         self,
@@ -61,6 +64,8 @@ class Directories:
     async def stop(self) -> None:
         if self._making is not None:
             await self._making.stop()
+        if self._removing is not None:
+            await self._removing.stop()
         if self._pool is not None:
             self._pool.shutdown()
         for epochs in self._epochs:
@@ -101,6 +106,17 @@ class Directories:
         if self._making is None:
             self._making = LogMaking(self._place, self._makers(), self._on_offline)
         self._making.begin(take, on_made)
+
+    def remove_logs(self, on_free: Callable[[], None]) -> None:
+        """Those that were taken out of service, beside the event loop: see `LogRemoving`."""
+        assert self._on_offline is not None, "logs are removed before the start"
+        if self._removing is None:
+            self._removing = LogRemoving(self.all, self._on_offline)
+        self._removing.begin(on_free)
+
+    def is_leaving(self, name: PartitionName) -> bool:
+        """No log of this name can be made yet."""
+        return any(name in directory.leaving for directory in self.all)
 
     def is_making(self, name: PartitionName) -> bool:
         return self._making is not None and name in self._making.under_way

@@ -13,6 +13,7 @@ from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.new_logs import Made, NewLogs, make_all
+from tidelog.storage.offset_checkpoints import write_all
 
 AT_ONCE = 64
 """Logs in one round. Also what is given up if a topic is deleted meanwhile."""
@@ -71,6 +72,8 @@ class LogMaking:
         made: dict[PartitionName, Made] = {}
         for directory, new in self._place(wanted).items():
             orders = directory.orders_for(new)
+            pending = directory.checkpoints.start_writing()
+            await loop.run_in_executor(self._threads, write_all, pending)
             logs = await loop.run_in_executor(self._threads, make_all, orders, self._pool.map)
             if not self._stopped:
                 made.update(directory.take_over_made(new, logs))

@@ -15,6 +15,7 @@ assume, and noted in `problems`. A log whose synced records are bad is not opene
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 
 from tidelog.host.ports import Disk
 from tidelog.storage import (
@@ -58,6 +59,8 @@ from tidelog.storage.group_commit import PendingPass, start_pass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
+from tidelog.storage.offset_checkpoints import OffsetCheckpoint, OffsetCheckpoints
+from tidelog.storage.removal import Removal, discard_files, take_names_away
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
 from tidelog.storage.unstored_epochs import UnstoredEpochs
@@ -72,20 +75,18 @@ class LogDirectory:
     """All logs of one disk. Owned by the shell of one node."""
 
     __slots__ = (
-        "_clean_points",
         "_clean_points_are_lost",
         "_clock",
         "_compaction",
         "_config_of",
         "_disk",
-        "_high_watermarks",
         "_intact_epoch",
         "_lock",
-        "_stored_log_starts",
-        "_stored_recovery_points",
         "_uncleanable",
         "broker_epoch_at_stop",
+        "checkpoints",
         "dirty",
+        "leaving",
         "logs",
         "problems",
         "properties",
@@ -113,13 +114,18 @@ class LogDirectory:
         self.refused: dict[PartitionName, CorruptSegment] = {}
         self.dirty: dict[str, Log] = {}
         self.unstored = UnstoredEpochs(disk)
+        self.leaving: dict[PartitionName, Removal] = {}
+        """Logs that were taken out of service and whose directories still have their names."""
         self.problems: list[CorruptFile] = []
-        self._stored_recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
-        self._stored_log_starts = self._offsets(checkpoints.LOG_STARTS)
-        self._high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
-        known_problems = len(self.problems)
-        self._clean_points = self._offsets(checkpoints.CLEAN_POINTS)
-        self._clean_points_are_lost = len(self.problems) > known_problems
+        self.checkpoints = OffsetCheckpoints(
+            self._checkpoint(checkpoints.RECOVERY_POINTS),
+            self._checkpoint(checkpoints.LOG_STARTS),
+            self._checkpoint(checkpoints.HIGH_WATERMARKS),
+            self._checkpoint(checkpoints.CLEAN_POINTS),
+        )
+        self._clean_points_are_lost = any(
+            problem.path == checkpoints.CLEAN_POINTS for problem in self.problems
+        )
         self._intact_epoch = broker_epoch_at_stop
         if self._intact_epoch is None:
             self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id)
@@ -195,7 +201,7 @@ class LogDirectory:
         """Someone may have removed logs and left the rest. One that has a synced record and no
         directory, and was not on its way out when the last process ended, is lost."""
         leaving = {e.rpartition(".")[0] for e in entries if e.endswith(OUT_OF_SERVICE_SUFFIXES)}
-        for name, offset in self._stored_recovery_points.items():
+        for name, offset in self.checkpoints.recovery_points.offsets.items():
             if offset > 0 and name not in self.topic_ids and directory_of(name) not in leaving:
                 reason = f"records up to {offset} were on disk, and the directory is gone"
                 self.problems.append(CorruptFile(directory_of(name), "*", reason))
@@ -206,23 +212,23 @@ class LogDirectory:
             self._disk,
             directory_of(name),
             self._config_of(name[0]),
-            recovery_point=self._stored_recovery_points.get(name, 0),
-            log_start=self._stored_log_starts.get(name, 0),
+            recovery_point=self.checkpoints.recovery_points.get(name),
+            log_start=self.checkpoints.log_starts.get(name),
             clean_shutdown=clean,
             repair=repair,
             gaps=self._may_have_gaps(name),
         )
         try:
-            log.recall_ended_transactions(self._high_watermarks.get(name, 0))
+            log.recall_ended_transactions(self.checkpoints.high_watermarks.get(name))
         except CorruptSegment:
             log.release()
             raise
         return self._take_over(name, log)
 
     def _take_over(self, name: PartitionName, log: Log) -> Log:
-        log.on_gaps_allowed = self._on_gaps_allowed
-        log.before_truncation = self._before_truncation
-        log.on_log_start_raised = self._on_log_start_raised
+        log.on_gaps_allowed = self.checkpoints.on_gaps_allowed
+        log.before_truncation = self.checkpoints.before_truncation
+        log.on_log_start_raised = self.checkpoints.on_log_start_raised
         log.on_unsynced = self._on_unsynced
         self.unstored.watch(log)
         self.problems.extend(log.problems)
@@ -240,10 +246,12 @@ class LogDirectory:
 
     def create_logs(self, new: NewLogs, run_all: RunAll) -> dict[PartitionName, Made]:
         """The same for many: `run_all` may make them on several threads."""
-        return self.take_over_made(new, make_all(self.orders_for(new), run_all))
+        orders = self.orders_for(new)
+        self.checkpoints.write()
+        return self.take_over_made(new, make_all(orders, run_all))
 
     def orders_for(self, new: NewLogs) -> list[NewLog]:
-        """For `make_all`, on any thread; then `take_over_made`."""
+        """For `make_all`, on any thread, when `checkpoints` is written; then `take_over_made`."""
         return [self._new_log(name, topic_id) for name, topic_id in new.items()]
 
     def take_over_made(self, new: NewLogs, made: Sequence[Made]) -> dict[PartitionName, Made]:
@@ -255,41 +263,75 @@ class LogDirectory:
 
     def _new_log(self, name: PartitionName, topic_id: bytes) -> NewLog:
         assert name not in self.logs, f"{name} exists"
-        self._forget_promises(name)
-        config, gaps = self._config_of(name[0]), self._may_have_gaps(name)
-        return NewLog(self._disk, directory_of(name), topic_id, config, gaps)
+        assert name not in self.leaving, f"the directory of {name} is still there"
+        self.checkpoints.forget(name)
+        config = self._config_of(name[0])
+        if config.compacts:  # noted for all new logs at once, not for each at its first gap
+            self.checkpoints.clean_points.put(name, 0)
+        return NewLog(self._disk, directory_of(name), topic_id, config, self._may_have_gaps(name))
 
     def _may_have_gaps(self, name: PartitionName) -> bool:
-        if self._clean_points_are_lost:
-            self._clean_points.setdefault(name, 0)
-        return name in self._clean_points
+        clean_points = self.checkpoints.clean_points
+        if self._clean_points_are_lost and name not in clean_points.offsets:
+            clean_points.put(name, 0)
+        return name in clean_points.offsets
 
     def repair(self, name: PartitionName) -> Log:
         """Open a refused log, cut before its first bad record. Only when another replica has
         the records that go: they are fetched again."""
         error = self.refused[name]
         self.forget_intact()
-        self._stored_recovery_points[name] = min(
-            self._stored_recovery_points.get(name, 0), error.offset
-        )
-        self._write_recovery_points()
+        recovery_points = self.checkpoints.recovery_points
+        recovery_points.put(name, min(recovery_points.get(name), error.offset))
+        recovery_points.write()
         log = self._open_log(name, clean=False, repair=True)
         del self.refused[name]
         return log
 
     def delete_log(self, name: PartitionName) -> None:
-        """The log is gone for good when this returns, whatever happens next: it loses its name
-        in one step, and only then its files."""
-        unique = self.topic_ids.pop(name).hex()
-        target = self._take_out_of_service(name, unique, DELETE_SUFFIX)
-        discard_tree(self._disk, target)
+        """The log is gone for good when this returns, whatever happens next."""
+        removals = [self.take_out_of_service(name)]
+        take_names_away(self._disk, removals)
+        self.names_taken(removals)
+        self.checkpoints.write()
+        discard_files(self._disk, removals)
+
+    def take_out_of_service(self, name: PartitionName) -> Removal:
+        """The first step of a deletion, in memory. Then, for as many as there are: `next_removals`,
+        `take_names_away` on any thread, `names_taken`, and `checkpoints` and `discard_files` on
+        any thread. No log of that name can be made before `names_taken`."""
+        return self._take_out(name, self.topic_ids.pop(name).hex(), DELETE_SUFFIX)
+
+    def next_removals(self, most: int) -> list[Removal]:
+        return list(islice(self.leaving.values(), most))
+
+    def names_taken(self, removals: Sequence[Removal]) -> None:
+        for removal in removals:
+            del self.leaving[removal.name]
+            self.checkpoints.forget(removal.name)
+
+    @property
+    def disk(self) -> GuardedDisk:
+        """For the steps that run on other threads."""
+        return self._disk
 
     def set_aside_stray(self, name: PartitionName) -> str:
         """Metadata does not know this log, or not here: keep the records, do not serve them.
         The new name of its directory."""
-        return self._take_out_of_service(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX)
+        return self.set_aside_strays([name])[0]
 
-    def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
+    def set_aside_strays(self, names: Sequence[PartitionName]) -> list[str]:
+        """The same for many."""
+        removals = [
+            self._take_out(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX) for name in names
+        ]
+        if removals:
+            take_names_away(self._disk, removals)
+            self.names_taken(removals)
+            self.checkpoints.write()
+        return [removal.target for removal in removals]
+
+    def _take_out(self, name: PartitionName, unique: str, suffix: str) -> Removal:
         log = self.logs.pop(name, None)
         self._uncleanable.discard(name)
         if log is not None:
@@ -298,11 +340,8 @@ class LogDirectory:
             self.unstored.forget(log)
             log.release()
         self.refused.pop(name, None)
-        target = aside(name, unique, suffix)
-        self._disk.rename(directory_of(name), target)
-        self._disk.sync_dir("")
-        self._forget_promises(name)
-        return target
+        removal = self.leaving[name] = Removal(name, aside(name, unique, suffix))
+        return removal
 
     def _set_aside(self, name: PartitionName, unique: str) -> None:
         """A directory without a topic id: made by a process that died at once if it holds no
@@ -310,7 +349,10 @@ class LogDirectory:
         path = directory_of(name)
         if any(entry.endswith(LOG_SUFFIX) for entry in self._disk.list(path)):
             self.forget_intact()
-            self._take_out_of_service(name, unique, STRAY_SUFFIX)
+            removals = [self._take_out(name, unique, STRAY_SUFFIX)]
+            take_names_away(self._disk, removals)
+            self.names_taken(removals)
+            self.checkpoints.write()
         else:
             discard_tree(self._disk, path)
 
@@ -385,90 +427,26 @@ class LogDirectory:
 
     def checkpoint_recovery_points(self) -> None:
         """What is known to be synced; nothing is synced for it."""
-        points = {name: log.storable_recovery_point for name, log in self.logs.items()}
-        self._stored_recovery_points = self._with_refused(points, self._stored_recovery_points)
-        self._write_recovery_points()
+        self.checkpoints.note_recovery_points(self.logs, self.refused)
+        self.checkpoints.recovery_points.write()
 
     def checkpoint_log_starts(self) -> None:
-        """Only of logs that start inside a segment; for others its name says it."""
-        starts = {
-            name: log.log_start_offset
-            for name, log in self.logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        self._stored_log_starts = self._with_refused(starts, self._stored_log_starts)
-        self._write_log_starts()
+        self.checkpoints.note_log_starts(self.logs, self.refused)
+        self.checkpoints.log_starts.write()
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[PartitionName, int]) -> None:
-        self._high_watermarks = self._with_refused(dict(high_watermarks), self._high_watermarks)
-        checkpoints.write_offsets(self._disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks)
+        self.checkpoints.note_high_watermarks(high_watermarks, self.refused)
+        self.checkpoints.high_watermarks.write()
 
     def initial_high_watermark(self, name: PartitionName) -> int:
         """What a replica begins with: as checkpointed, but inside the log. Never a reason to
         truncate: the records above may be committed without our knowing (KIP-101)."""
         log = self.logs[name]
-        stored = self._high_watermarks.get(name, 0)
+        stored = self.checkpoints.high_watermarks.get(name)
         return max(log.log_start_offset, min(stored, log.log_end_offset))
 
-    def _with_refused(
-        self, offsets: dict[PartitionName, int], stored: Mapping[PartitionName, int]
-    ) -> dict[PartitionName, int]:
-        """What is on disk about logs we could not open stays as it is."""
-        for name in self.refused:
-            if name in stored:
-                offsets[name] = stored[name]
-        return offsets
-
-    def _before_truncation(self, log: Log) -> None:
-        """Take back promises that the truncation is about to make untrue."""
-        name = parse_directory(log.directory)
-        assert name is not None, log.directory
-        if self._stored_recovery_points.get(name, 0) > log.recovery_point:
-            self._stored_recovery_points[name] = log.recovery_point
-            self._write_recovery_points()
-        if self._stored_log_starts.get(name, 0) > log.log_start_offset:
-            self._stored_log_starts[name] = log.log_start_offset
-            self._write_log_starts()
-        if self._clean_points.get(name, 0) > log.recovery_point:
-            self._clean_points[name] = log.recovery_point
-            self._write_clean_points()
-
-    def _on_gaps_allowed(self, log: Log) -> None:
-        """A log that is named in this checkpoint may have gaps."""
-        name = parse_directory(log.directory)
-        assert name is not None, log.directory
-        self._clean_points.setdefault(name, 0)
-        self._write_clean_points()
-
-    def _on_log_start_raised(self, log: Log) -> None:
-        name = parse_directory(log.directory)
-        assert name is not None, log.directory
-        self._stored_log_starts[name] = log.log_start_offset
-        self._write_log_starts()
-
-    def _forget_promises(self, name: PartitionName) -> None:
-        """A deleted log must not leave a recovery point to the next one of its name."""
-        if self._stored_recovery_points.pop(name, None) is not None:
-            self._write_recovery_points()
-        if self._stored_log_starts.pop(name, None) is not None:
-            self._write_log_starts()
-        if self._clean_points.pop(name, None) is not None:
-            self._write_clean_points()
-        if self._high_watermarks.pop(name, None) is not None:
-            checkpoints.write_offsets(
-                self._disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks
-            )
-
-    def _write_recovery_points(self) -> None:
-        checkpoints.write_offsets(
-            self._disk, checkpoints.RECOVERY_POINTS, self._stored_recovery_points
-        )
-
-    def _write_log_starts(self) -> None:
-        checkpoints.write_offsets(self._disk, checkpoints.LOG_STARTS, self._stored_log_starts)
-
-    def _write_clean_points(self) -> None:
-        checkpoints.write_offsets(self._disk, checkpoints.CLEAN_POINTS, self._clean_points)
+    def _checkpoint(self, path: str) -> OffsetCheckpoint:
+        return OffsetCheckpoint(self._disk, path, self._offsets(path))
 
     def _offsets(self, path: str) -> dict[PartitionName, int]:
         """Without a checkpoint that can be read, 0 is safe for all of them: scan everything,
@@ -504,7 +482,7 @@ class LogDirectory:
 
     def clean_point(self, name: PartitionName) -> int:
         """Below it every key has one record in the log, at most."""
-        return self._clean_points.get(name, 0)
+        return self.checkpoints.clean_points.get(name)
 
     def compact_once(
         self,
@@ -548,8 +526,8 @@ class LogDirectory:
         if finished:
             self._compaction = None
             if not compaction.abandoned:
-                self._clean_points[name] = compaction.clean_point
-                self._write_clean_points()
+                self.checkpoints.clean_points.put(name, compaction.clean_point)
+                self.checkpoints.clean_points.write()
         return CompactionProgress(name, finished=finished, clean_point=self.clean_point(name))
 
     def _filthiest(
