@@ -56,7 +56,8 @@ def told(data: Path, story: Story) -> None:
                 lone.commit(r.Topic(TOPIC, TOPIC_ID), *partitions(0, COMING))
                 await until(lambda: len(lone.broker.replicas.hosted) == COMING)
                 lone.commit(*partitions(COMING, ELSEWHERE + 1))
-                assert PartitionId(TOPIC_ID, COMING) in lone.broker.replicas.coming
+                coming = lone.broker.replicas.coming
+                await until(lambda: PartitionId(TOPIC_ID, COMING) in coming)
                 await story(lone, disk)
             finally:
                 disk.go.set()

@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from support.batches import batch
@@ -13,6 +13,8 @@ from tidelog.broker.epoch_storing import AT_ONCE
 from tidelog.broker.hosted import Hosted
 from tidelog.broker.log_making import AT_ONCE as MADE_AT_ONCE
 from tidelog.broker.log_removing import AT_ONCE as REMOVED_AT_ONCE
+from tidelog.broker.metadata_changes import AT_ONCE as FOLLOW_AT_ONCE
+from tidelog.broker.replicas import Replicas
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
 from tidelog.host.disk import FileDisk
@@ -177,8 +179,8 @@ def test_a_topic_that_is_deleted_while_its_logs_are_made_leaves_nothing(tmp_path
         await until(lambda: lone.broker.replicas.directories.is_making((TOPIC, COUNT - 1)))
         lone.commit(r.RemoveTopic(TOPIC_ID))
         await until(lambda: not lone.broker.replicas.directories.is_making((TOPIC, COUNT - 1)))
-        assert not lone.broker.replicas.hosted
         await until(lambda: not directories_of(tmp_path))
+        assert not lone.broker.replicas.hosted
 
     told(tmp_path, story)
 
@@ -240,8 +242,8 @@ def test_deleting_many_logs_syncs_nothing_on_the_loop_and_writes_checkpoints_by_
         disk.written.clear()
         disk.on_the_loop.clear()
         lone.commit(r.RemoveTopic(TOPIC_ID))
+        await until(lambda: not directory.logs)
         assert not replicas.hosted
-        assert not directory.logs
         await until(lambda: not directories_of(tmp_path))
         rounds = -(-COUNT // REMOVED_AT_ONCE)
         assert disk.written[RECOVERY_POINTS] <= rounds
@@ -274,7 +276,7 @@ def test_many_compacted_logs_are_noted_together_and_a_change_of_policy_writes_no
         lone.commit(compacted._replace(resource_name="other"))
         hosted = replicas.named("other", 0)
         assert hosted is not None
-        assert hosted.log.may_have_gaps
+        await until(lambda: hosted.log.may_have_gaps)
         assert disk.on_the_loop == []
         assert disk.written[CLEAN_POINTS] == 0
 
@@ -290,7 +292,7 @@ def test_a_topic_that_comes_back_while_its_logs_are_removed_has_new_ones(tmp_pat
         lone.commit(r.RemoveTopic(TOPIC_ID))
         again = b"many, again....."
         lone.commit(r.Topic(TOPIC, again), *(p._replace(topic_id=again) for p in partitions(COUNT)))
-        assert len(replicas.coming) == COUNT
+        await until(lambda: {each.topic_id for each in replicas.hosted} == {again})
         await until(lambda: len(replicas.hosted) == COUNT)
         assert replicas.named(TOPIC, 1).log.log_end_offset == 0
         await until(lambda: len(directories_of(tmp_path)) == COUNT)
@@ -304,8 +306,68 @@ def test_names_are_free_when_the_directories_have_stopped(tmp_path):
         lone.commit(*created(COUNT))
         await until(lambda: len(replicas.hosted) == COUNT)
         lone.commit(r.RemoveTopic(TOPIC_ID))
+        await until(lambda: not replicas.hosted)
         await replicas.directories.stop()
         assert not replicas.directories.all[0].leaving
         assert not [name for name in directories_of(tmp_path) if not name.endswith("-delete")]
 
     on_counting_disk(tmp_path, story)
+
+
+def test_no_turn_of_the_loop_makes_more_than_a_slice_of_partitions_follow(tmp_path, monkeypatch):
+    """All that one batch of metadata touched used to follow in one piece."""
+    slices: list[int] = []
+    publish = Replicas.publish
+
+    def counted(self: Replicas, touched: Iterable[PartitionId]) -> None:
+        partitions = list(touched)
+        slices.append(len(partitions))
+        publish(self, partitions)
+
+    monkeypatch.setattr(Replicas, "publish", counted)
+
+    async def story(lone: LoneBroker) -> None:
+        replicas = lone.broker.replicas
+        lone.commit(*created(COUNT))
+        await until(lambda: len(replicas.hosted) == COUNT)
+        lone.commit(r.Config(r.RESOURCE_BROKER, str(BROKER_ID), "log.cleanup.policy", "compact"))
+        compacts = (hosted.log for hosted in list(replicas.hosted.values()))
+        await until(lambda: not lone.broker.changes.touched)
+        assert all(log.config.compacts for log in compacts)
+        lone.commit(r.RemoveTopic(TOPIC_ID))
+        await until(lambda: not replicas.hosted)
+        assert max(slices) <= FOLLOW_AT_ONCE
+
+    told(tmp_path, story)
+
+
+def test_metadata_counts_as_applied_when_the_replicas_have_followed_it(tmp_path):
+    async def story(lone: LoneBroker) -> None:
+        broker, applied = lone.broker, 1_000
+        heard: list[int] = []
+        lone.commit(*created(COUNT))
+        broker.on_applied(applied)
+        broker.on_metadata(applied, lambda: heard.append(len(broker.changes.touched)))
+        assert broker.metadata_offset < applied
+        assert len(broker.changes.touched) == COUNT
+        await until(lambda: broker.metadata_offset == applied)
+        assert heard == [0]
+
+    told(tmp_path, story)
+
+
+def test_what_cannot_be_followed_is_told_to_the_node(tmp_path, monkeypatch):
+    failures: list[Exception] = []
+
+    def broken(self: Replicas, touched: Iterable[PartitionId]) -> None:
+        raise OSError("no more")
+
+    async def story(lone: LoneBroker) -> None:
+        lone.broker.on_failure = failures.append
+        monkeypatch.setattr(Replicas, "publish", broken)
+        lone.commit(*created(1))
+        await until(lambda: failures)
+        monkeypatch.undo()
+        assert str(failures[0]) == "no more"
+
+    told(tmp_path, story)

@@ -24,6 +24,7 @@ from tidelog.broker.early_requests import EarlyRequests
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.marker_sender import MarkerSender
+from tidelog.broker.metadata_changes import MetadataChanges
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
@@ -56,6 +57,7 @@ class Broker:
         "_waiting",
         "absences",
         "appends",
+        "changes",
         "cluster_id",
         "config",
         "coordination",
@@ -72,6 +74,7 @@ class Broker:
         "markers",
         "metadata_offset",
         "now_ms",
+        "on_failure",
         "reads",
         "replicas",
         "serving",
@@ -89,7 +92,10 @@ class Broker:
         self.now_ms = host.clock.monotonic_ms
         self.image = MetadataImage()
         self.metadata_offset = 0
-        """Everything below it is part of `image`."""
+        """Everything below it is part of `image`, and our replicas follow it."""
+        self.changes = MetadataChanges(self)
+        self.on_failure: Callable[[Exception], None] = _raise
+        """Told when metadata could not be followed: the node cannot go on."""
         self.serving = False
         self.traffic = Traffic()
         self.turn_end = TurnEnd(host.network.soon)
@@ -129,10 +135,10 @@ class Broker:
         self.replicas.forget_settings(None)
         self.replicas.refresh_statuses()
         if self.serving:
-            self._publish_all()
+            self._follow_all()
 
     def on_committed(self, entry: LogEntry) -> None:
-        """Replay one committed batch, then make every touched replica follow it."""
+        """Replay one committed batch. Every touched replica follows it, in slices."""
         if entry.control:
             self.link.on_new_controller()  # such entries begin the epoch of a leader
             return
@@ -158,17 +164,18 @@ class Broker:
             self.replicas.refresh_statuses()
         if not self.serving:
             return
-        if touched:
-            self.replicas.publish(touched)
-            self.markers.look_again()
+        self.changes.touch(touched)
         if brokers_changed:
-            self.replicas.tell_about_brokers()
-        for topic in deleted:
-            self.coordination.topic_deleted(topic)
+            self.changes.brokers_changed()
         if topics_changed or deleted:
-            self.coordination.topics_changed()
+            self.changes.topics_changed(deleted)
+        self.changes.follow()
 
     def on_applied(self, offset: int) -> None:
+        self.changes.applied(offset)
+
+    def followed(self, offset: int) -> None:
+        """Our replicas follow everything below this offset."""
         self.metadata_offset = offset
         if self._on_running is not None and self.is_running():
             on_running, self._on_running = self._on_running, None
@@ -210,17 +217,17 @@ class Broker:
         assert not self.serving, f"broker {self.id} serves already"
         self.serving = True
         self.replicas.set_strays_aside()
-        self._publish_all()
+        self._follow_all()
 
     def on_registered(self, broker_epoch: int) -> None:
         """From here on a crash loses nothing that others count on, if acknowledging syncs."""
         for directory in self.replicas.directories.all:
             directory.note_registered(broker_epoch)
 
-    def _publish_all(self) -> None:
-        touched = dict.fromkeys(self.replicas.hosted)
-        touched.update(dict.fromkeys(state.id for state in self.image.partitions()))
-        self.replicas.publish(touched)
+    def _follow_all(self) -> None:
+        self.changes.touch(self.replicas.hosted)
+        self.changes.touch(state.id for state in self.image.partitions())
+        self.changes.follow()
 
     def _partitions_of(self, topic_id: bytes) -> dict[PartitionId, None]:
         topic = self.image.topics.get(topic_id)
@@ -233,3 +240,7 @@ class Broker:
             return self._partitions_of(topic_id) if topic_id is not None else {}
         self.replicas.forget_settings(None)
         return dict.fromkeys(self.replicas.hosted)
+
+
+def _raise(error: Exception) -> None:
+    raise error

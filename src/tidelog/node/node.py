@@ -67,6 +67,7 @@ class Node:
             self.quorum.snapshot_source = self.controller.core.snapshot_records
         if config.is_broker:
             self.broker = self._make_broker()
+            self.broker.on_failure = self._fail
             self.quorum.listeners.append(self.broker)
             self._duties = Duties(self.broker, self._fail)
 
@@ -200,6 +201,7 @@ class Node:
             self._duties.stop()
         await self.quorum.stop()
         if broker is not None:
+            broker.changes.follow()  # all that is left, at once: nothing may come after the files
             replicas = broker.replicas
             await replicas.directories.stop()
             replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
