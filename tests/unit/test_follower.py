@@ -70,17 +70,6 @@ def test_the_same_leader_epoch_leaves_the_fetching_alone() -> None:
     assert role.delay_until_ms == 1_000
 
 
-def test_newer_metadata_in_the_same_epoch_lets_a_fenced_follower_try_again() -> None:
-    story = following()
-    fetch = story.ask(B)
-    story.deliver(B, fetch, answer()._replace(error=Error.FENCED_LEADER_EPOCH))
-    assert story[B].follower.next_fetch(10**9) is None
-    story.tell(B)  # the same version again: no news
-    assert story[B].follower.failed
-    story.set_isr(A)
-    assert story.ask(B) == fetch
-
-
 # ---- fetching ----
 
 
@@ -97,6 +86,7 @@ def test_an_undurable_log_waits_with_its_fetch() -> None:
 @pytest.mark.parametrize(
     "error",
     [
+        Error.FENCED_LEADER_EPOCH,
         Error.UNKNOWN_LEADER_EPOCH,
         Error.NOT_LEADER_OR_FOLLOWER,
         Error.UNKNOWN_TOPIC_OR_PARTITION,
@@ -138,7 +128,7 @@ def test_answers_that_no_longer_fit_change_nothing() -> None:
     for old_fetch, old_answer in ignored:
         assert story.deliver(B, old_fetch, old_answer) == []
     assert (story[B].end, len(story[B].effects)) == (12, effects)
-    assert not story[B].follower.failed
+    assert story[B].follower.failing_since_ms is None
 
 
 def test_an_answer_that_comes_during_the_backoff_is_ignored() -> None:

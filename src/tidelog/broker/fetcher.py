@@ -193,7 +193,7 @@ class Fetcher:
             elif hosted.log.durable_offset < hosted.log.log_end_offset:
                 return None
             else:
-                retry_at_ms = role.delay_until_ms if not role.failed else 0
+                retry_at_ms = role.delay_until_ms
             left_out.append(partition)
             if retry_at_ms > now_ms:
                 wake_at_ms = min(wake_at_ms or retry_at_ms, retry_at_ms)

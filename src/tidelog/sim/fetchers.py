@@ -50,7 +50,7 @@ class Fetcher:
             if fetch is not None:
                 fetch = fetch._replace(replica_epoch=lifecycle.broker_epoch)
                 fetches.append((partition, fetch))
-            elif role.delay_until_ms > now and not role.failed:
+            elif role.delay_until_ms > now:
                 wake_at_ms = min(wake_at_ms or role.delay_until_ms, role.delay_until_ms)
         if fetches:
             self._send(fetches)
