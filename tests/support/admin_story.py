@@ -22,6 +22,7 @@ from tidelog.host.disk import FileDisk
 from tidelog.host.disk_space import disk_space
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
 from tidelog.storage import LogConfig, LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
@@ -169,7 +170,7 @@ async def admin_story(
         stack.push_async_callback(until, lambda: not door.connections)
         address = ("127.0.0.1", door.port)
         brokers: list[Broker] = []
-        opened = Directories([open_directory(path, brokers) for path in paths])
+        opened = Directories([open_directory(path, brokers) for path in paths], ThreadWorkers)
         place = BrokerPlace(config, CLUSTER_ID, lambda: (9, address), -1)
         broker = Broker(place, opened, host)
         brokers.append(broker)
