@@ -52,7 +52,7 @@ class Node:
         self.listening = False
         self.stopping = False
         self._listeners: list[OpenListener] = []
-        self._doors = Doors()
+        self._doors = Doors(host)
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._disks = open_disks(config, host.filesystem)
         self.cluster_id = self._disks.identity.cluster_id
