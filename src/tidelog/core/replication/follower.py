@@ -91,12 +91,12 @@ class FollowerReplica:
             return None
         return high_watermark
 
-    def retry_lost_phase(self, now_ms: int) -> list[Effect]:
+    def retry_lost_phase(self, now_ms: int) -> list[Effect] | None:
         """An append or a cut that failed half way, or an answer that got lost, would leave us
-        waiting for ever. The log says where it really is: go on from there."""
+        waiting for ever. The log says where it really is: go on from there. None if all is well."""
         patience_ms = PATIENCE_IN_LAG_TIMES * self.state.settings.replica_lag_time_max_ms
         if self.phase == FETCHING or now_ms - self.phase_since_ms < patience_ms:
-            return []
+            return None
         self.phase = FETCHING
         self._back_off(now_ms)
         return self.begin(now_ms)
