@@ -338,7 +338,7 @@ class Fetcher:
             self.wake()  # a partition that could not be dealt with does not stop the others
 
     def _hear(self, sent: SentFetch, answer: FetchResponse, now_ms: int) -> None:
-        is_present = sent.is_of(self._sent)
+        is_present = sent.session is self._sent
         if answer.error_code != NO_ERROR:
             if is_present:
                 self._begin_session_anew()
