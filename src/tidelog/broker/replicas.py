@@ -198,7 +198,6 @@ class Replicas:
             return
         replica, now = hosted.replica, self._broker.now_ms()
         self._refresh_settings(hosted)
-        was_leading = hosted.leader is not None
         epoch_before, leader_before = replica.leader_epoch, replica.leader
         effects = replica.apply_metadata(_metadata(state), self.statuses, now)
         if hosted.leader is not None:
@@ -209,7 +208,8 @@ class Replicas:
         self.perform(hosted, effects)
         if hosted.shards is not None:
             self._broker.coordination.follow(hosted)
-        if was_leading and replica.leader_epoch != epoch_before:
+        if replica.leader_epoch != epoch_before:
+            # Also when we begin to lead, or to follow another: readers may get another answer now.
             self._broker.reads.wake(state.id)
 
     def _refresh_settings(self, hosted: Hosted) -> None:
