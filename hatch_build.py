@@ -19,7 +19,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 NATIVE = Path("src/tidelog/_native")
-MODULES = ("chain", "decoding", "encoding")
+MODULES = ("chain", "decoding", "encoding", "walk")
 FLAGS = ("-O3", "-g0", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function")
 
 
