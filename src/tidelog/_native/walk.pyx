@@ -6,9 +6,13 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
 cdef extern from "numbers.h" nogil:
-    const uint8_t* read_varint(const uint8_t* at, const uint8_t* end, int64_t* value)
-    const uint8_t* read_varlong(const uint8_t* at, const uint8_t* end, int64_t* value)
-    int add_overflows(int64_t a, int64_t b, int64_t* sum)
+    const uint8_t* read_varint "tidelog_read_varint"(
+        const uint8_t* at, const uint8_t* end, int64_t* value
+    )
+    const uint8_t* read_varlong "tidelog_read_varlong"(
+        const uint8_t* at, const uint8_t* end, int64_t* value
+    )
+    int add_overflows "tidelog_add_overflows"(int64_t a, int64_t b, int64_t* sum)
 
 cdef enum:
     SMALLEST_RECORD_BYTES = 7
