@@ -7,6 +7,7 @@ import pytest
 
 from tidelog.broker.directories import TOLD_AGAIN_AFTER_MS, Directories
 from tidelog.host.disk import FileDisk
+from tidelog.host.workers import ThreadWorkers
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import NoSpace
 from tidelog.storage.log_directory import LogDirectory
@@ -19,7 +20,7 @@ def test_a_full_directory_is_told_of_once_a_minute(
     disk = FileDisk(tmp_path)
     format_directory(disk, MetaProperties("c", 1, b"\x01" * 16))
     directory = LogDirectory.open(disk, lambda _: LogConfig(), cluster_id="c", node_id=1)
-    directories = Directories([directory])
+    directories = Directories([directory], ThreadWorkers)
     error = NoSpace("orders-0/00000000000000000000.log")
     with caplog.at_level(logging.WARNING, "tidelog.broker"):
         for now_ms in (0, 1, TOLD_AGAIN_AFTER_MS - 1, TOLD_AGAIN_AFTER_MS):

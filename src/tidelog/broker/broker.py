@@ -109,7 +109,7 @@ class Broker:
         self.doubts = Doubts(self)
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
-        self.workshop = RecordWorkshop()
+        self.workshop = RecordWorkshop(host.make_workers("records", 1))
         self.appends = Appends(self.turn_end)
         self.link = ControllerLink(
             self,

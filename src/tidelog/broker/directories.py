@@ -6,11 +6,12 @@ a broker that half works is harder to reason about than one that is gone (ADR 00
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
+from tidelog.broker.epoch_storing import THREADS as EPOCH_THREADS
 from tidelog.broker.epoch_storing import EpochStoring
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.broker.log_making import LogMaking, OnMade, Take
+from tidelog.host.ports import MakeWorkers
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import CorruptSegment, NoSpace, StorageError
 from tidelog.storage.log import Log
@@ -30,21 +31,23 @@ class Directories:
     __slots__ = (
         "_commits",
         "_epochs",
+        "_make_workers",
+        "_makers",
         "_making",
         "_on_offline",
-        "_pool",
         "_told_full_ms",
         "all",
     )
 
-    def __init__(self, directories: Sequence[LogDirectory]) -> None:
+    def __init__(self, directories: Sequence[LogDirectory], make_workers: MakeWorkers) -> None:
         assert directories, "a broker without a log directory"
         self.all = tuple(directories)
         self._commits: dict[LogDirectory, GroupCommit] = {}
         self._epochs: list[EpochStoring] = []
         self._on_offline: Callable[[Exception], None] | None = None
         self._told_full_ms: dict[LogDirectory, int] = {}
-        self._pool: ThreadPoolExecutor | None = None
+        self._make_workers = make_workers
+        self._makers = make_workers("new-logs", MAKERS)
         self._making: LogMaking | None = None
 
     def start(
@@ -54,15 +57,16 @@ class Directories:
     ) -> None:
         self._on_offline = on_offline
         for directory in self.all:
-            self._commits[directory] = GroupCommit(directory, on_durable, on_offline)
-            self._epochs.append(EpochStoring(directory, on_offline))
+            syncer = self._make_workers("sync", 1)
+            self._commits[directory] = GroupCommit(directory, on_durable, on_offline, syncer)
+            workers = self._make_workers("epochs", EPOCH_THREADS)
+            self._epochs.append(EpochStoring(directory, on_offline, workers))
         self.sync_all()  # what recovery found behind the recovery points counts once it is synced
 
     async def stop(self) -> None:
         if self._making is not None:
             await self._making.stop()
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._makers.close()
         for epochs in self._epochs:
             await epochs.stop()
         for commit in self._commits.values():
@@ -79,7 +83,7 @@ class Directories:
     def create_logs(self, wanted: NewLogs) -> None:
         """Many at once, each where there are the fewest."""
         for directory, its_own in self._place(wanted).items():
-            directory.create_logs(its_own, self._makers().map)
+            directory.create_logs(its_own, self._makers.map)
 
     def _place(self, wanted: NewLogs) -> dict[LogDirectory, NewLogs]:
         counts = {directory: len(directory.logs) for directory in self.all}
@@ -90,16 +94,12 @@ class Directories:
             placed[chosen][name] = topic_id
         return {directory: its_own for directory, its_own in placed.items() if its_own}
 
-    def _makers(self) -> ThreadPoolExecutor:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(MAKERS, thread_name_prefix="new-logs")
-        return self._pool
-
     def make_logs(self, take: Take, on_made: OnMade) -> None:
         """The same beside the event loop: see `LogMaking`."""
         assert self._on_offline is not None, "logs are made before the start"
         if self._making is None:
-            self._making = LogMaking(self._place, self._makers(), self._on_offline)
+            waiter = self._make_workers("log-making", 1)
+            self._making = LogMaking(self._place, self._makers, waiter, self._on_offline)
         self._making.begin(take, on_made)
 
     def is_making(self, name: PartitionName) -> bool:

@@ -12,12 +12,13 @@ away, those behind it go the same way, with or without work.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 from tidelog.broker.topic_settings import TopicSettings
 from tidelog.core.errors import Error
 from tidelog.core.types import PartitionId
+from tidelog.host.ports import Workers
 from tidelog.wire.records import (
     CODEC_NAMES,
     HEADER_SIZE,
@@ -175,10 +176,10 @@ class RecordWorkshop:
     One thread, first come, first served: so the batches of each partition come back in order.
     """
 
-    __slots__ = ("_away", "_executor")
+    __slots__ = ("_away", "_worker")
 
-    def __init__(self) -> None:
-        self._executor: ThreadPoolExecutor | None = None
+    def __init__(self, worker: Workers) -> None:
+        self._worker = worker
         self._away: dict[PartitionId, int] = {}
 
     def is_busy_with(self, partition: PartitionId) -> bool:
@@ -195,18 +196,13 @@ class RecordWorkshop:
     ) -> None:
         """`done` is called later, on the loop. The bytes are copied: the frame they came in is
         used again."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, thread_name_prefix="records")
         self._away[partition] = self._away.get(partition, 0) + 1
-        future = asyncio.get_running_loop().run_in_executor(
-            self._executor, _attempt, work, bytearray(batch), header
-        )
+        future = self._worker.run(partial(_attempt, work, bytearray(batch), header))
         future.add_done_callback(lambda ended: self._back(partition, ended, done))
 
     def close(self) -> None:
         """What is not begun is dropped: nobody was told that it was appended."""
-        if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
+        self._worker.close()
 
     def _back(
         self,

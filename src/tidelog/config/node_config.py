@@ -150,7 +150,6 @@ class NodeConfig:
         return LifecycleSettings(
             heartbeat_interval_ms=given.whole("broker.heartbeat.interval.ms"),
             session_timeout_ms=given.whole("broker.session.timeout.ms"),
-            initial_registration_timeout_ms=given.whole("initial.broker.registration.timeout.ms"),
         )
 
     def replica_settings(self) -> ReplicaSettings:

@@ -198,14 +198,14 @@ LIFE: tuple[BrokerKey, ...] = (
             "A broker that was silent for so long is fenced.",
             at_least=1,
         ),
+    ),
+    *without_effect(
         duration(
             "initial.broker.registration.timeout.ms",
             60_000,
-            "A broker that could not register within this time gives up.",
+            "Kafka's broker exits if it could not register in this time; Tidelog's goes on trying.",
             at_least=1,
         ),
-    ),
-    *without_effect(
         switch(
             "controlled.shutdown.enable",
             True,
