@@ -108,18 +108,24 @@ class Duties:
             work()
             self._every(interval_ms, work)
 
+        again.__name__ = work.__name__
         self._timers[work] = self._timer(interval_ms, again)
 
     def _after(self, delay_ms: int, work: Callable[[], None]) -> None:
         self._timers[work] = self._timer(delay_ms, work)
 
     def _timer(self, delay_ms: int, work: Callable[[], None]) -> Timer:
+        broker = self._broker
+
         def guarded() -> None:
+            broker.host.work.begin(work.__name__, len(broker.replicas.hosted), "partitions")
             try:
                 work()
             except NoSpace:
                 self._timer(delay_ms, guarded)  # reads and deletes go on meanwhile
             except StorageError as error:
                 self._on_failure(error)
+            finally:
+                broker.host.work.end()
 
         return self._broker.host.timers.after(delay_ms, guarded)

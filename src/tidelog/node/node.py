@@ -133,7 +133,12 @@ class Node:
             if self.controller is None:
                 return
             table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
-            accept = serve(table, listener.name, on_closed=self._on_controller_connection_closed)
+            accept = serve(
+                table,
+                listener.name,
+                on_closed=self._on_controller_connection_closed,
+                work=self.host.work,
+            )
             opened = await network.listen(host, port, accept, privileged=True)
         elif self.broker is None:
             return
@@ -145,6 +150,7 @@ class Node:
                 listener.name,
                 on_closed=absences.on_closed,
                 on_opened=absences.on_opened,
+                work=self.host.work,
             )
             accept = self._doors.guard(accept)
             opened = await network.listen(host, port, accept)
