@@ -1,4 +1,4 @@
-"""What a broker does by the clock: in-sync checks, checkpoints, retention, compaction."""
+"""What a broker does by the clock: in-sync checks, stalls, checkpoints, retention, compaction."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.disk_rooms import LOOK_EVERY_MS
+from tidelog.broker.stalled_replicas import StalledReplicas
 from tidelog.host.timers import Timer
 from tidelog.storage.errors import NoSpace, StorageError
 
@@ -24,19 +25,21 @@ BETWEEN_SLICES_MS = 5
 class Duties:
     """The repeated work of one broker. A duty that fails for want of space is tried again."""
 
-    __slots__ = ("_broker", "_checkpointed", "_on_failure", "_timers")
+    __slots__ = ("_broker", "_checkpointed", "_lag_ms", "_on_failure", "_stalled", "_timers")
 
     def __init__(self, broker: Broker, on_failure: Callable[[Exception], None]) -> None:
         self._broker = broker
         self._on_failure = on_failure
         self._checkpointed: dict[tuple[str, int], int] = {}
+        self._lag_ms = broker.config.settings.whole("replica.lag.time.max.ms")
+        self._stalled = StalledReplicas(broker)
         self._timers: dict[Callable[[], None], Timer] = {}
 
     def start(self) -> None:
         config = self._broker.config
         logs = config.logs
-        lag_ms = config.settings.whole("replica.lag.time.max.ms")
-        self._every(max(1, lag_ms // 2), self._broker.replicas.check_isr)
+        self._every(max(1, self._lag_ms // 2), self._broker.replicas.check_isr)
+        self._after(self._lag_ms, self._look_for_stalls)
         self._every(
             config.replication.high_watermark_checkpoint_interval_ms,
             self.checkpoint_high_watermarks,
@@ -89,6 +92,10 @@ class Duties:
             )
             for log in directory.logs.values():
                 log.producers.expire(clock.wall_ms(), expiration_ms)
+
+    def _look_for_stalls(self) -> None:
+        more = self._stalled.look_on()
+        self._after(BETWEEN_SLICES_MS if more else self._lag_ms // 2, self._look_for_stalls)
 
     def _compact(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
