@@ -25,6 +25,7 @@ from tidelog.host.disk import FileDisk
 from tidelog.host.disk_space import disk_space
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
 from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
@@ -171,7 +172,7 @@ async def admin_story(
         # Who stops does not read: that the broker hung up has to be heard before.
         stack.push_async_callback(until, lambda: not door.connections)
         address = ("127.0.0.1", door.port)
-        opened = Directories([open_directory(path, config) for path in paths])
+        opened = Directories([open_directory(path, config) for path in paths], ThreadWorkers)
         place = BrokerPlace(config, CLUSTER_ID, lambda: (9, address), -1)
         broker = Broker(place, opened, host)
         opened.start(broker.replicas.on_durable, raise_it)

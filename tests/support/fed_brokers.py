@@ -26,6 +26,7 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Listener as NetworkListener
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
 from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
@@ -86,7 +87,7 @@ def build(config: NodeConfig, data: Path, host: NodeHost) -> tuple[Broker, Direc
         cluster_id=CLUSTER,
         node_id=config.node_id,
     )
-    directories = Directories([directory])
+    directories = Directories([directory], ThreadWorkers)
     broker = Broker(BrokerPlace(config, CLUSTER, lambda: None, -1), directories, host)
     broker.link.lifecycle.broker_epoch = broker_epoch(config.node_id)
     return broker, directories

@@ -28,6 +28,7 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Disk
 from tidelog.host.ports import Listener as NetworkListener
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Peer, serve
 from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
@@ -165,7 +166,7 @@ async def lone_broker(
             cluster_id="story",
             node_id=BROKER_ID,
         )
-        directories = Directories([directory])
+        directories = Directories([directory], ThreadWorkers)
         broker = Broker(BrokerPlace(config, "story", find_controller, -1), directories, host)
         table = ApiTable(
             Listener.CLIENT, {key: partial(handle, broker) for key, handle in apis.items()}

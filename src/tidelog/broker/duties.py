@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidelog.broker.disk_rooms import LOOK_EVERY_MS
 from tidelog.host.timers import Timer
 from tidelog.storage import repairs
 from tidelog.storage.errors import NoSpace, StorageError
@@ -48,6 +49,7 @@ class Duties:
         self._every(STORE_EPOCHS_MS, self._broker.replicas.directories.store_epochs)
         self._every(TELL_REPAIRS_MS, self._tell_repairs)
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
+        self._every(LOOK_EVERY_MS, self._broker.rooms.look)
         self._after(COMPACTION_PAUSE_MS, self._compact)
         self._broker.replicas.makes_logs_later = True
 
@@ -56,6 +58,7 @@ class Duties:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._broker.rooms.close()
 
     def checkpoint_high_watermarks(self) -> None:
         high_watermarks = self._broker.replicas.high_watermarks()
