@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tidelog.broker.disk_rooms import LOOK_EVERY_MS
 from tidelog.broker.stalled_replicas import StalledReplicas
 from tidelog.host.timers import Timer
+from tidelog.storage import repairs
 from tidelog.storage.errors import NoSpace, StorageError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 HOST_AGAIN_MS = 2_000
 """How soon a partition that found a full disk is tried again."""
 STORE_EPOCHS_MS = 1_000
+TELL_REPAIRS_MS = 1_000
 COMPACTION_PAUSE_MS = 15_000
 COMPACTION_SLICE_BYTES = 256 * 1024
 """A slice of compaction runs on the event loop: small enough that nobody notices."""
@@ -48,6 +50,7 @@ class Duties:
         self._every(logs.log_start_checkpoint_interval_ms, self._checkpoint_log_starts)
         self._every(logs.retention_check_interval_ms, self._apply_retention)
         self._every(STORE_EPOCHS_MS, self._broker.replicas.directories.store_epochs)
+        self._every(TELL_REPAIRS_MS, self._tell_repairs)
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
         self._every(LOOK_EVERY_MS, self._broker.rooms.look)
         self._after(COMPACTION_PAUSE_MS, self._compact)
@@ -79,6 +82,12 @@ class Duties:
     def _checkpoint_log_starts(self) -> None:
         for directory in self._broker.replicas.directories.all:
             directory.checkpoint_log_starts()
+
+    def _tell_repairs(self) -> None:
+        """Of files that turned out to be bad while the node runs."""
+        paths = self._broker.config.log_dirs
+        for path, directory in zip(paths, self._broker.replicas.directories.all, strict=True):
+            repairs.tell(path, directory.repairs)
 
     def _apply_retention(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas

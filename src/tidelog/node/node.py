@@ -21,8 +21,8 @@ from tidelog.node.disks import (
     cannot_listen,
     open_disks,
     open_log_directories,
+    open_metadata_log,
     previous_broker_epoch,
-    unusable,
 )
 from tidelog.node.doors import Doors
 from tidelog.node.leaving import Leaving
@@ -30,8 +30,6 @@ from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.place import QuorumPlace
 from tidelog.rpc import ApiTable, serve
-from tidelog.storage.errors import StorageError
-from tidelog.storage.metadata_log import MetadataLog
 from tidelog.wire.protocol import Listener
 
 DRAIN_TIMEOUT_MS = 2_000
@@ -216,11 +214,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
             "controller.quorum.bootstrap.servers alone does not say who may vote",
             advice="controller.quorum.voters=1@host:port,… in its server.properties",
         )
-    try:
-        codec = KafkaEntryCodec()
-        log = MetadataLog.open(disks.metadata, codec, clock=host.clock)
-    except (StorageError, OSError) as error:
-        raise unusable(config.metadata_log_dir, error) from error
+    log = open_metadata_log(config, disks, host.clock)
     place = QuorumPlace(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,
@@ -228,7 +222,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         voters=voters,
         settings=config.quorum_settings(),
     )
-    return QuorumMember(place, log, disks.metadata, host, codec=codec)
+    return QuorumMember(place, log, disks.metadata, host, codec=KafkaEntryCodec())
 
 
 def _voters(config: NodeConfig) -> dict[int, tuple[str, int]]:
