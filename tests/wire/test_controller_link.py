@@ -134,6 +134,27 @@ def test_without_a_known_leader_one_voter_after_the_other_is_asked(tmp_path: Pat
     run(main)
 
 
+def test_a_broker_that_cannot_register_says_so_and_goes_on_trying(tmp_path: Path) -> None:
+    async def story(lone: LoneBroker, controller: ScriptedController) -> None:
+        controller.usual[REGISTRATION] = BrokerRegistrationResponse(error_code=NOT_CONTROLLER)
+        findings = lone.broker.host.findings
+        started_ms = lone.clock.monotonic_ms()
+        lone.broker.link.poke()
+        await lone.until(findings.all, step_ms=200)
+        await lone.until(lambda: lone.clock.monotonic_ms() - started_ms > 106_000, step_ms=500)
+        (finding,) = findings.all()
+        assert (finding.kind, finding.subject) == ("not-registered", "broker 1")
+        assert f"127.0.0.1:{controller.port}" in finding.text
+        assert "not the active controller" in finding.text
+        assert "start the other nodes" in finding.advice
+
+        controller.usual[REGISTRATION] = BrokerRegistrationResponse(broker_epoch=BROKER_EPOCH)
+        await lone.until(lambda: lone.broker.link.lifecycle.state == RUNNING, step_ms=200)
+        assert findings.all() == ()
+
+    told(tmp_path, story)
+
+
 class Succession(NamedTuple):
     """A broker that runs, its controller, and the one that follows when it is told."""
 
@@ -180,7 +201,6 @@ def test_a_broker_leaves_when_the_controller_lets_it_go(tmp_path: Path) -> None:
         await lone.until(lone.broker.link.stopped.is_set)
         asked = controller.heartbeats()[before:]
         assert [each.want_shut_down for each in asked] == [True, True]
-        assert not lone.broker.link.lifecycle.gave_up
 
     told(tmp_path, story)
 

@@ -20,7 +20,6 @@ from tidelog.core.replication.inputs import BrokerStatus, PartitionMetadata
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import PartitionId
 from tidelog.storage.checkpoints import PartitionName
-from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
@@ -182,7 +181,7 @@ class Replicas:
             del self.coming[partition]
             self.problems[partition] = str(error)
             self._without_space[partition] = None
-            self.directories.on_error(self.directories.emptiest(), error, self._broker.now_ms())
+            self.directories.on_error(self.directories.emptiest(), error)
 
     def _is_new(self, state: PartitionState) -> bool:
         """Whether a log has to be made for it."""
@@ -208,6 +207,7 @@ class Replicas:
             self._broker.link.withdraw(state.id)
             self._broker.fetchers.follow(hosted)
         self.perform(hosted, effects)
+        self._broker.standing_aside.look_at(hosted)
         if hosted.shards is not None:
             self._broker.coordination.follow(hosted)
         if was_leading and replica.leader_epoch != epoch_before:
@@ -218,7 +218,7 @@ class Replicas:
         if settings is hosted.topic_settings:
             return
         hosted.topic_settings = settings
-        hosted.log.config = settings.log
+        hosted.log.config.become(settings.log)
         if settings.log.compacts:
             hosted.log.allow_gaps()
         if hosted.settings.min_insync_replicas != settings.min_insync_replicas:
@@ -231,10 +231,6 @@ class Replicas:
             settings = topic_settings(self._broker.image, self._broker.config, topic)
             self._topics[topic] = settings
         return settings
-
-    def log_config(self, topic: str) -> LogConfig:
-        """For logs that are opened before their metadata is known: from what is known."""
-        return self._settings_of(topic).log
 
     # -- hosting
 
@@ -280,7 +276,7 @@ class Replicas:
         except NoSpace as error:
             self.problems[state.id] = str(error)
             self._without_space[state.id] = None
-            self.directories.on_error(directory, error, self._broker.now_ms())
+            self.directories.on_error(directory, error)
             return None
         self.problems.pop(state.id, None)
         return log
@@ -305,7 +301,7 @@ class Replicas:
         self, state: PartitionState, log: Log, directory: LogDirectory, topic: str
     ) -> Hosted:
         settings = self._settings_of(topic)
-        log.config = settings.log
+        log.config.become(settings.log)
         if settings.log.compacts:
             log.allow_gaps()
         replica_settings = self._broker.config.replica_settings()
@@ -428,7 +424,7 @@ class Replicas:
             hosted.log.append_as_follower(*_received(effect))
         except (NoSpace, UnexpectedAppend) as error:
             self.problems[hosted.partition] = str(error)
-            self.directories.on_error(hosted.directory, error, now_ms)
+            self.directories.on_error(hosted.directory, error)
             self.mark_dirty(hosted)  # the batches that fitted are kept
             role.on_append_failed(now_ms)
             return

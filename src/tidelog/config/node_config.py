@@ -74,6 +74,8 @@ class LogSettings:
     recoveries_per_directory: int
     message_max_bytes: int
     producer_id_expiration_ms: int
+    disk_reserve_bytes: int
+    """-1: as the size of the disk suggests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,6 @@ class NodeConfig:
         return LifecycleSettings(
             heartbeat_interval_ms=given.whole("broker.heartbeat.interval.ms"),
             session_timeout_ms=given.whole("broker.session.timeout.ms"),
-            initial_registration_timeout_ms=given.whole("initial.broker.registration.timeout.ms"),
         )
 
     def replica_settings(self) -> ReplicaSettings:
@@ -312,6 +313,7 @@ def _logs(settings: Settings) -> LogSettings:
         recoveries_per_directory=settings.whole("num.recovery.threads.per.data.dir"),
         message_max_bytes=settings.whole("message.max.bytes"),
         producer_id_expiration_ms=settings.whole("producer.id.expiration.ms"),
+        disk_reserve_bytes=settings.whole("tidelog.disk.reserve.bytes"),
     )
 
 

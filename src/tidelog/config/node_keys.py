@@ -198,14 +198,14 @@ LIFE: tuple[BrokerKey, ...] = (
             "A broker that was silent for so long is fenced.",
             at_least=1,
         ),
+    ),
+    *without_effect(
         duration(
             "initial.broker.registration.timeout.ms",
             60_000,
-            "A broker that could not register within this time gives up.",
+            "Kafka's broker exits if it could not register in this time; Tidelog's goes on trying.",
             at_least=1,
         ),
-    ),
-    *without_effect(
         switch(
             "controlled.shutdown.enable",
             True,
@@ -284,6 +284,14 @@ OURS: tuple[BrokerKey, ...] = (
             " its session, as Kafka does.",
             at_least=0,
             at_most=INT32_MAX,
+            ours=True,
+        ),
+        size(
+            "tidelog.disk.reserve.bytes",
+            -1,
+            "A log directory with less free space than this takes no records and hands its"
+            " leaderships over; -1 is 1 % of the disk, at most 256 MiB, and 0 keeps no reserve.",
+            at_least=-1,
             ours=True,
         ),
         switch(

@@ -1,15 +1,13 @@
 """What a node finds on its disks, before anything of it runs."""
 
 import os
+from functools import partial
 from typing import NamedTuple
 
-from tidelog.broker.topic_settings import topic_settings
+from tidelog.broker.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
-from tidelog.core.metadata.image import MetadataImage
-from tidelog.host.directory_lock import DirectoryLock
-from tidelog.host.disk import FileDisk
+from tidelog.host.ports import Disk, Filesystem, Lock
 from tidelog.storage import clean_shutdown, meta_properties
-from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import ForeignDirectory, StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
@@ -38,7 +36,7 @@ class HeldLock:
 
     __slots__ = ("_lock",)
 
-    def __init__(self, lock: DirectoryLock) -> None:
+    def __init__(self, lock: Lock) -> None:
         self._lock = lock
 
     def acquire(self) -> bool:
@@ -49,10 +47,10 @@ class HeldLock:
 
 
 class Disks(NamedTuple):
-    metadata: FileDisk
+    metadata: Disk
     identity: MetaProperties
     """Of the directory that holds the metadata log; all agree on cluster and node."""
-    locks: dict[str, DirectoryLock]
+    locks: dict[str, Lock]
     """Of every directory of this node, by path: held until `release`."""
 
     def release(self) -> None:
@@ -60,41 +58,38 @@ class Disks(NamedTuple):
             lock.release()
 
 
-def open_disks(config: NodeConfig) -> Disks:
+def open_disks(config: NodeConfig, filesystem: Filesystem) -> Disks:
     """Every directory is there, formatted for this node and locked, before any file is opened:
     opening the logs of a node that runs would truncate them under its hands."""
     paths = dict.fromkeys([config.metadata_log_dir])
     if config.is_broker:
         paths.update(dict.fromkeys(config.log_dirs))
-    owners = {path: _identity(_disk(path), path) for path in paths}
+    owners = {path: _identity(_disk(filesystem, path), path) for path in paths}
     identity = owners[config.metadata_log_dir]
     for path, owner in owners.items():
         _require_ours(path, owner, identity.cluster_id, config)
-    locks: dict[str, DirectoryLock] = {}
-    disks = Disks(FileDisk(config.metadata_log_dir), identity, locks)
+    locks: dict[str, Lock] = {}
+    disks = Disks(filesystem.open(config.metadata_log_dir), identity, locks)
     try:
         for path in paths:
-            locks[path] = _locked(path)
+            locks[path] = _locked(filesystem, path)
     except BaseException:
         disks.release()
         raise
     return disks
 
 
-def open_log_directories(config: NodeConfig, disks: Disks) -> list[LogDirectory]:
+def open_log_directories(
+    config: NodeConfig, disks: Disks, filesystem: Filesystem
+) -> list[LogDirectory]:
     """Every log is loaded, and recovered where the last process did not stop in order."""
-
-    def config_of(topic: str) -> LogConfig:
-        # Its own settings come with the metadata, which are not known yet.
-        return topic_settings(MetadataImage(), config, topic).log
-
     opened = []
     for path in config.log_dirs:
         try:
             opened.append(
                 LogDirectory.open(
-                    FileDisk(path),
-                    config_of,
+                    filesystem.open(path),
+                    partial(settings_before_metadata, config),
                     cluster_id=disks.identity.cluster_id,
                     node_id=config.node_id,
                     lock=HeldLock(disks.locks[path]),
@@ -105,14 +100,14 @@ def open_log_directories(config: NodeConfig, disks: Disks) -> list[LogDirectory]
     return opened
 
 
-def _disk(path: str) -> FileDisk:
-    if not os.path.isdir(path):
-        there = "is not a directory" if os.path.exists(path) else "does not exist"
+def _disk(filesystem: Filesystem, path: str) -> Disk:
+    if not filesystem.is_directory(path):
+        there = "is not a directory" if filesystem.exists(path) else "does not exist"
         raise CannotStart(f"{path} {there}", advice=FORMAT)
-    return FileDisk(path)
+    return filesystem.open(path)
 
 
-def _identity(disk: FileDisk, path: str) -> MetaProperties:
+def _identity(disk: Disk, path: str) -> MetaProperties:
     try:
         identity = meta_properties.read_meta_properties(disk)
     except (StorageError, OSError) as error:
@@ -131,8 +126,8 @@ def _require_ours(path: str, owner: MetaProperties, cluster_id: str, config: Nod
         ) from error
 
 
-def _locked(path: str) -> DirectoryLock:
-    lock = DirectoryLock(path)
+def _locked(filesystem: Filesystem, path: str) -> Lock:
+    lock = filesystem.lock(path)
     try:
         acquired = lock.acquire()
     except OSError as error:

@@ -52,9 +52,9 @@ class Node:
         self.listening = False
         self.stopping = False
         self._listeners: list[OpenListener] = []
-        self._doors = Doors()
+        self._doors = Doors(host)
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        self._disks = open_disks(config)
+        self._disks = open_disks(config, host.filesystem)
         self.cluster_id = self._disks.identity.cluster_id
         self.quorum = _quorum_member(config, self._disks, host)
         self.quorum.on_failure = self._fail
@@ -77,14 +77,14 @@ class Node:
         return ActiveController(config.node_id, self.quorum, settings, self.host, facts)
 
     def _make_broker(self) -> Broker:
-        directories = open_log_directories(self.config, self._disks)
+        directories = open_log_directories(self.config, self._disks, self.host.filesystem)
         place = BrokerPlace(
             self.config,
             self.cluster_id,
             self._find_controller,
             previous_broker_epoch=previous_broker_epoch(directories),
         )
-        return Broker(place, Directories(directories), self.host)
+        return Broker(place, Directories(directories, self.host.make_workers), self.host)
 
     def _find_controller(self) -> tuple[int, tuple[str, int]] | None:
         address = self.quorum.leader_address()
@@ -133,7 +133,12 @@ class Node:
             if self.controller is None:
                 return
             table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
-            accept = serve(table, listener.name, on_closed=self._on_controller_connection_closed)
+            accept = serve(
+                table,
+                listener.name,
+                on_closed=self._on_controller_connection_closed,
+                work=self.host.work,
+            )
             opened = await network.listen(host, port, accept, privileged=True)
         elif self.broker is None:
             return
@@ -145,6 +150,7 @@ class Node:
                 listener.name,
                 on_closed=absences.on_closed,
                 on_opened=absences.on_opened,
+                work=self.host.work,
             )
             accept = self._doors.guard(accept)
             opened = await network.listen(host, port, accept)
@@ -185,6 +191,7 @@ class Node:
             broker.coordination.close()  # members are told at once to look for the next one
             broker.markers.close()
             broker.verifications.close()
+            broker.standing_aside.close()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(

@@ -21,6 +21,7 @@ from tidelog.node.node import Node
 from tidelog.node.observation import Observation
 from tidelog.observe.journal import JournalHandler, install
 from tidelog.observe.stream import EventStream
+from tidelog.wire import kernel
 
 STOPPED, DISK_FAILED = 0, 3
 USUAL_CONNECTIONS = ConnectionLimits()
@@ -46,6 +47,7 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
     clock = SystemClock()
     handler = JournalHandler(sys.stderr.write, clock)
     uninstall = install(handler)
+    _mention_the_kernel()
     network = TcpNetwork(
         clock, frame_limits=_frame_limits(config), connection_limits=_connection_limits(config)
     )
@@ -75,6 +77,13 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
             gate.close()
         network.close()
         uninstall()
+
+
+def _mention_the_kernel() -> None:
+    """A node that was installed without its compiled kernels works, and is slow: no other sign."""
+    reason = kernel.why_python()
+    if reason is not None:
+        _LOGGER.warning("record batches are handled by Python, several times slower: %s", reason)
 
 
 def _collect_seldom() -> None:

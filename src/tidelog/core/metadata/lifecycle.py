@@ -56,7 +56,6 @@ class LifecycleSettings:
     session_timeout_ms: int = 9000
     retry_backoff_ms: int = 100
     request_timeout_ms: int = 2000
-    initial_registration_timeout_ms: int = 60_000
 
 
 def no_jitter(limit: int) -> int:
@@ -84,7 +83,6 @@ class BrokerLifecycle:
         "_shutdown_answers",
         "broker_epoch",
         "fenced",
-        "gave_up",
         "state",
     )
 
@@ -109,7 +107,6 @@ class BrokerLifecycle:
         self.state = STARTING
         self.broker_epoch = NO_EPOCH
         self.fenced = True
-        self.gave_up = False
         self._in_flight: RegisterBrokerRequest | HeartbeatRequest | None = None
         self._sent_ms = 0
         self._next_send_ms = 0
@@ -125,6 +122,16 @@ class BrokerLifecycle:
     @property
     def registered(self) -> bool:
         return self.broker_epoch != NO_EPOCH
+
+    def unregistered_ms(self, now_ms: int) -> int:
+        """How long this broker has been trying to register; 0 once it has.
+
+        It tries for as long as it lives. Kafka's broker exits after a while; here a node that
+        was started long before the others has to become a broker when they come.
+        """
+        if self.registered or self._first_attempt_ms < 0:
+            return 0
+        return now_ms - self._first_attempt_ms
 
     @property
     def next_deadline_ms(self) -> int:
@@ -146,10 +153,6 @@ class BrokerLifecycle:
             return None
         if self._first_attempt_ms < 0:
             self._first_attempt_ms = now_ms
-        if self._registration_took_too_long(now_ms):
-            self.gave_up = True
-            self.state = SHUTTING_DOWN
-            return None
         if ready and not self._ready_told and self.state == RECOVERY:
             self._next_send_ms = now_ms  # being able to serve should not wait for a timer
         if now_ms < self._next_send_ms:
@@ -258,10 +261,6 @@ class BrokerLifecycle:
         retry_ms = FIRST_SHUTDOWN_RETRY_MS << min(self._shutdown_answers, 16)
         self._shutdown_answers += 1
         self._next_send_ms = now_ms + min(retry_ms, self._settings.heartbeat_interval_ms)
-
-    def _registration_took_too_long(self, now_ms: int) -> bool:
-        waited_ms = now_ms - self._first_attempt_ms
-        return not self.registered and waited_ms >= self._settings.initial_registration_timeout_ms
 
     def _backoff_ms(self) -> int:
         """100 ms, doubled up to the session timeout, moved by at most 2 % either way.
