@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tidelog.broker.topic_settings import topic_settings
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata.image import MetadataImage
+from tidelog.host.failures import CannotGoOn
 from tidelog.host.ports import Disk, Filesystem, Lock
 from tidelog.storage import clean_shutdown, meta_properties
 from tidelog.storage.config import LogConfig
@@ -16,12 +17,8 @@ from tidelog.storage.meta_properties import MetaProperties
 FORMAT = "tidelog format --config FILE, with the cluster id of the other nodes"
 
 
-class CannotStart(Exception):  # noqa: N818 - it says what it means
-    """The node must not run like this. The message says why, `advice` what to do."""
-
-    def __init__(self, why: str, *, advice: str) -> None:
-        super().__init__(why)
-        self.advice = advice
+class CannotStart(CannotGoOn):
+    """The node must not run like this."""
 
 
 def cannot_listen(address: str, key: str, error: OSError) -> CannotStart:
