@@ -2,7 +2,8 @@
 
 One request is under way at a time, with one exception: a partition that joins while a request
 waits at the leader would wait with it, so a second request is sent behind it. The leader answers
-the first one at once when it sees the second.
+the first one at once when it sees the second. Every answer is judged by the positions that its own
+request stood for (`SentPositions`), never by the newest ones.
 
 A loop costs what changed: positions that may differ from what the leader's session knows are in
 `_changed`, and only those are looked at. All of them are every few seconds, for changes that
@@ -20,6 +21,7 @@ from tidelog.broker.fetched_batch import FetchedBatch, fetched_batches
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FollowerFetch
+from tidelog.core.replication.sent_positions import SentFetch, SentPositions
 from tidelog.core.replication.throttle import should_throttle_follower
 from tidelog.core.types import EpochEnd, PartitionId
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerRefused, PeerReset
@@ -96,7 +98,7 @@ class Fetcher:
         self._throttle = throttle
         self._partitions: dict[PartitionId, Hosted] = {}
         self._changed: dict[PartitionId, None] = {}
-        self._sent: dict[PartitionId, FollowerFetch] = {}
+        self._sent = SentPositions()
         """What the leader's session knows of us."""
         self._forgotten: dict[PartitionId, None] = {}
         """In the leader's session and to be taken out of it."""
@@ -124,7 +126,7 @@ class Fetcher:
     def remove(self, partition: PartitionId) -> None:
         del self._partitions[partition]
         self._changed.pop(partition, None)
-        if self._sent.pop(partition, None) is not None:
+        if self._sent.drop(partition):
             self._forgotten[partition] = None
 
     def note_changed(self, partition: PartitionId) -> None:
@@ -155,13 +157,13 @@ class Fetcher:
         if plan is None:
             return
         for partition in plan.left_out:
-            if self._sent.pop(partition, None) is not None:
+            if self._sent.drop(partition):
                 self._forgotten[partition] = None
         for partition, fetch in plan.moved.items():
-            self._sent[partition] = fetch
+            self._sent.put(partition, fetch)
             self._forgotten.pop(partition, None)
         self._arm(plan.wake_at_ms)
-        if self._sent and (self._in_flight == 0 or plan.moved):
+        if self._sent.newest and (self._in_flight == 0 or plan.moved):
             self._hurried = False
             self._send(plan, lifecycle.broker_epoch)
 
@@ -183,7 +185,7 @@ class Fetcher:
             assert isinstance(role, FollowerReplica), f"{hosted} is fetched in role {role}"
             fetch = role.next_fetch(now_ms)
             if fetch is not None and not self._is_throttled(hosted, role):
-                if self._sent.get(partition) != fetch:
+                if self._sent.newest.get(partition) != fetch:
                     moved[partition] = fetch
                 continue
             if fetch is not None:
@@ -233,7 +235,7 @@ class Fetcher:
         peer.send(
             request,
             FETCH_VERSION,
-            partial(self._on_answer, self._generation),
+            partial(self._on_answer, self._generation, self._sent.send()),
             timeout_ms=settings.fetch_wait_max_ms + settings.socket_timeout_ms,
             borrows=True,  # appended before `_on_answer` returns
         )
@@ -259,7 +261,7 @@ class Fetcher:
             max_bytes=settings.fetch_response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=self._topics(self._sent if is_full else plan.moved),
+            topics=self._topics(self._sent.newest if is_full else plan.moved),
             forgotten_topics_data=() if is_full else self._forgotten_topics(),
         )
 
@@ -300,10 +302,11 @@ class Fetcher:
 
     # -- hearing
 
-    def _on_answer(self, generation: int, answer: Answer) -> None:
+    def _on_answer(self, generation: int, sent: SentFetch, answer: Answer) -> None:
         if generation != self._generation or self._stopped:
             return  # to a request of a connection that was given up
         self._in_flight -= 1
+        sent.answered()
         now = self._broker.now_ms()
         if isinstance(answer, NetworkError):
             if isinstance(answer, PeerReset | PeerRefused | ConnectionClosed):
@@ -314,16 +317,21 @@ class Fetcher:
         assert isinstance(answer, FetchResponse), answer
         self._broker.doubts.end(self.leader)
         if answer.error_code in _SESSION_ERRORS:
-            self._begin_session_anew()
+            if sent.is_of(self._sent):
+                self._begin_session_anew()
         elif answer.error_code != NO_ERROR:
             self._fail(now)
             self._arm_for_retry()
             return
         else:
-            self._follow_session(answer)
+            if sent.is_of(self._sent):
+                self._follow_session(answer)
             for topic in answer.responses:
                 for data in topic.partitions:
-                    self._take(PartitionId(topic.topic_id, data.partition_index), data, now)
+                    partition = PartitionId(topic.topic_id, data.partition_index)
+                    fetch = sent.position(partition)
+                    if fetch is not None:
+                        self._take(partition, fetch, data, now)
         self.wake()
 
     def _follow_session(self, answer: FetchResponse) -> None:
@@ -334,9 +342,12 @@ class Fetcher:
             self._begin_session_anew()
             self._session_id = answer.session_id
 
-    def _take(self, partition: PartitionId, data: PartitionData, now_ms: int) -> None:
-        hosted, fetch = self._partitions.get(partition), self._sent.get(partition)
-        if hosted is None or fetch is None:
+    def _take(
+        self, partition: PartitionId, fetch: FollowerFetch, data: PartitionData, now_ms: int
+    ) -> None:
+        """`fetch` is what was asked for; the role knows whether that still fits."""
+        hosted = self._partitions.get(partition)
+        if hosted is None:
             return  # dropped since it was asked for
         self._changed[partition] = None
         role = hosted.follower
@@ -372,7 +383,7 @@ class Fetcher:
         """The id is still said, so that the leader can drop the old session."""
         self._session_epoch = INITIAL_EPOCH
         self._session_fetch = None
-        self._sent.clear()
+        self._sent = SentPositions()
         self._forgotten.clear()
         self._changed = dict.fromkeys(self._partitions)
 

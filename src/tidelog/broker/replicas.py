@@ -20,7 +20,6 @@ from tidelog.core.replication.inputs import BrokerStatus, PartitionMetadata
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import PartitionId
 from tidelog.storage.checkpoints import PartitionName
-from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
@@ -218,7 +217,7 @@ class Replicas:
         if settings is hosted.topic_settings:
             return
         hosted.topic_settings = settings
-        hosted.log.config = settings.log
+        hosted.log.config.become(settings.log)
         if settings.log.compacts:
             hosted.log.allow_gaps()
         if hosted.settings.min_insync_replicas != settings.min_insync_replicas:
@@ -231,10 +230,6 @@ class Replicas:
             settings = topic_settings(self._broker.image, self._broker.config, topic)
             self._topics[topic] = settings
         return settings
-
-    def log_config(self, topic: str) -> LogConfig:
-        """For logs that are opened before their metadata is known: from what is known."""
-        return self._settings_of(topic).log
 
     # -- hosting
 
@@ -305,7 +300,7 @@ class Replicas:
         self, state: PartitionState, log: Log, directory: LogDirectory, topic: str
     ) -> Hosted:
         settings = self._settings_of(topic)
-        log.config = settings.log
+        log.config.become(settings.log)
         if settings.log.compacts:
             log.allow_gaps()
         replica_settings = self._broker.config.replica_settings()

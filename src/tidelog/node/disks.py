@@ -1,15 +1,14 @@
 """What a node finds on its disks, before anything of it runs."""
 
 import os
+from functools import partial
 from typing import NamedTuple
 
-from tidelog.broker.topic_settings import topic_settings
+from tidelog.broker.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
-from tidelog.core.metadata.image import MetadataImage
 from tidelog.host.failures import CannotGoOn
 from tidelog.host.ports import Disk, Filesystem, Lock
 from tidelog.storage import clean_shutdown, meta_properties
-from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import ForeignDirectory, StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
@@ -81,18 +80,13 @@ def open_log_directories(
     config: NodeConfig, disks: Disks, filesystem: Filesystem
 ) -> list[LogDirectory]:
     """Every log is loaded, and recovered where the last process did not stop in order."""
-
-    def config_of(topic: str) -> LogConfig:
-        # Its own settings come with the metadata, which are not known yet.
-        return topic_settings(MetadataImage(), config, topic).log
-
     opened = []
     for path in config.log_dirs:
         try:
             opened.append(
                 LogDirectory.open(
                     filesystem.open(path),
-                    config_of,
+                    partial(settings_before_metadata, config),
                     cluster_id=disks.identity.cluster_id,
                     node_id=config.node_id,
                     lock=HeldLock(disks.locks[path]),

@@ -22,6 +22,7 @@ from tidelog.node.node import Node
 from tidelog.node.observation import Observation
 from tidelog.observe.journal import JournalHandler, install
 from tidelog.observe.stream import EventStream
+from tidelog.wire import kernel
 
 STOPPED, CANNOT_GO_ON = 0, 3
 USUAL_CONNECTIONS = ConnectionLimits()
@@ -47,6 +48,7 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
     clock = SystemClock()
     handler = JournalHandler(sys.stderr.write, clock)
     uninstall = install(handler)
+    _mention_the_kernel()
     network = TcpNetwork(
         clock, frame_limits=_frame_limits(config), connection_limits=_connection_limits(config)
     )
@@ -76,6 +78,13 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
             gate.close()
         network.close()
         uninstall()
+
+
+def _mention_the_kernel() -> None:
+    """A node that was installed without its compiled kernels works, and is slow: no other sign."""
+    reason = kernel.why_python()
+    if reason is not None:
+        _LOGGER.warning("record batches are handled by Python, several times slower: %s", reason)
 
 
 def _collect_seldom() -> None:

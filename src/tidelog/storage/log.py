@@ -17,6 +17,7 @@ finds it as if nothing had been asked. Any other failure takes the directory off
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Final
 
 from tidelog.host.ports import Buffer, Disk, FileRange, Syncing
 from tidelog.storage import recovery, retention
@@ -32,7 +33,7 @@ from tidelog.storage.errors import (
     UnexpectedAppend,
 )
 from tidelog.storage.guarded_disk import GuardedDisk, guard
-from tidelog.storage.incoming import inspect, is_next_run, offsets_in, pieces_of, runs, stamped
+from tidelog.storage.incoming import inspect, is_next_run, offsets_in, pieces_for, runs, stamped
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp, newest_in
 from tidelog.storage.pending_sync import PendingSync
@@ -80,7 +81,7 @@ class Log:
         """Use `open`."""
         self._disk = disk
         self.directory = directory
-        self.config = config
+        self.config: Final = config
         self.before_truncation: Callable[[Log], None] | None = None
         self.on_log_start_raised: Callable[[Log], None] | None = None
         self.on_unsynced: Callable[[Log], None] | None = None
@@ -121,7 +122,7 @@ class Log:
         cut there, which is right if and only if another replica has them. `gaps`: it has been
         noted before that compaction may have left some.
         """
-        guarded = guard(disk)
+        guarded, config = guard(disk), config.copy()
         request = recovery.LoadRequest(
             guarded, directory, config, recovery_point, log_start, clean_shutdown, repair, gaps
         )
@@ -179,7 +180,7 @@ class Log:
         if headers is not None and is_next_run(headers, self._segments[-1]):
             self._append(batches, headers)
             return
-        pieces = pieces_of(batches) if headers is None else list(zip(batches, headers, strict=True))
+        pieces = pieces_for(batches, headers, self.config.segment_bytes)
         if not pieces:
             return
         inspect(pieces, gaps=self.may_have_gaps)

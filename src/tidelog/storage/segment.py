@@ -190,8 +190,7 @@ class Segment:
         config = self.config
         return (
             self.size > config.segment_bytes - info.size_bytes
-            or info.max_timestamp - self.first_timestamp
-            > config.longest_segment_ms - config.segment_jitter_ms
+            or info.max_timestamp - self.first_timestamp > config.roll_after_ms(self.path)
             or info.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
             or (self._bytes_since_entry > config.index_interval_bytes and self._indexes_are_full())
         )

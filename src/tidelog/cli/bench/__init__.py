@@ -10,6 +10,7 @@ COMMANDS = {
     "quick": Lazy("tidelog.cli.bench.quick", "Our half beside the limit of the machine."),
     "verify": Lazy("tidelog.cli.bench.verify", "Full speed, and every record read back."),
     "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
+    "silence": Lazy("tidelog.cli.bench.silence", "How long brokers do not answer, and when."),
     "growth": Lazy("tidelog.cli.bench.growth", "What one more partition or connection costs."),
 }
 

@@ -1,0 +1,1 @@
+"""How long brokers fall silent while a cluster does something large."""
