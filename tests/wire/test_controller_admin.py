@@ -331,7 +331,7 @@ def test_every_resource_has_its_own_result(tell) -> None:
             results = await alter(
                 node,
                 (RESOURCE_TOPIC, "none", [("retention.ms", SET, "6")]),
-                (RESOURCE_BROKER, "1", [rate, ("num.replica.fetchers", SET, "2")]),
+                (RESOURCE_BROKER, "1", [rate, ("producer.id.expiration.ms", SET, "2")]),
                 (RESOURCE_BROKER, "2", [("node.id", SET, "3")]),
                 (RESOURCE_BROKER, "", [("log.retention.ms", SET, "7")]),
                 (RESOURCE_TOPIC, "t", [("retention.ms", APPEND, "6")]),
@@ -341,11 +341,11 @@ def test_every_resource_has_its_own_result(tell) -> None:
                 (8, "1", [("root", SET, "DEBUG")]),
             )
             codes = [code for code, _ in results]
-            assert codes == [3, 0, 40, 0, 40, 42, 42, 42, 42]
+            assert codes == [3, 0, 42, 0, 40, 42, 42, 42, 42]
             assert all((message is None) == (code == 0) for code, message in results)
             assert "restart" in (results[2][1] or "")
             assert node.image.configs == {
-                (RESOURCE_BROKER, "1"): {rate[0]: "1000", "num.replica.fetchers": "2"},
+                (RESOURCE_BROKER, "1"): {rate[0]: "1000", "producer.id.expiration.ms": "2"},
                 (RESOURCE_BROKER, ""): {"log.retention.ms": "7"},
             }
             # The cluster's default is what a new topic is told to have.

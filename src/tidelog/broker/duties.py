@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidelog.broker.effective_config import effective_broker
 from tidelog.host.timers import Timer
 from tidelog.storage.errors import NoSpace, StorageError
 
@@ -77,7 +78,7 @@ class Duties:
     def _apply_retention(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
         high_watermarks = replicas.high_watermarks()
-        expiration_ms = self._broker.config.logs.producer_id_expiration_ms
+        expiration_ms = self._producer_id_expiration_ms()
         for directory in replicas.directories.all:
             directory.apply_retention(
                 wall_ms=clock.wall_ms(),
@@ -86,6 +87,13 @@ class Duties:
             )
             for log in directory.logs.values():
                 log.producers.expire(clock.wall_ms(), expiration_ms)
+
+    def _producer_id_expiration_ms(self) -> int:
+        """It can change while the broker runs."""
+        broker = self._broker
+        value = effective_broker(broker.image, broker.config, "producer.id.expiration.ms")
+        assert value is not None, "it has a default"
+        return int(value)
 
     def _compact(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
