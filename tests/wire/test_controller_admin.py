@@ -554,6 +554,46 @@ def test_features_have_the_levels_they_were_created_with(tell, version: int) -> 
     tell(story)
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_version_of_transactions_can_be_lowered_and_raised_again(tell, version: int) -> None:
+    """`kafka-features.sh downgrade --feature transaction.version=1`."""
+    feature = "transaction.version"
+    up, down, unsafe = 1, 2, 3
+
+    async def story():
+        async with controller_node(features=((feature, 2),)) as node:
+
+            async def ask(level: int, kind: int, **given: bool) -> UpdateFeaturesResponse:
+                update = FeatureUpdateKey(feature=feature, max_version_level=level)
+                if version == 0:
+                    update.allow_downgrade = kind != up
+                else:
+                    update.upgrade_type = kind
+                request = UpdateFeaturesRequest(feature_updates=[update], **given)
+                return await node.ask(request, version, UpdateFeaturesResponse)
+
+            def level() -> int:
+                return node.image.features[feature]
+
+            refused = await ask(1, up)
+            assert (refused.error_code, level()) == (Error.INVALID_UPDATE_VERSION, 2)
+            assert "ask for a downgrade" in refused.error_message
+            if version > 0:
+                assert (await ask(1, down, validate_only=True)).error_code == Error.NONE
+                assert (await ask(1, 9)).error_code == Error.INVALID_UPDATE_VERSION
+            assert level() == 2
+            assert (await ask(1, down)).error_code == Error.NONE
+            assert level() == 1
+            assert "no downgrade" in (await ask(2, unsafe)).error_message
+            assert (await ask(0, down)).error_code == Error.INVALID_UPDATE_VERSION
+            assert (await ask(3, up)).error_code == Error.INVALID_UPDATE_VERSION
+            assert level() == 1
+            assert (await ask(2, up)).error_code == Error.NONE
+            assert level() == 2
+
+    tell(story)
+
+
 def test_a_node_that_is_not_active_says_so_to_everybody(tell) -> None:
     async def story():
         async with controller_node() as node:
