@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidelog.broker.disk_rooms import LOOK_EVERY_MS
 from tidelog.broker.effective_config import effective_broker
 from tidelog.host.timers import Timer
 from tidelog.storage.errors import NoSpace, StorageError
@@ -46,6 +47,7 @@ class Duties:
         self._every(logs.retention_check_interval_ms, self._apply_retention)
         self._every(STORE_EPOCHS_MS, self._broker.replicas.directories.store_epochs)
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
+        self._every(LOOK_EVERY_MS, self._broker.rooms.look)
         self._after(COMPACTION_PAUSE_MS, self._compact)
         self._broker.replicas.makes_logs_later = True
 
@@ -54,6 +56,7 @@ class Duties:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._broker.rooms.close()
 
     def checkpoint_high_watermarks(self) -> None:
         high_watermarks = self._broker.replicas.high_watermarks()
@@ -113,18 +116,24 @@ class Duties:
             work()
             self._every(interval_ms, work)
 
+        again.__name__ = work.__name__
         self._timers[work] = self._timer(interval_ms, again)
 
     def _after(self, delay_ms: int, work: Callable[[], None]) -> None:
         self._timers[work] = self._timer(delay_ms, work)
 
     def _timer(self, delay_ms: int, work: Callable[[], None]) -> Timer:
+        broker = self._broker
+
         def guarded() -> None:
+            broker.host.work.begin(work.__name__, len(broker.replicas.hosted), "partitions")
             try:
                 work()
             except NoSpace:
                 self._timer(delay_ms, guarded)  # reads and deletes go on meanwhile
             except StorageError as error:
                 self._on_failure(error)
+            finally:
+                broker.host.work.end()
 
         return self._broker.host.timers.after(delay_ms, guarded)

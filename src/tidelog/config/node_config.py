@@ -73,6 +73,8 @@ class LogSettings:
     log_start_checkpoint_interval_ms: int
     recoveries_per_directory: int
     message_max_bytes: int
+    disk_reserve_bytes: int
+    """-1: as the size of the disk suggests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +310,7 @@ def _logs(settings: Settings) -> LogSettings:
         ),
         recoveries_per_directory=settings.whole("num.recovery.threads.per.data.dir"),
         message_max_bytes=settings.whole("message.max.bytes"),
+        disk_reserve_bytes=settings.whole("tidelog.disk.reserve.bytes"),
     )
 
 

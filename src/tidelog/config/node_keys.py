@@ -283,6 +283,14 @@ OURS: tuple[BrokerKey, ...] = (
             at_most=INT32_MAX,
             ours=True,
         ),
+        size(
+            "tidelog.disk.reserve.bytes",
+            -1,
+            "A log directory with less free space than this takes no records and hands its"
+            " leaderships over; -1 is 1 % of the disk, at most 256 MiB, and 0 keeps no reserve.",
+            at_least=-1,
+            ours=True,
+        ),
         switch(
             "tidelog.events.topic.enable",
             False,

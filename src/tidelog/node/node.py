@@ -133,7 +133,12 @@ class Node:
             if self.controller is None:
                 return
             table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
-            accept = serve(table, listener.name, on_closed=self._on_controller_connection_closed)
+            accept = serve(
+                table,
+                listener.name,
+                on_closed=self._on_controller_connection_closed,
+                work=self.host.work,
+            )
             opened = await network.listen(host, port, accept, privileged=True)
         elif self.broker is None:
             return
@@ -145,6 +150,7 @@ class Node:
                 listener.name,
                 on_closed=absences.on_closed,
                 on_opened=absences.on_opened,
+                work=self.host.work,
             )
             accept = self._doors.guard(accept)
             opened = await network.listen(host, port, accept)
@@ -185,6 +191,7 @@ class Node:
             broker.coordination.close()  # members are told at once to look for the next one
             broker.markers.close()
             broker.verifications.close()
+            broker.standing_aside.close()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from tidelog.core.replication.epochs import EpochHistory
 from tidelog.host.file_range import LEAST_BYTES as LEAST_SENT_BYTES
 from tidelog.host.ports import Buffer, Disk, FileRange
-from tidelog.storage.append_info import AppendInfo, info_of
+from tidelog.storage.append_info import AppendInfo, entries_due, index_entries, info_of
 from tidelog.storage.atomic_file import join
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptFile, CorruptSegment, StorageError
-from tidelog.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
+from tidelog.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex, are_full
 from tidelog.storage.kept_bytes import KeptBytes
 from tidelog.storage.pending_sync import FileSync
 from tidelog.storage.scan import (
@@ -166,13 +166,17 @@ class Segment:
             largest, offset_of_largest = info.max_timestamp, info.offset_of_max_timestamp
         else:
             offset_of_largest = self._offset_of_max_timestamp
-        since = self._bytes_since_entry
-        if since > self.config.index_interval_bytes:
-            self.offsets.add(info.last_offset, position)
-            self.times.add(largest, offset_of_largest)
-            since = 0
+        since, interval = self._bytes_since_entry, self.config.index_interval_bytes
+        if since + info.size_bytes > interval:
+            newest = self.max_timestamp, self._offset_of_max_timestamp
+            entries, since = index_entries(info, position, since, interval, newest)
+            for entry in entries:
+                self.offsets.add(entry.last_offset, entry.position)
+                self.times.add(entry.timestamp, entry.offset_of_timestamp)
+        else:
+            since += info.size_bytes
         # From here on nothing can fail: what we remember changes only with what we wrote.
-        self._bytes_since_entry = since + info.size_bytes
+        self._bytes_since_entry = since
         self._max_timestamp, self._offset_of_max_timestamp = largest, offset_of_largest
         if position == 0:
             self._first_timestamp = info.max_timestamp
@@ -192,15 +196,11 @@ class Segment:
             self.size > config.segment_bytes - info.size_bytes
             or info.max_timestamp - self.first_timestamp > config.roll_after_ms(self.path)
             or info.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
-            or (self._bytes_since_entry > config.index_interval_bytes and self._indexes_are_full())
+            or are_full(self.offsets, self.times, self._entries_due(info), config)
         )
 
-    def _indexes_are_full(self) -> bool:
-        """There is no place for the entry that is due, or for the last one of the time index."""
-        size_max_bytes = self.config.index_size_max_bytes
-        return (len(self.offsets) + 1) * OffsetIndex.ENTRY_SIZE > size_max_bytes or (
-            len(self.times) + 2
-        ) * TimeIndex.ENTRY_SIZE > size_max_bytes
+    def _entries_due(self, info: AppendInfo) -> int:
+        return entries_due(info, self._bytes_since_entry, self.config.index_interval_bytes)
 
     @property
     def max_timestamp(self) -> int:

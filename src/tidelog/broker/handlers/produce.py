@@ -124,6 +124,11 @@ def _begin(
         # What it has not written itself, a coordinator would learn only after the next election.
         partition.refuse(Error.INVALID_TOPIC_EXCEPTION, f"only coordinators write {hosted.topic}")
         return False
+    full = produce.broker.rooms.full
+    if full and hosted.directory in full:
+        why = produce.broker.rooms.why_full(hosted.directory)
+        partition.refuse(Error.KAFKA_STORAGE_ERROR, why)
+        return False
     batch = data.records if data.records is not None else b""
     settings, broker = hosted.topic_settings, produce.broker
     allow_zstd = produce.version >= FIRST_VERSION_WITH_ZSTD
@@ -251,7 +256,7 @@ def _stamp_time(ready: Sequence[OpenPartition], wall_ms: int) -> None:
 
 def _refuse_unwritten(hosted: Hosted, ready: Sequence[OpenPartition], error: StorageError) -> None:
     broker = ready[0].produce.broker
-    broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
+    broker.replicas.directories.on_error(hosted.directory, error)
     for partition in ready:
         partition.result.log_append_time_ms = -1
         partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
