@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.disk_rooms import LOOK_EVERY_MS
+from tidelog.broker.effective_config import effective_broker
 from tidelog.broker.stalled_replicas import StalledReplicas
 from tidelog.host.timers import Timer
 from tidelog.storage import repairs
@@ -92,7 +93,7 @@ class Duties:
     def _apply_retention(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
         high_watermarks = replicas.high_watermarks()
-        expiration_ms = self._broker.config.logs.producer_id_expiration_ms
+        expiration_ms = self._producer_id_expiration_ms()
         for directory in replicas.directories.all:
             directory.apply_retention(
                 wall_ms=clock.wall_ms(),
@@ -105,6 +106,13 @@ class Duties:
     def _look_for_stalls(self) -> None:
         more = self._stalled.look_on()
         self._after(BETWEEN_SLICES_MS if more else self._lag_ms // 2, self._look_for_stalls)
+
+    def _producer_id_expiration_ms(self) -> int:
+        """It can change while the broker runs."""
+        broker = self._broker
+        value = effective_broker(broker.image, broker.config, "producer.id.expiration.ms")
+        assert value is not None, "it has a default"
+        return int(value)
 
     def _compact(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
