@@ -50,10 +50,11 @@ class Fetchers:
         """The latest question for the leader's offsets; answers to earlier ones do not count."""
 
     def follow(self, hosted: Hosted) -> None:
-        """Fetch from the replica's present leader; from nobody if there is none."""
+        """Fetch from the replica's present leader; from nobody if there is none, or if the
+        replica stands aside."""
         self.drop(hosted.partition)
         leader = hosted.replica.leader
-        if leader == NO_LEADER:
+        if leader == NO_LEADER or self._broker.standing_aside.is_aside(hosted):
             return
         key = leader, loop_number(hosted.partition, self._broker.config.replication.fetchers)
         fetcher = self._loops.get(key)
@@ -68,6 +69,9 @@ class Fetchers:
         fetcher = self._loop_of.pop(partition, None)
         if fetcher is not None:
             fetcher.remove(partition)
+
+    def is_fetched(self, partition: PartitionId) -> bool:
+        return partition in self._loop_of
 
     def wake(self, partition: PartitionId) -> None:
         """Something that a fetch of this partition waited for may have come."""

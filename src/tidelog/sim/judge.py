@@ -41,6 +41,8 @@ HOOKS: dict[str, int] = {
     "latest_answered": 2,
     # coordinators
     "coordinator_answered": 4,
+    "member_heard": 4,
+    "member_left": 3,
     "committed_read": 3,
     # control plane
     "metadata_appended": 2,
@@ -105,6 +107,8 @@ class Judge:
     consumer_read: Hook
     latest_answered: Hook
     coordinator_answered: Hook
+    member_heard: Hook
+    member_left: Hook
     committed_read: Hook
     metadata_appended: Hook
     metadata_committed: Hook

@@ -125,6 +125,7 @@ MARKS: Final[Mapping[str, str]] = {
     "offsets_told_unstable": "whoever asked for offsets had to wait for a transaction (88)",
     "coordinator_moved_while_rebalancing": "a group lost its coordinator in a rebalance",
     "member_expired": "a member of a group was not heard of for a whole session",
+    "member_missed": "a member was out before its session ended, because its connection broke",
     "commit_refused_old_generation": "a member committed offsets when others had its partitions",
     "transactional_commit_refused_old_generation": "so did one in a transaction",
     "transaction_timed_out": "a coordinator ended a transaction that took too long",

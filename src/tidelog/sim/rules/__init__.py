@@ -22,6 +22,7 @@ from tidelog.sim.rules.controller_rules import (
 from tidelog.sim.rules.group_rules import (
     AbortedOffsetsDoNotCount,
     CommitsAreKept,
+    CutConnectionsEvictOnlyTheSilent,
     NothingSkipped,
     OldGenerationsCommitNothing,
     OneOwner,
@@ -128,6 +129,7 @@ ALL_RULES: tuple[type[Rule], ...] = (
     CommitsAreKept,
     OldGenerationsCommitNothing,
     NothingSkipped,
+    CutConnectionsEvictOnlyTheSilent,
 )
 
 ELSEWHERE: dict[str, str] = {
