@@ -73,7 +73,6 @@ class LogSettings:
     log_start_checkpoint_interval_ms: int
     recoveries_per_directory: int
     message_max_bytes: int
-    producer_id_expiration_ms: int
     disk_reserve_bytes: int
     """-1: as the size of the disk suggests."""
 
@@ -312,7 +311,6 @@ def _logs(settings: Settings) -> LogSettings:
         ),
         recoveries_per_directory=settings.whole("num.recovery.threads.per.data.dir"),
         message_max_bytes=settings.whole("message.max.bytes"),
-        producer_id_expiration_ms=settings.whole("producer.id.expiration.ms"),
         disk_reserve_bytes=settings.whole("tidelog.disk.reserve.bytes"),
     )
 

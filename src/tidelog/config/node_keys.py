@@ -42,13 +42,11 @@ LISTENERS: tuple[BrokerKey, ...] = (
             "listeners",
             ("PLAINTEXT://:9092",),
             "Addresses to listen on as NAME://host:port; no host means every interface.",
-            live=True,
         ),
         names(
             "advertised.listeners",
             None,
             "Addresses that clients and other brokers are told to use; listeners if not set.",
-            live=True,
         ),
         text(
             "listener.security.protocol.map",

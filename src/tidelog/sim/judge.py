@@ -36,6 +36,7 @@ HOOKS: dict[str, int] = {
     "produce_acked": 3,
     "duplicate_answered": 4,
     "follower_fetched": 3,
+    "answer_heard": 3,
     "consumer_read": 4,
     "latest_answered": 2,
     # coordinators
@@ -102,6 +103,7 @@ class Judge:
     produce_acked: Hook
     duplicate_answered: Hook
     follower_fetched: Hook
+    answer_heard: Hook
     consumer_read: Hook
     latest_answered: Hook
     coordinator_answered: Hook

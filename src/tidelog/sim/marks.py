@@ -22,6 +22,7 @@ MARKS: Final[Mapping[str, str]] = {
     "diverging_two_rounds": "two diverging answers of one leader, until the logs agreed",
     "diverging_epoch_only": "two logs differed by a leader epoch without records only",
     "fetch_answer_late": "an answer came after its fetch had been given up",
+    "fetch_answer_overtaken": "an answer came when a later fetch had told another position",
     "fetch_answer_ignored": "an answer with records no longer fitted the log it came to",
     "fetch_fenced": "a fetch of an older leader epoch was refused (74)",
     "fetch_of_unknown_epoch": "a fetch knew a later leader epoch than its leader (75)",
