@@ -370,7 +370,7 @@ def test_why_a_member_was_removed_is_told(group):
     group.beat("m1", 1)
     group.pass_time(1_000)
     group.connection_broke("m2")
-    group.pass_time(8_000)
+    group.pass_time(10_500)
     left = [event for event in group.events if isinstance(event, MemberLeft)]
     assert left == [
         MemberLeft(GROUP, "m1", "did not give up its partitions in time"),
