@@ -358,9 +358,10 @@ class ConsumerGroups:
         key = MemberKey(group.group_id, member_id)
         self._begin_session(key, now)
         self._revocations.cancel(key)
-        away = group.current(member_id)._replace(
+        current = group.current(member_id)
+        away = current._replace(
             member_epoch=LEFT_FOR_A_WHILE, state=STABLE, pending_revocation=()
-        )
+        ).given_in(current.epochs())
         events = (
             MemberLeft(group.group_id, member_id, LEFT_SHORTLY),
             *_state_events(
