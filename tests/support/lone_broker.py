@@ -190,6 +190,8 @@ async def lone_broker(
             broker.doubts.close()
             broker.markers.close()
             broker.verifications.close()
+            broker.mending.close()
+            broker.standing_aside.close()
             broker.link.close()
             broker.workshop.close()
             await listener.stop(timeout_ms=0)

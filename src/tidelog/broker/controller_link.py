@@ -23,6 +23,7 @@ from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, STARTING, BrokerLifec
 from tidelog.core.replication.proposals import IsrProposals
 from tidelog.core.requests import AlterPartitionRequest, AlterPartitionResponse, IsrProposal
 from tidelog.core.types import NEVER_MS, PartitionId
+from tidelog.host.pauses import pause
 from tidelog.host.ports import Network, NetworkError, RequestTimedOut
 from tidelog.rpc import Answer, Peer
 
@@ -296,7 +297,8 @@ class ControllerLink:
                 if not messages.was_not_controller(answer):
                     return answer
                 failure = NetworkError(f"{address[0]}:{address[1]} is not the active controller")
-            await self._pause(min(FORWARD_RETRY_MS, max(deadline_ms - host.now_ms(), 1)))
+            delay_ms = min(FORWARD_RETRY_MS, max(deadline_ms - host.now_ms(), 1))
+            await pause(host.timers, delay_ms)
         raise RequestTimedOut(f"no answer of a controller within {timeout_ms} ms: {failure}")
 
     def _leave_former_controllers(self) -> None:
@@ -304,14 +306,6 @@ class ControllerLink:
         found = self._find_controller()
         if found is not None:
             self._forward_line.leave_all_but(found[1])
-
-    async def _pause(self, delay_ms: int) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._broker.host.timers.after(delay_ms, partial(_settle, over))
-        try:
-            await over
-        finally:
-            timer.cancel()
 
     def _controller(self) -> Address:
         """The quorum's leader if we know it, else one voter after the other."""
@@ -350,8 +344,3 @@ class Line:
         self.closed = True
         for peer in self._peers.values():
             peer.close()
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

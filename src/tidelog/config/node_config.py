@@ -76,6 +76,7 @@ class LogSettings:
     producer_id_expiration_ms: int
     disk_reserve_bytes: int
     """-1: as the size of the disk suggests."""
+    scrub_bytes_per_second: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +314,7 @@ def _logs(settings: Settings) -> LogSettings:
         message_max_bytes=settings.whole("message.max.bytes"),
         producer_id_expiration_ms=settings.whole("producer.id.expiration.ms"),
         disk_reserve_bytes=settings.whole("tidelog.disk.reserve.bytes"),
+        scrub_bytes_per_second=settings.whole("tidelog.scrub.bytes.per.second"),
     )
 
 

@@ -233,6 +233,11 @@ class FollowerReplica:
             return []
         return [self._cut_to(offset)]
 
+    def cut_damaged(self, offset: int) -> list[Effect]:
+        """Our own records from here on cannot be read any more, and the leader has them. Only for
+        a replica that is out of the ISR: nobody counts on what it cuts (ADR 0036)."""
+        return [self._cut_to(offset)] if self.phase == FETCHING else []
+
     def _cut_to(self, offset: int) -> Effect:
         state = self.state
         self.phase = TRUNCATING
