@@ -199,6 +199,7 @@ class FedBroker:
         self.broker.mending.close()
         self.broker.standing_aside.close()
         self.broker.scrubbing.close()
+        self.broker.rooms.close()
         self.broker.link.close()
         self.broker.workshop.close()
         for peer in self._peers:

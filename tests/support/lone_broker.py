@@ -192,6 +192,7 @@ async def lone_broker(
             broker.verifications.close()
             broker.mending.close()
             broker.standing_aside.close()
+            broker.rooms.close()
             broker.link.close()
             broker.workshop.close()
             await listener.stop(timeout_ms=0)

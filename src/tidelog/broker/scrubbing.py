@@ -22,7 +22,6 @@ from tidelog.wire.records.header import LENGTH_OVERHEAD
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
     from tidelog.broker.hosted import Hosted
-    from tidelog.host.ports import DiskFile
     from tidelog.storage.segment import Segment
 
 STRETCH_BYTES = 256 * 1024
@@ -113,16 +112,12 @@ class Scrubbing:
         expected = Expected(position, next_offset, _END, epochs, overlaps)
         segment.kept.look(position, position + STRETCH_BYTES, segment.size)  # ADR 0029
         try:
-            file = opened_again(segment)
-        except (StorageError, FileNotFoundError):
+            return await self._worker.run(partial(check, segment, segment.size, expected))
+        except FileNotFoundError:
             return None
-        try:
-            return await self._worker.run(partial(check, file, segment.size, expected))
         except StorageError as error:
             self._broker.replicas.directories.on_error(hosted.directory, error)
             return None
-        finally:
-            file.close()
 
     def _confirm(self, stretch: Stretch) -> None:
         log = stretch.hosted.log
@@ -135,14 +130,19 @@ class Scrubbing:
             self._broker.mending.found(stretch.hosted, error)
 
 
-def check(file: DiskFile, size_bytes: int, expected: Expected) -> Served:
-    """On a thread: some whole batches, at least one if its length can be believed."""
+def check(segment: Segment, size_bytes: int, expected: Expected) -> Served:
+    """On a thread, with a file of its own: some whole batches, at least one if its length can be
+    believed."""
     position = expected.position
     left = size_bytes - position
-    data = file.read(position, min(STRETCH_BYTES, left))
-    first_bytes = int.from_bytes(data[8:12], "big") + LENGTH_OVERHEAD
-    if len(data) < first_bytes <= left:
-        data = file.read(position, first_bytes)
+    file = opened_again(segment)
+    try:
+        data = file.read(position, min(STRETCH_BYTES, left))
+        first_bytes = int.from_bytes(data[8:12], "big") + LENGTH_OVERHEAD
+        if len(data) < first_bytes <= left:
+            data = file.read(position, first_bytes)
+    finally:
+        file.close()
     return served(data, expected)
 
 
