@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.broker_lines import BrokerLines
 from tidelog.core.errors import NO_ERROR, Error
-from tidelog.host.pauses import pause
 from tidelog.host.ports import NetworkError
+from tidelog.host.timers import pause
 from tidelog.storage.errors import CorruptSegment, StorageError
 from tidelog.storage.mending import Damage, Fit, Patch, damage_of, is_damaged
 from tidelog.wire.protocol.schemas.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -236,7 +236,11 @@ class Mending:
         if role is None or state is None or state.leader != role.leader:
             return Outcome.NOT_YET
         self._broker.standing_aside.mend(hosted)
-        effects = [] if self._broker.id in state.isr else role.cut_damaged(damage.offset)
+        effects = (
+            []
+            if self._broker.id in state.isr
+            else role.cut_damaged(damage.offset, self._broker.now_ms())
+        )
         if not effects:
             return Outcome.NOT_YET
         _LOGGER.warning(

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.replication.epochs import EpochHistory
-from tidelog.host.pauses import pause
+from tidelog.host.timers import pause
 from tidelog.storage.errors import StorageError
 from tidelog.storage.mending import opened_again
 from tidelog.storage.serving import Expected, Served, served
