@@ -346,7 +346,8 @@ class Reads:
             or (scope.is_follower and self._is_throttled(hosted, in_sync=in_sync))
         ):
             return look
-        if self._broker.mending.covers(hosted.partition, decision.read_from):
+        mending = self._broker.mending
+        if mending.damages and mending.covers(hosted.partition, decision.read_from):
             return Look(fetch, Error.KAFKA_STORAGE_ERROR)
         try:
             run = self._run(hosted.log, decision, max(max_bytes, 0))

@@ -26,7 +26,7 @@ from tidelog.wire.records import (
     read_header,
 )
 
-SEARCHED_BYTES = 4 << 20
+SEARCHED_BYTES = 2 << 20
 """How far behind a damaged batch the next intact one is looked for."""
 _PLACES_TRIED = 20_000
 _HIGH_BYTES = 5
