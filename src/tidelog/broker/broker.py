@@ -25,9 +25,11 @@ from tidelog.broker.early_requests import EarlyRequests
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.marker_sender import MarkerSender
+from tidelog.broker.mending import Mending
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
+from tidelog.broker.scrubbing import Scrubbing
 from tidelog.broker.standing_aside import StandingAside
 from tidelog.broker.turn import TurnEnd
 from tidelog.broker.verifications import Verifications
@@ -72,11 +74,13 @@ class Broker:
         "internal_topics",
         "link",
         "markers",
+        "mending",
         "metadata_offset",
         "now_ms",
         "reads",
         "replicas",
         "rooms",
+        "scrubbing",
         "serving",
         "standing_aside",
         "traffic",
@@ -111,6 +115,8 @@ class Broker:
         self.replicas = Replicas(self, directories)
         self.rooms = DiskRooms(self, directories.all)
         self.standing_aside = StandingAside(self)
+        self.mending = Mending(self)
+        self.scrubbing = Scrubbing(self)
         directories.on_no_space = self.rooms.found_no_space
         directories.has_room = self.rooms.has_room
         self.departures = Departures(self)

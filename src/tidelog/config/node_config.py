@@ -75,6 +75,7 @@ class LogSettings:
     message_max_bytes: int
     disk_reserve_bytes: int
     """-1: as the size of the disk suggests."""
+    scrub_bytes_per_second: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +313,7 @@ def _logs(settings: Settings) -> LogSettings:
         recoveries_per_directory=settings.whole("num.recovery.threads.per.data.dir"),
         message_max_bytes=settings.whole("message.max.bytes"),
         disk_reserve_bytes=settings.whole("tidelog.disk.reserve.bytes"),
+        scrub_bytes_per_second=settings.whole("tidelog.scrub.bytes.per.second"),
     )
 
 

@@ -292,6 +292,14 @@ OURS: tuple[BrokerKey, ...] = (
             at_least=-1,
             ours=True,
         ),
+        size(
+            "tidelog.scrub.bytes.per.second",
+            1024**2,
+            "How fast a broker reads through its logs in the background to find damaged batches"
+            " and mend them from other replicas; 0 never.",
+            at_least=0,
+            ours=True,
+        ),
         switch(
             "tidelog.events.topic.enable",
             False,

@@ -199,6 +199,7 @@ class Node:
             broker.coordination.close()  # members are told at once to look for the next one
             broker.markers.close()
             broker.verifications.close()
+            broker.mending.close()
             broker.standing_aside.close()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners

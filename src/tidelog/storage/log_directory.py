@@ -297,6 +297,10 @@ class LogDirectory:
         The new name of its directory."""
         return self._take_out_of_service(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX)
 
+    def note_mended(self, name: PartitionName) -> None:
+        """Its damage is gone: it may be compacted again."""
+        self._compactor.note_mended(name)
+
     def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
         log = self.logs.pop(name, None)
         self._compactor.forget(name)

@@ -149,6 +149,7 @@ def _find(broker: Broker, topic: str, wanted: ListOffsetsPartition, asker: Asker
         return _at_time(hosted, wanted.timestamp, asker)
     except StorageError as failure:
         broker.replicas.problems[hosted.partition] = str(failure)
+        broker.mending.found(hosted, failure)
         return Found(OffsetAnswer(failure.kafka_error))
 
 
