@@ -26,6 +26,7 @@ from tidelog.broker.handlers import (
     find_coordinator,
     forwarded,
     heartbeat,
+    incremental_alter_configs,
     init_producer_id,
     join_group,
     leave_group,
@@ -92,6 +93,7 @@ def handlers(broker: Broker) -> dict[int, Handler]:
     }
     for key in forwarded.ROWS:
         served[key] = partial(forwarded.handle, broker)
+    served[incremental_alter_configs.KEY] = partial(incremental_alter_configs.handle, broker)
 
     def ranges() -> list[ApiRange]:
         return supported_versions(Listener.CLIENT, Release.FULL, served)

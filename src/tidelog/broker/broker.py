@@ -239,5 +239,7 @@ class Broker:
             self.replicas.forget_settings(record.resource_name)
             topic_id = self.image.topic_ids.get(record.resource_name)
             return self._partitions_of(topic_id) if topic_id is not None else {}
+        if record.resource_type != r.RESOURCE_BROKER:
+            return {}  # groups and subscriptions are looked up when they are needed
         self.replicas.forget_settings(None)
         return dict.fromkeys(self.replicas.hosted)
