@@ -187,6 +187,7 @@ class NodeConfig:
             offset_metadata_max_bytes=given.whole("offset.metadata.max.bytes"),
             offsets_retention_ms=given.millis("offsets.retention.minutes"),
             offsets_retention_check_interval_ms=given.whole("offsets.retention.check.interval.ms"),
+            disconnect_grace_ms=given.whole("tidelog.group.disconnect.grace.ms"),
             consumer_session_timeout_ms=given.whole("group.consumer.session.timeout.ms"),
             consumer_heartbeat_interval_ms=given.whole("group.consumer.heartbeat.interval.ms"),
             consumer_max_size=given.whole("group.consumer.max.size"),
