@@ -46,6 +46,8 @@ def check_group_config(name: str, value: str) -> str | None:
 
 def check_group(values: Mapping[str, str], limits: GroupLimits) -> str | None:
     """The reason why a group cannot have these settings together; defaults fill the gaps."""
+    assert limits.min_session_timeout_ms <= limits.max_session_timeout_ms, limits
+    assert limits.min_heartbeat_interval_ms <= limits.max_heartbeat_interval_ms, limits
     session_ms = int(values.get(SESSION_TIMEOUT_MS, limits.session_timeout_ms))
     heartbeat_ms = int(values.get(HEARTBEAT_INTERVAL_MS, limits.heartbeat_interval_ms))
     for name, number, least, most in (
