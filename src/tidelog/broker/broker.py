@@ -25,6 +25,7 @@ from tidelog.broker.early_requests import EarlyRequests
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.marker_sender import MarkerSender
+from tidelog.broker.moves import Moves
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
@@ -73,6 +74,7 @@ class Broker:
         "link",
         "markers",
         "metadata_offset",
+        "moves",
         "now_ms",
         "reads",
         "replicas",
@@ -111,6 +113,7 @@ class Broker:
         self.replicas = Replicas(self, directories)
         self.rooms = DiskRooms(self, directories.all)
         self.standing_aside = StandingAside(self)
+        self.moves = Moves(self)
         directories.on_no_space = self.rooms.found_no_space
         directories.has_room = self.rooms.has_room
         self.departures = Departures(self)
