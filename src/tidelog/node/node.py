@@ -201,6 +201,7 @@ class Node:
             broker.verifications.close()
             broker.mending.close()
             broker.standing_aside.close()
+            await broker.moves.stop()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(

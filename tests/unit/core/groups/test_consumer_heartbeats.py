@@ -13,12 +13,32 @@ from tidelog.core.groups.requests import (
     FetchOffsets,
     ListedGroup,
 )
+from tidelog.core.groups.settings import Rhythm
 from tidelog.core.types import NEVER_MS
 
 
 @pytest.fixture
 def group():
     return Coordinator(Topics(a=4, b=2))
+
+
+# ---- the rhythm of a group
+
+
+def test_a_group_may_have_a_rhythm_of_its_own_and_change_it_while_it_runs():
+    rhythms = {GROUP: Rhythm(1_000, 6_000)}
+    usual = Rhythm(5_000, 45_000)
+    group = Coordinator(Topics(a=4), rhythm_of=lambda group_id: rhythms.get(group_id, usual))
+    assert group.join("m1").heartbeat_interval_ms == 1_000
+    group.pass_time(5_999)
+    assert group.beat("m1", 1).error == Error.NONE
+    group.pass_time(6_000)
+    assert group.beat("m1", 1).error == Error.UNKNOWN_MEMBER_ID
+    rhythms.clear()
+    second = group.join("m2")
+    assert second.heartbeat_interval_ms == 5_000
+    group.pass_time(44_999)
+    assert group.beat("m2", second.member_epoch).error == Error.NONE
 
 
 # ---- joining
