@@ -25,6 +25,7 @@ from tidelog.node.disks import (
     unusable,
 )
 from tidelog.node.doors import Doors
+from tidelog.node.from_kafka import check_metadata
 from tidelog.node.leaving import Leaving
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
@@ -221,6 +222,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         log = MetadataLog.open(disks.metadata, codec, clock=host.clock)
     except (StorageError, OSError) as error:
         raise unusable(config.metadata_log_dir, error) from error
+    check_metadata(log)
     place = QuorumPlace(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,
