@@ -143,9 +143,10 @@ def _on_topics_changed(machine: object, now: Instant) -> Outcome:
 
 
 def java_hash(text: str) -> int:
-    """The non-negative `String.hashCode` by which Kafka spreads keys over partitions."""
+    """The absolute `String.hashCode` by which Kafka spreads groups and transactional ids over the
+    partitions of their topics. One that has no absolute value in Java counts as 0."""
     code = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(encoded), 2):
         code = (31 * code + int.from_bytes(encoded[position : position + 2], "big")) & 0xFFFFFFFF
-    return code & 0x7FFFFFFF
+    return (1 << 32) - code if code > 1 << 31 else code & 0x7FFFFFFF
