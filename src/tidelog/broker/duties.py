@@ -1,4 +1,4 @@
-"""What a broker does by the clock: in-sync checks, checkpoints, retention, compaction."""
+"""What a broker does by the clock: in-sync checks, stalls, checkpoints, retention, compaction."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.disk_rooms import LOOK_EVERY_MS
+from tidelog.broker.effective_config import effective_broker
+from tidelog.broker.stalled_replicas import StalledReplicas
 from tidelog.host.timers import Timer
 from tidelog.storage import repairs
 from tidelog.storage.errors import NoSpace, StorageError
@@ -26,19 +28,21 @@ BETWEEN_SLICES_MS = 5
 class Duties:
     """The repeated work of one broker. A duty that fails for want of space is tried again."""
 
-    __slots__ = ("_broker", "_checkpointed", "_on_failure", "_timers")
+    __slots__ = ("_broker", "_checkpointed", "_lag_ms", "_on_failure", "_stalled", "_timers")
 
     def __init__(self, broker: Broker, on_failure: Callable[[Exception], None]) -> None:
         self._broker = broker
         self._on_failure = on_failure
         self._checkpointed: dict[tuple[str, int], int] = {}
+        self._lag_ms = broker.config.settings.whole("replica.lag.time.max.ms")
+        self._stalled = StalledReplicas(broker)
         self._timers: dict[Callable[[], None], Timer] = {}
 
     def start(self) -> None:
         config = self._broker.config
         logs = config.logs
-        lag_ms = config.settings.whole("replica.lag.time.max.ms")
-        self._every(max(1, lag_ms // 2), self._broker.replicas.check_isr)
+        self._every(max(1, self._lag_ms // 2), self._broker.replicas.check_isr)
+        self._after(self._lag_ms, self._look_for_stalls)
         self._every(
             config.replication.high_watermark_checkpoint_interval_ms,
             self.checkpoint_high_watermarks,
@@ -89,7 +93,7 @@ class Duties:
     def _apply_retention(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
         high_watermarks = replicas.high_watermarks()
-        expiration_ms = self._broker.config.logs.producer_id_expiration_ms
+        expiration_ms = self._producer_id_expiration_ms()
         for directory in replicas.directories.all:
             directory.apply_retention(
                 wall_ms=clock.wall_ms(),
@@ -98,6 +102,17 @@ class Duties:
             )
             for log in directory.logs.values():
                 log.producers.expire(clock.wall_ms(), expiration_ms)
+
+    def _look_for_stalls(self) -> None:
+        more = self._stalled.look_on()
+        self._after(BETWEEN_SLICES_MS if more else self._lag_ms // 2, self._look_for_stalls)
+
+    def _producer_id_expiration_ms(self) -> int:
+        """It can change while the broker runs."""
+        broker = self._broker
+        value = effective_broker(broker.image, broker.config, "producer.id.expiration.ms")
+        assert value is not None, "it has a default"
+        return int(value)
 
     def _compact(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
@@ -117,18 +132,24 @@ class Duties:
             work()
             self._every(interval_ms, work)
 
+        again.__name__ = work.__name__
         self._timers[work] = self._timer(interval_ms, again)
 
     def _after(self, delay_ms: int, work: Callable[[], None]) -> None:
         self._timers[work] = self._timer(delay_ms, work)
 
     def _timer(self, delay_ms: int, work: Callable[[], None]) -> Timer:
+        broker = self._broker
+
         def guarded() -> None:
+            broker.host.work.begin(work.__name__, len(broker.replicas.hosted), "partitions")
             try:
                 work()
             except NoSpace:
                 self._timer(delay_ms, guarded)  # reads and deletes go on meanwhile
             except StorageError as error:
                 self._on_failure(error)
+            finally:
+                broker.host.work.end()
 
         return self._broker.host.timers.after(delay_ms, guarded)

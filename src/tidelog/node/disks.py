@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tidelog.broker.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
+from tidelog.host.failures import CannotGoOn
 from tidelog.host.ports import Clock, Disk, Filesystem, Lock
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QUORUM_STATE_PATH
@@ -19,12 +20,8 @@ from tidelog.storage.repairs import Repair
 FORMAT = "tidelog format --config FILE, with the cluster id of the other nodes"
 
 
-class CannotStart(Exception):  # noqa: N818 - it says what it means
-    """The node must not run like this. The message says why, `advice` what to do."""
-
-    def __init__(self, why: str, *, advice: str) -> None:
-        super().__init__(why)
-        self.advice = advice
+class CannotStart(CannotGoOn):
+    """The node must not run like this."""
 
 
 def cannot_listen(address: str, key: str, error: OSError) -> CannotStart:

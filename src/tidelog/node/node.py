@@ -26,6 +26,7 @@ from tidelog.node.disks import (
 )
 from tidelog.node.doors import Doors
 from tidelog.node.leaving import Leaving
+from tidelog.node.own_address import OwnAddress
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.place import QuorumPlace
@@ -63,8 +64,11 @@ class Node:
             self.controller = self._make_controller()
             self.quorum.listeners.append(self.controller)
             self.quorum.snapshot_source = self.controller.core.snapshot_records
+        own = _voters(config).get(config.node_id)
+        self._own_address = OwnAddress(host, config.node_id, own) if own is not None else None
         if config.is_broker:
             self.broker = self._make_broker()
+            self.broker.link.registering.on_seat_taken = self._fail
             self.quorum.listeners.append(self.broker)
             self._duties = Duties(self.broker, self._fail)
 
@@ -98,6 +102,8 @@ class Node:
         if broker is not None:
             replicas = broker.replicas
             replicas.directories.start(replicas.on_durable, self._fail)
+        if self._own_address is not None:
+            await self._own_address.check(self._fail)
         self.quorum.start()
         if broker is not None and self._duties is not None:
             broker.when_running(partial(self._open_doors, on_ready))
@@ -131,7 +137,14 @@ class Node:
             if self.controller is None:
                 return
             table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
-            accept = serve(table, listener.name, on_closed=self._on_controller_connection_closed)
+            own = self._own_address
+            accept = serve(
+                table,
+                listener.name,
+                on_closed=self._on_controller_connection_closed,
+                work=self.host.work,
+                on_opened=None if own is None else own.on_opened,
+            )
             opened = await network.listen(host, port, accept, privileged=True)
         elif self.broker is None:
             return
@@ -143,6 +156,7 @@ class Node:
                 listener.name,
                 on_closed=absences.on_closed,
                 on_opened=absences.on_opened,
+                work=self.host.work,
             )
             accept = self._doors.guard(accept)
             opened = await network.listen(host, port, accept)
@@ -174,6 +188,8 @@ class Node:
     async def stop(self) -> None:
         """Leaders first, then connections, then files, then the proof that all was in order."""
         self.stopping = True
+        if self._own_address is not None:
+            self._own_address.stop()
         broker = self.broker
         if broker is not None:
             voters = _voters(self.config)

@@ -124,7 +124,16 @@ class NodeCollector(Collector):
         sources = self._sources
         yield by_label("tidelog_events", "Events told, by kind.", "event", sources.counts.by_kind)
         yield gauge("tidelog_event_number", "Number of the last event.", sources.stream.last_number)
-        yield loop_delay_metric(sources.loop_delay)
+        delay = sources.loop_delay
+        yield loop_delay_metric(delay)
+        yield counter(
+            "tidelog_event_loop_holds", "Holds of the loop that the journal names.", delay.holds
+        )
+        yield gauge(
+            "tidelog_event_loop_longest_hold_seconds",
+            "Since the start.",
+            delay.longest_hold_seconds,
+        )
         for name, value in sorted(sources.own().items()):
             yield counter(f"tidelog_{name}", f"{name.replace('_', ' ')} since the start.", value)
 
