@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tidelog.broker.directories import Directories
 from tidelog.broker.fetched_batch import FetchedBatch
 from tidelog.broker.hosted import Hosted
+from tidelog.broker.refused_logs import RefusedLogs
 from tidelog.broker.topic_settings import TopicSettings, topic_settings
 from tidelog.core import events
 from tidelog.core.metadata.image import PartitionState
@@ -43,6 +44,7 @@ class Replicas:
         "_by_log",
         "_by_name",
         "_perform",
+        "_refused",
         "_topics",
         "_without_space",
         "coming",
@@ -63,6 +65,7 @@ class Replicas:
         self._by_name: dict[PartitionName, Hosted] = {}
         self._by_log: dict[Log, Hosted] = {}
         self._topics: dict[str, TopicSettings] = {}
+        self._refused = RefusedLogs(broker.host.findings)
         self._without_space: dict[PartitionId, None] = {}
         self.coming: dict[PartitionId, None] = {}
         """Partitions whose logs are still to be made."""
@@ -290,11 +293,15 @@ class Replicas:
     def _repair(
         self, directory: LogDirectory, name: PartitionName, state: PartitionState
     ) -> Log | None:
-        """A log with bad records is cut there only if somebody else has what is cut."""
+        """A log with bad or missing records is cut there only if somebody else has what is cut.
+        Else it is looked at again whenever metadata about it changes."""
         if state.leader == self._broker.id or state.isr in ((), (self._broker.id,)):
-            self.problems[state.id] = str(directory.refused[name])
+            error = directory.refused[name]
+            self.problems[state.id] = str(error)
+            self._refused.report(state.id, name, error)
             return None
         self.problems.pop(state.id, None)
+        self._refused.clear(state.id)
         return directory.repair(name)
 
     def _adopt(
@@ -339,6 +346,7 @@ class Replicas:
 
     def _stop_hosting(self, partition: PartitionId) -> None:
         self.problems.pop(partition, None)
+        self._refused.clear(partition)
         self._without_space.pop(partition, None)
         hosted = self.hosted.pop(partition, None)
         if hosted is None:
