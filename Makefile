@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench proof exactly-once examples clean
+.PHONY: help setup check test demo sim sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench proof wheels exactly-once examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -17,6 +17,7 @@ NATIVE := $(wildcard src/tidelog/_native/*.pyx src/tidelog/_native/*.h)
 $(STAMP): pyproject.toml hatch_build.py $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(BIN)/tidelog version  # a build without its compiled kernels succeeds, and must not go unseen
 	$(BIN)/python -m compileall -q src  # also where bytecode is not written by itself: nodes start sooner
 	@touch $@
 
@@ -58,7 +59,10 @@ bench-quick: setup ## Our half beside the limit of the machine, in under 3 minut
 schemas: setup ## Write the schemas of the protocol anew
 	$(BIN)/python scripts/make_schemas.py
 
-codec-proof: setup ## Every message and version, many times, against kio
+codec-wheels: setup ## A wheel for each of Python 3.11 to 3.14, built and tried there; PYTHONS='3.13 3.14' for less
+	$(BIN)/python scripts/build_wheels.py $(PYTHONS)
+
+proof: setup ## Every message and version, many times, against kio
 	$(BIN)/python scripts/codec_proof.py
 
 codec-bench: setup ## What it costs to decode and encode messages
@@ -76,6 +80,9 @@ many-leaders: setup ## 5,000 partitions get their first record, and then their n
 spark-bench: setup ## Spark over Tidelog beside the stock connector and Parquet; SCALE=--quick for less
 	$(BIN)/python benchmarks/spark.py $(SCALE)
 
+wheels: setup ## A wheel for each of Python 3.11 to 3.14, built and tried there; PYTHONS='3.13 3.14' for less
+	$(BIN)/python scripts/build_wheels.py $(PYTHONS)
+
 proof: setup ## The long stories: a standalone Spark cluster, killed drivers, the demo, the documents, older clients
 	$(BIN)/pytest -q -m long
 
@@ -83,4 +90,4 @@ exactly-once: setup ## Kill drivers, workers, executors and leaders while Spark 
 	$(BIN)/python benchmarks/exactly_once.py --runs 20
 
 clean: ## Remove what setup and tests made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist build src/tidelog/_native/*.so
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist build src/tidelog/_native/*.so src/tidelog/_native/not_compiled.txt

@@ -32,6 +32,7 @@ from tidelog.host.disk import FileDisk
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, serve
 from tidelog.storage import LogConfig, LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
@@ -107,7 +108,7 @@ def make_broker(data: Path, network: TcpNetwork) -> Broker:
         node_id=1,
     )
     place = BrokerPlace(loaded.config, "benchmark", lambda: None, -1)
-    broker = Broker(place, Directories([directory]), host)
+    broker = Broker(place, Directories([directory], ThreadWorkers), host)
     brokers.append(broker)
     records: tuple[r.MetadataRecord, ...] = (
         r.RegisterBroker(1, b"i" * 16, 1, fenced=False),

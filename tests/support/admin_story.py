@@ -7,6 +7,7 @@ The controller speaks over a socket like a real one. Deadlines come when the tes
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from support.broker_config import CLIENTS, INSIDE, OWN_ID, node_config
@@ -16,14 +17,17 @@ from tidelog.broker.api_table import handlers
 from tidelog.broker.broker import Broker, BrokerPlace
 from tidelog.broker.directories import Directories
 from tidelog.broker.handlers import forwarded
+from tidelog.broker.topic_settings import settings_before_metadata
+from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata import records as r
 from tidelog.core.types import LogEntry
 from tidelog.host.disk import FileDisk
 from tidelog.host.disk_space import disk_space
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
-from tidelog.storage import LogConfig, LogDirectory
+from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.protocol import (
     Listener,
@@ -168,11 +172,9 @@ async def admin_story(
         # Who stops does not read: that the broker hung up has to be heard before.
         stack.push_async_callback(until, lambda: not door.connections)
         address = ("127.0.0.1", door.port)
-        brokers: list[Broker] = []
-        opened = Directories([open_directory(path, brokers) for path in paths])
+        opened = Directories([open_directory(path, config) for path in paths], ThreadWorkers)
         place = BrokerPlace(config, CLUSTER_ID, lambda: (9, address), -1)
         broker = Broker(place, opened, host)
-        brokers.append(broker)
         opened.start(broker.replicas.on_durable, raise_it)
         stack.push_async_callback(opened.stop)
         stack.callback(broker.link.close)
@@ -192,17 +194,13 @@ async def admin_story(
         yield story
 
 
-def open_directory(path: Path, brokers: list[Broker]) -> LogDirectory:
+def open_directory(path: Path, config: NodeConfig) -> LogDirectory:
     path.mkdir(parents=True)
     disk = FileDisk(path)
     format_directory(disk, MetaProperties(CLUSTER_ID, OWN_ID, path.name.encode().ljust(16)))
-
-    def config_of(topic: str) -> LogConfig:
-        return brokers[0].replicas.log_config(topic)
-
     return LogDirectory.open(
         disk,
-        config_of,
+        partial(settings_before_metadata, config),
         cluster_id=CLUSTER_ID,
         node_id=OWN_ID,
     )

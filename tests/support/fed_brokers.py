@@ -13,6 +13,7 @@ from tidelog.broker.broker import Broker, BrokerPlace
 from tidelog.broker.directories import Directories
 from tidelog.broker.handlers import delete_records, fetch, list_offsets, offset_for_leader_epoch
 from tidelog.broker.hosted import Hosted
+from tidelog.broker.topic_settings import settings_before_metadata
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
 from tidelog.config.properties import parse_properties
@@ -25,6 +26,7 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Listener as NetworkListener
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
 from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
@@ -79,16 +81,14 @@ def build(config: NodeConfig, data: Path, host: NodeHost) -> tuple[Broker, Direc
     """A broker on an empty directory. Nothing runs yet."""
     disk = FileDisk(data)
     format_directory(disk, MetaProperties(CLUSTER, config.node_id, bytes([config.node_id]) * 16))
-    brokers: list[Broker] = []
     directory = LogDirectory.open(
         disk,
-        lambda topic: brokers[0].replicas.log_config(topic),  # noqa: PLW0108 - made later
+        partial(settings_before_metadata, config),
         cluster_id=CLUSTER,
         node_id=config.node_id,
     )
-    directories = Directories([directory])
+    directories = Directories([directory], ThreadWorkers)
     broker = Broker(BrokerPlace(config, CLUSTER, lambda: None, -1), directories, host)
-    brokers.append(broker)
     broker.link.lifecycle.broker_epoch = broker_epoch(config.node_id)
     return broker, directories
 
@@ -196,6 +196,10 @@ class FedBroker:
         self.broker.coordination.close()
         self.broker.markers.close()
         self.broker.verifications.close()
+        self.broker.mending.close()
+        self.broker.standing_aside.close()
+        self.broker.scrubbing.close()
+        self.broker.rooms.close()
         self.broker.link.close()
         self.broker.workshop.close()
         for peer in self._peers:

@@ -15,6 +15,7 @@ from support.manual_clock import ManualClock
 from tidelog.broker.broker import Broker, BrokerPlace
 from tidelog.broker.controller_link import FindController
 from tidelog.broker.directories import Directories
+from tidelog.broker.topic_settings import settings_before_metadata
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
 from tidelog.config.properties import parse_properties
@@ -27,8 +28,9 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Disk
 from tidelog.host.ports import Listener as NetworkListener
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Peer, serve
-from tidelog.storage import LogConfig, LogDirectory
+from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.protocol import Listener, Message
 
@@ -158,20 +160,14 @@ async def lone_broker(
         host = NodeHost(network.wheel.clock, network.wheel, network, SystemEntropy(), events.append)
         files = FileDisk(data) if disk is None else disk
         format_directory(files, MetaProperties("story", BROKER_ID, b"d" * 16))
-        brokers: list[Broker] = []
-
-        def log_config(topic: str) -> LogConfig:
-            return brokers[0].replicas.log_config(topic)
-
         directory = LogDirectory.open(
             files,
-            log_config,
+            partial(settings_before_metadata, config),
             cluster_id="story",
             node_id=BROKER_ID,
         )
-        directories = Directories([directory])
+        directories = Directories([directory], ThreadWorkers)
         broker = Broker(BrokerPlace(config, "story", find_controller, -1), directories, host)
-        brokers.append(broker)
         table = ApiTable(
             Listener.CLIENT, {key: partial(handle, broker) for key, handle in apis.items()}
         )
@@ -194,6 +190,9 @@ async def lone_broker(
             broker.doubts.close()
             broker.markers.close()
             broker.verifications.close()
+            broker.mending.close()
+            broker.standing_aside.close()
+            broker.rooms.close()
             broker.link.close()
             broker.workshop.close()
             await listener.stop(timeout_ms=0)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from support.batches import batch
 from support.kernels import COMPILED, both_kernels, regions, using
-from support.tidy.source import ROOT
 from tidelog._native.contract import FIELDS
 from tidelog.wire import records
 from tidelog.wire.arrow import restamp, scan_batches, table_columns
@@ -160,7 +159,7 @@ def test_the_environment_can_ask_for_the_twin(pure: str, wanted: str) -> None:
     code = "import tidelog.wire.kernel as k; print(k.implementation())"
     said = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "TIDELOG_PURE": pure},
+        env={**os.environ, "TIDELOG_PURE": pure},
         capture_output=True,
         text=True,
         check=True,

@@ -17,6 +17,7 @@ from tidelog.cli.main import cli
 from tidelog.cli.output import duration, plural, tally
 from tidelog.sim.marks import MARKS
 from tidelog.sim.run import run_seed
+from tidelog.wire.kernel import implementation
 
 HERE = Path(__file__).parent
 
@@ -37,8 +38,9 @@ def failing_seed(monkeypatch):
     return next(s for s in range(500) if run_seed(s, mutant="intolerant").violations)
 
 
-def in_a_shell(*arguments, program=("-m", "tidelog"), **extra):
+def in_a_shell(*arguments, program=("-m", "tidelog"), extra_environment=(), **extra):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment.update(extra_environment)
     return subprocess.run(
         [sys.executable, *program, *arguments],
         capture_output=True,
@@ -52,6 +54,12 @@ def in_a_shell(*arguments, program=("-m", "tidelog"), **extra):
 def test_the_version_is_that_of_the_package(tidelog):
     result = tidelog("--version")
     assert (result.exit_code, result.stdout) == (0, f"tidelog {__version__}\n")
+
+
+@pytest.mark.parametrize(("pure", "kernels"), [("1", "python"), ("", implementation())])
+def test_the_version_says_whether_the_kernels_are_compiled(pure, kernels):
+    told = in_a_shell("version", "-o", "json", extra_environment={"TIDELOG_PURE": pure})
+    assert json.loads(told.stdout)["kernels"] == kernels
 
 
 @pytest.mark.parametrize(

@@ -117,16 +117,49 @@ def test_a_running_broker_never_pauses_longer_than_its_heartbeat_interval() -> N
         now_ms = broker.next_deadline_ms
 
 
-def test_a_broker_that_cannot_register_in_a_minute_gives_up() -> None:
+def test_a_broker_that_was_alone_for_two_minutes_registers_when_the_others_come() -> None:
     broker = new_broker()
-    assert broker.next_request(1000, -1, ready=False) is not None
-    broker.on_failure(1000)
-    assert broker.next_request(60_999, -1, ready=False) is not None
-    broker.on_failure(60_999)
-    assert broker.next_request(61_000, -1, ready=False) is None
-    assert broker.gave_up
-    assert broker.state == "shutting-down"
-    assert broker.next_deadline_ms == NEVER_MS
+    now_ms = 1000
+    while now_ms < 121_000:
+        assert broker.next_request(now_ms, -1, ready=False) is not None
+        broker.on_failure(now_ms)
+        now_ms = broker.next_deadline_ms
+    assert broker.unregistered_ms(now_ms) == now_ms - 1000
+
+    request = broker.next_request(now_ms, -1, ready=False)
+    assert request is not None
+    broker.on_response(request, RegisterBrokerResponse(Error.NONE, 40), now_ms)
+    assert broker.unregistered_ms(now_ms) == 0
+    assert isinstance(broker.next_request(now_ms, 40, ready=False), HeartbeatRequest)
+
+
+def refused(broker: BrokerLifecycle, now_ms: int, error: Error) -> int:
+    """When it asks again."""
+    request = broker.next_request(now_ms, -1, ready=False)
+    assert request is not None
+    broker.on_response(request, RegisterBrokerResponse(error), now_ms)
+    return broker.next_deadline_ms
+
+
+def test_a_rival_that_keeps_its_lease_for_two_sessions_is_alive() -> None:
+    broker = new_broker()
+    now_ms = 0
+    while not broker.rival_outlasts(now_ms):
+        now_ms = refused(broker, now_ms, Error.DUPLICATE_BROKER_REGISTRATION)
+    assert now_ms >= 2 * 9000
+
+
+def test_only_one_and_the_same_controller_can_say_that_a_rival_is_alive() -> None:
+    for interruption in ("another controller", "another answer"):
+        broker = new_broker()
+        now_ms = refused(broker, 0, Error.DUPLICATE_BROKER_REGISTRATION)
+        now_ms = refused(broker, now_ms + 17_000, Error.DUPLICATE_BROKER_REGISTRATION)
+        if interruption == "another controller":
+            broker.on_new_controller(now_ms)
+        else:
+            now_ms = refused(broker, now_ms, Error.NOT_CONTROLLER)
+        refused(broker, now_ms + 2_000, Error.DUPLICATE_BROKER_REGISTRATION)
+        assert not broker.rival_outlasts(now_ms + 2_000)
 
 
 def test_a_lost_heartbeat_is_sent_again_and_its_late_answer_counts_for_nothing() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support.batches import batch, marker
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.host.disk import FileDisk
+from tidelog.host.workers import ThreadWorkers
 from tidelog.sim.disk import CrashKind, SimDisk
 from tidelog.storage import DirectoryOffline, Log, LogConfig, LogDirectory, group_commit
 from tidelog.storage.checkpoints import PartitionName
@@ -345,7 +346,7 @@ def test_one_request_is_followed_by_passes_until_all_that_was_dirty_is_synced(
             durable.extend(moved)
             append(logs[0], b"more")
 
-        commit = GroupCommit(directory, on_durable, failures.append)
+        commit = GroupCommit(directory, on_durable, failures.append, ThreadWorkers("sync", 1))
         commit.request()
         while len(durable) < len(logs):
             await asyncio.sleep(0)

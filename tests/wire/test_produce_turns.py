@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,7 +156,7 @@ def test_a_full_disk_takes_those_that_fit_and_refuses_the_others(tmp_path: Path)
 def test_a_turn_that_is_larger_than_a_segment_is_appended_in_parts(tmp_path: Path) -> None:
     async def story(lone: LoneBroker, disk: CountingDisk) -> None:
         log = log_of(lone)
-        log.config = replace(log.config, segment_bytes=16_384)
+        log.config.segment_bytes = 16_384
         batches = [values(bytes([65 + number]) * 6_000) for number in range(5)]
         results = await sent_at_once(lone, [request(each) for each in batches])
         assert [each.base_offset for each in results] == [1, 2, 3, 4, 5]

@@ -5,13 +5,13 @@
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint32_t
 
 cdef extern from "crc32c.h" nogil:
-    void crc32c_prepare()
-    uint32_t crc32c(const uint8_t* data, size_t size)
+    void crc32c_prepare "tidelog_crc32c_prepare"()
+    uint32_t crc32c "tidelog_crc32c"(const uint8_t* data, size_t size)
 
 cdef extern from "numbers.h" nogil:
-    int64_t get_i64(const uint8_t* at)
-    int64_t get_i32(const uint8_t* at)
-    int64_t get_u32(const uint8_t* at)
+    int64_t get_i64 "tidelog_get_i64"(const uint8_t* at)
+    int64_t get_i32 "tidelog_get_i32"(const uint8_t* at)
+    int64_t get_u32 "tidelog_get_u32"(const uint8_t* at)
 
 crc32c_prepare()
 

@@ -11,21 +11,25 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 cdef extern from "crc32c.h" nogil:
-    void crc32c_prepare()
-    uint32_t crc32c(const uint8_t* data, size_t size)
-    uint32_t crc32c_by_table(const uint8_t* data, size_t size)
+    void crc32c_prepare "tidelog_crc32c_prepare"()
+    uint32_t crc32c "tidelog_crc32c"(const uint8_t* data, size_t size)
+    uint32_t crc32c_by_table "tidelog_crc32c_by_table"(const uint8_t* data, size_t size)
 
 cdef extern from "numbers.h" nogil:
-    int64_t get_i64(const uint8_t* at)
-    int64_t get_i32(const uint8_t* at)
-    int64_t get_u32(const uint8_t* at)
-    int64_t get_i16(const uint8_t* at)
-    const uint8_t* read_varint(const uint8_t* at, const uint8_t* end, int64_t* value)
-    const uint8_t* read_varlong(const uint8_t* at, const uint8_t* end, int64_t* value)
-    void prefetch(const uint8_t* at)
-    int add_overflows(int64_t a, int64_t b, int64_t* sum)
-    int64_t to_microseconds(int64_t ms)
-    uint8_t* copy_text(uint8_t* to, const uint8_t* at, const uint8_t* end)
+    int64_t get_i64 "tidelog_get_i64"(const uint8_t* at)
+    int64_t get_i32 "tidelog_get_i32"(const uint8_t* at)
+    int64_t get_u32 "tidelog_get_u32"(const uint8_t* at)
+    int64_t get_i16 "tidelog_get_i16"(const uint8_t* at)
+    const uint8_t* read_varint "tidelog_read_varint"(
+        const uint8_t* at, const uint8_t* end, int64_t* value
+    )
+    const uint8_t* read_varlong "tidelog_read_varlong"(
+        const uint8_t* at, const uint8_t* end, int64_t* value
+    )
+    void prefetch "tidelog_prefetch"(const uint8_t* at)
+    int add_overflows "tidelog_add_overflows"(int64_t a, int64_t b, int64_t* sum)
+    int64_t to_microseconds "tidelog_to_microseconds"(int64_t ms)
+    uint8_t* copy_text "tidelog_copy_text"(uint8_t* to, const uint8_t* at, const uint8_t* end)
 
 crc32c_prepare()
 

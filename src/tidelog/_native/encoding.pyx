@@ -11,19 +11,19 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.string cimport memcpy, memset
 
 cdef extern from "crc32c.h" nogil:
-    void crc32c_prepare()
-    uint32_t crc32c(const uint8_t* data, size_t size)
+    void crc32c_prepare "tidelog_crc32c_prepare"()
+    uint32_t crc32c "tidelog_crc32c"(const uint8_t* data, size_t size)
 
 cdef extern from "murmur2.h" nogil:
-    uint32_t murmur2(const uint8_t* data, size_t size)
+    uint32_t murmur2 "tidelog_murmur2"(const uint8_t* data, size_t size)
 
 cdef extern from "numbers.h" nogil:
-    int64_t get_i32(const uint8_t* at)
-    int64_t get_i16(const uint8_t* at)
-    void put_be(uint8_t* at, uint64_t value, int bytes)
-    int varint_bytes(int64_t value)
-    uint8_t* write_varint(uint8_t* at, int64_t value)
-    int subtract_overflows(int64_t a, int64_t b, int64_t* difference)
+    int64_t get_i32 "tidelog_get_i32"(const uint8_t* at)
+    int64_t get_i16 "tidelog_get_i16"(const uint8_t* at)
+    void put_be "tidelog_put_be"(uint8_t* at, uint64_t value, int bytes)
+    int varint_bytes "tidelog_varint_bytes"(int64_t value)
+    uint8_t* write_varint "tidelog_write_varint"(uint8_t* at, int64_t value)
+    int subtract_overflows "tidelog_subtract_overflows"(int64_t a, int64_t b, int64_t* difference)
 
 crc32c_prepare()
 

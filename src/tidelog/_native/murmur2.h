@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline uint32_t murmur2(const uint8_t *data, size_t size) {
+static inline uint32_t tidelog_murmur2(const uint8_t *data, size_t size) {
     const uint32_t mix = 0x5BD1E995u;
     uint32_t value = 0x9747B28Cu ^ (uint32_t)size, rest = 0;
     for (; size >= 4; data += 4, size -= 4) {

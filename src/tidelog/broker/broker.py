@@ -18,16 +18,21 @@ from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
+from tidelog.broker.disk_rooms import DiskRooms
 from tidelog.broker.doubts import Doubts
 from tidelog.broker.early_produces import EarlyProduces
 from tidelog.broker.early_requests import EarlyRequests
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.marker_sender import MarkerSender
+from tidelog.broker.mending import Mending
 from tidelog.broker.metadata_changes import MetadataChanges
+from tidelog.broker.moves import Moves
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
+from tidelog.broker.scrubbing import Scrubbing
+from tidelog.broker.standing_aside import StandingAside
 from tidelog.broker.turn import TurnEnd
 from tidelog.broker.verifications import Verifications
 from tidelog.config.node_config import NodeConfig
@@ -72,12 +77,17 @@ class Broker:
         "internal_topics",
         "link",
         "markers",
+        "mending",
         "metadata_offset",
+        "moves",
         "now_ms",
         "on_failure",
         "reads",
         "replicas",
+        "rooms",
+        "scrubbing",
         "serving",
+        "standing_aside",
         "traffic",
         "turn_end",
         "verifications",
@@ -111,11 +121,18 @@ class Broker:
         self.internal_topics = InternalTopics(self)
         self.absences = Absences(self)
         self.replicas = Replicas(self, directories)
+        self.rooms = DiskRooms(self, directories.all)
+        self.standing_aside = StandingAside(self)
+        self.mending = Mending(self)
+        self.scrubbing = Scrubbing(self)
+        self.moves = Moves(self)
+        directories.on_no_space = self.rooms.found_no_space
+        directories.has_room = self.rooms.has_room
         self.departures = Departures(self)
         self.doubts = Doubts(self)
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
-        self.workshop = RecordWorkshop()
+        self.workshop = RecordWorkshop(host.make_workers("records", 1))
         self.appends = Appends(self.turn_end)
         self.link = ControllerLink(
             self,
@@ -238,6 +255,8 @@ class Broker:
             self.replicas.forget_settings(record.resource_name)
             topic_id = self.image.topic_ids.get(record.resource_name)
             return self._partitions_of(topic_id) if topic_id is not None else {}
+        if record.resource_type != r.RESOURCE_BROKER:
+            return {}  # groups and subscriptions are looked up when they are needed
         self.replicas.forget_settings(None)
         return dict.fromkeys(self.replicas.hosted)
 

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker import controller_messages as messages
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.registering import Registering
 from tidelog.core.errors import NO_ERROR
 from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, STARTING, BrokerLifecycle
 from tidelog.core.replication.proposals import IsrProposals
-from tidelog.core.requests import AlterPartitionRequest, IsrProposal
+from tidelog.core.requests import AlterPartitionRequest, AlterPartitionResponse, IsrProposal
 from tidelog.core.types import NEVER_MS, PartitionId
 from tidelog.host.ports import Network, NetworkError, RequestTimedOut
+from tidelog.host.timers import pause
 from tidelog.rpc import Answer, Peer
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class ControllerLink:
         "lifecycle",
         "producer_ids",
         "proposals",
+        "registering",
         "stopped",
     )
 
@@ -91,12 +94,13 @@ class ControllerLink:
             endpoints=tuple((each.name, each.host, each.port) for each in endpoints),
             draw=host.entropy.below,
         )
+        self.registering = Registering(broker)
         self.heard_ms = 0
         """When the active controller last granted us a session."""
         self.proposals = IsrProposals()
         self.producer_ids = ProducerIds(broker.id, self)
         self.stopped = asyncio.Event()
-        """Set when there is nothing left to say: stop. `lifecycle.gave_up` tells why."""
+        """Set when there is nothing left to say: stop."""
         self._protocols = {
             each.name: messages.PROTOCOL_NUMBERS[each.protocol or "PLAINTEXT"] for each in endpoints
         }
@@ -158,14 +162,17 @@ class ControllerLink:
 
     def _send_lifecycle(self, request: messages.LifecycleRequest) -> None:
         message, version = messages.lifecycle_message(request, self._protocols)
-        self._heartbeat_line.to(self._controller()).send(
+        address = self._controller()
+        self._heartbeat_line.to(address).send(
             message,
             version,
-            partial(self._on_lifecycle_answer, request),
+            partial(self._on_lifecycle_answer, request, address),
             timeout_ms=self._request_timeout_ms,
         )
 
-    def _on_lifecycle_answer(self, request: messages.LifecycleRequest, answer: Answer) -> None:
+    def _on_lifecycle_answer(
+        self, request: messages.LifecycleRequest, address: Address, answer: Answer
+    ) -> None:
         if self._heartbeat_line.closed:
             return
         lifecycle = self.lifecycle
@@ -178,6 +185,7 @@ class ControllerLink:
         if response.error is NO_ERROR:
             self.heard_ms = now_ms
         lifecycle.on_response(request, response, now_ms)
+        self.registering.look(address, answer, response.error)
         if lifecycle.registered and not was_registered:
             self._broker.on_registered(lifecycle.broker_epoch)
         if was_starting and lifecycle.state not in (STARTING, SHUTTING_DOWN):
@@ -214,23 +222,36 @@ class ControllerLink:
         now = self._broker.host.now_ms()
         request = self.proposals.next_request(self._broker.id, self.broker_epoch, now)
         if request is not None:
-            message, version = messages.alter_partition_message(request)
-            self._alter_line.to(self._controller()).send(
-                message,
-                version,
-                partial(self._on_isr_answer, request),
-                timeout_ms=self._request_timeout_ms,
-            )
+            self.alter_partitions(request, partial(self._on_isr_answer, request))
 
-    def _on_isr_answer(self, request: AlterPartitionRequest, answer: Answer) -> None:
-        if self._alter_line.closed:
-            return
+    def alter_partitions(
+        self,
+        request: AlterPartitionRequest,
+        on_response: Callable[[AlterPartitionResponse | None], None],
+    ) -> None:
+        """Called back once, with None if no answer came; not at all after `close`."""
+
+        def on_answer(answer: Answer) -> None:
+            if self._alter_line.closed:
+                return
+            if isinstance(answer, NetworkError):
+                on_response(None)
+            else:
+                on_response(messages.alter_partition_response(answer))
+
+        message, version = messages.alter_partition_message(request)
+        self._alter_line.to(self._controller()).send(
+            message, version, on_answer, timeout_ms=self._request_timeout_ms
+        )
+
+    def _on_isr_answer(
+        self, request: AlterPartitionRequest, response: AlterPartitionResponse | None
+    ) -> None:
         now = self._broker.host.now_ms()
-        if isinstance(answer, NetworkError):
+        if response is None:
             self.proposals.on_failure(request, now)
         else:
             replicas = self._broker.replicas
-            response = messages.alter_partition_response(answer)
             for result in self.proposals.on_response(request, response, now):
                 hosted = replicas.hosted.get(result.partition)
                 role = hosted.leader if hosted is not None else None
@@ -276,7 +297,7 @@ class ControllerLink:
                 if not messages.was_not_controller(answer):
                     return answer
                 failure = NetworkError(f"{address[0]}:{address[1]} is not the active controller")
-            await self._pause(min(FORWARD_RETRY_MS, max(deadline_ms - host.now_ms(), 1)))
+            await pause(host.timers, min(FORWARD_RETRY_MS, max(deadline_ms - host.now_ms(), 1)))
         raise RequestTimedOut(f"no answer of a controller within {timeout_ms} ms: {failure}")
 
     def _leave_former_controllers(self) -> None:
@@ -284,14 +305,6 @@ class ControllerLink:
         found = self._find_controller()
         if found is not None:
             self._forward_line.leave_all_but(found[1])
-
-    async def _pause(self, delay_ms: int) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._broker.host.timers.after(delay_ms, partial(_settle, over))
-        try:
-            await over
-        finally:
-            timer.cancel()
 
     def _controller(self) -> Address:
         """The quorum's leader if we know it, else one voter after the other."""
@@ -330,8 +343,3 @@ class Line:
         self.closed = True
         for peer in self._peers.values():
             peer.close()
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

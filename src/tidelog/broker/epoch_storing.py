@@ -7,8 +7,8 @@ file system joins, some files at a time.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
+from tidelog.host.ports import Workers
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.unstored_epochs import Round
@@ -21,13 +21,18 @@ THREADS = 8
 class EpochStoring:
     """The rounds over one log directory, one at a time."""
 
-    __slots__ = ("_directory", "_executor", "_loop", "_on_offline", "_running", "_stopped")
+    __slots__ = ("_directory", "_loop", "_on_offline", "_running", "_stopped", "_workers")
 
-    def __init__(self, directory: LogDirectory, on_offline: Callable[[Exception], None]) -> None:
+    def __init__(
+        self,
+        directory: LogDirectory,
+        on_offline: Callable[[Exception], None],
+        workers: Workers,
+    ) -> None:
         self._directory = directory
         self._on_offline = on_offline
         self._loop = asyncio.get_running_loop()
-        self._executor: ThreadPoolExecutor | None = None
+        self._workers = workers
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -41,8 +46,7 @@ class EpochStoring:
         self._stopped = True
         if self._running is not None:
             await asyncio.wait([self._running])
-        if self._executor is not None:
-            self._executor.shutdown()
+        self._workers.close()
 
     async def _store(self) -> None:
         unstored = self._directory.unstored
@@ -57,9 +61,7 @@ class EpochStoring:
 
     async def _synced(self, round_: Round) -> OSError | None:
         """The first failure, when all have ended."""
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="epochs")
-        runs = [self._loop.run_in_executor(self._executor, part.syncing.run) for part in round_]
+        runs = [self._workers.run(part.syncing.run) for part in round_]
         failure: OSError | None = None
         for ended in await asyncio.gather(*runs, return_exceptions=True):
             if isinstance(ended, OSError):

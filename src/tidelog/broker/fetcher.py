@@ -2,7 +2,8 @@
 
 One request is under way at a time, with one exception: a partition that joins while a request
 waits at the leader would wait with it, so a second request is sent behind it. The leader answers
-the first one at once when it sees the second.
+the first one at once when it sees the second. Every answer is judged by the positions that its own
+request stood for (`SentPositions`), never by the newest ones.
 
 A loop costs what changed: positions that may differ from what the leader's session knows are in
 `_changed`, and only those are looked at. All of them are every few seconds, for changes that
@@ -20,6 +21,7 @@ from tidelog.broker.fetched_batch import FetchedBatch, fetched_batches
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FollowerFetch
+from tidelog.core.replication.sent_positions import SentFetch, SentPositions
 from tidelog.core.replication.throttle import should_throttle_follower
 from tidelog.core.types import EpochEnd, PartitionId
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerRefused, PeerReset
@@ -70,6 +72,7 @@ class Fetcher:
     """Carries the partitions of one loop."""
 
     __slots__ = (
+        "_asked_ms",
         "_broker",
         "_changed",
         "_connected_at",
@@ -96,7 +99,7 @@ class Fetcher:
         self._throttle = throttle
         self._partitions: dict[PartitionId, Hosted] = {}
         self._changed: dict[PartitionId, None] = {}
-        self._sent: dict[PartitionId, FollowerFetch] = {}
+        self._sent = SentPositions()
         """What the leader's session knows of us."""
         self._forgotten: dict[PartitionId, None] = {}
         """In the leader's session and to be taken out of it."""
@@ -108,6 +111,8 @@ class Fetcher:
         self._connected_at = -1
         """Metadata up to this offset say that the peer is where it was."""
         self._in_flight = 0
+        self._asked_ms = 0
+        """When the last request was sent."""
         self._hurried = False
         self._generation = 0
         self._timer: Timer | None = None
@@ -124,7 +129,7 @@ class Fetcher:
     def remove(self, partition: PartitionId) -> None:
         del self._partitions[partition]
         self._changed.pop(partition, None)
-        if self._sent.pop(partition, None) is not None:
+        if self._sent.drop(partition):
             self._forgotten[partition] = None
 
     def note_changed(self, partition: PartitionId) -> None:
@@ -151,17 +156,18 @@ class Fetcher:
         if now - self._reviewed_ms >= REVIEW_MS:
             self._reviewed_ms = now
             self._changed.update(dict.fromkeys(self._partitions))
+        self._leave_former_address()
         plan = self._plan(now)
         if plan is None:
             return
         for partition in plan.left_out:
-            if self._sent.pop(partition, None) is not None:
+            if self._sent.drop(partition):
                 self._forgotten[partition] = None
         for partition, fetch in plan.moved.items():
-            self._sent[partition] = fetch
+            self._sent.put(partition, fetch)
             self._forgotten.pop(partition, None)
         self._arm(plan.wake_at_ms)
-        if self._sent and (self._in_flight == 0 or plan.moved):
+        if self._sent.newest and (self._in_flight == 0 or plan.moved):
             self._hurried = False
             self._send(plan, lifecycle.broker_epoch)
 
@@ -183,7 +189,7 @@ class Fetcher:
             assert isinstance(role, FollowerReplica), f"{hosted} is fetched in role {role}"
             fetch = role.next_fetch(now_ms)
             if fetch is not None and not self._is_throttled(hosted, role):
-                if self._sent.get(partition) != fetch:
+                if self._sent.newest.get(partition) != fetch:
                     moved[partition] = fetch
                 continue
             if fetch is not None:
@@ -191,7 +197,7 @@ class Fetcher:
             elif hosted.log.durable_offset < hosted.log.log_end_offset:
                 return None
             else:
-                retry_at_ms = role.delay_until_ms if not role.failed else 0
+                retry_at_ms = role.delay_until_ms
             left_out.append(partition)
             if retry_at_ms > now_ms:
                 wake_at_ms = min(wake_at_ms or retry_at_ms, retry_at_ms)
@@ -216,7 +222,6 @@ class Fetcher:
             self._fail(self._broker.now_ms())
             self._arm_for_retry()
             return
-        settings = self._broker.config.replication
         epoch = self._session_epoch
         if epoch == INITIAL_EPOCH or self._forgotten:
             request: FetchRequest | EncodedRequest = self._request(plan, broker_epoch)
@@ -230,13 +235,19 @@ class Fetcher:
         if epoch != INITIAL_EPOCH:
             self._session_epoch = epoch + 1 if epoch < EPOCH_MAX else INITIAL_EPOCH + 1
         self._in_flight += 1
+        self._asked_ms = self._broker.now_ms()
         peer.send(
             request,
             FETCH_VERSION,
-            partial(self._on_answer, self._generation),
-            timeout_ms=settings.fetch_wait_max_ms + settings.socket_timeout_ms,
+            partial(self._on_answer, self._generation, self._sent.send()),
+            timeout_ms=self._timeout_ms,
             borrows=True,  # appended before `_on_answer` returns
         )
+
+    @property
+    def _timeout_ms(self) -> int:
+        settings = self._broker.config.replication
+        return settings.fetch_wait_max_ms + settings.socket_timeout_ms
 
     def _begin_session(self, broker_epoch: int) -> SessionFetch:
         settings = self._broker.config.replication
@@ -259,7 +270,7 @@ class Fetcher:
             max_bytes=settings.fetch_response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            topics=self._topics(self._sent if is_full else plan.moved),
+            topics=self._topics(self._sent.newest if is_full else plan.moved),
             forgotten_topics_data=() if is_full else self._forgotten_topics(),
         )
 
@@ -285,25 +296,29 @@ class Fetcher:
             topics.setdefault(topic_id, []).append(index)
         return [ForgottenTopic(topic_id=key, partitions=each) for key, each in topics.items()]
 
-    def _connect(self) -> Peer | None:
-        """The way to the leader; it may have moved."""
-        if self._peer is not None and self._connected_at == self._broker.metadata_offset:
-            return self._peer
+    def _leave_former_address(self) -> None:
+        """The leader may have moved. A new session begins there, before anything is said in it."""
+        if self._peer is None or self._connected_at == self._broker.metadata_offset:
+            return
         self._connected_at = self._broker.metadata_offset
-        address = address_of(self._broker, self.leader)
-        if self._peer is not None and self._peer.address != address:
+        if self._peer.address != address_of(self._broker, self.leader):
             self._disconnect()
-        if self._peer is None and address is not None:
+
+    def _connect(self) -> Peer | None:
+        address = address_of(self._broker, self.leader) if self._peer is None else None
+        if address is not None:
             client_id = f"broker-{self._broker.id}-fetcher"
             self._peer = Peer(self._broker.host.network, address, client_id)
+            self._connected_at = self._broker.metadata_offset
         return self._peer
 
     # -- hearing
 
-    def _on_answer(self, generation: int, answer: Answer) -> None:
+    def _on_answer(self, generation: int, sent: SentFetch, answer: Answer) -> None:
         if generation != self._generation or self._stopped:
             return  # to a request of a connection that was given up
         self._in_flight -= 1
+        sent.answered()
         now = self._broker.now_ms()
         if isinstance(answer, NetworkError):
             if isinstance(answer, PeerReset | PeerRefused | ConnectionClosed):
@@ -313,18 +328,29 @@ class Fetcher:
             return
         assert isinstance(answer, FetchResponse), answer
         self._broker.doubts.end(self.leader)
-        if answer.error_code in _SESSION_ERRORS:
-            self._begin_session_anew()
-        elif answer.error_code != NO_ERROR:
+        if answer.error_code not in (NO_ERROR, *_SESSION_ERRORS):
             self._fail(now)
             self._arm_for_retry()
             return
-        else:
+        try:
+            self._hear(sent, answer, now)
+        finally:
+            self.wake()  # a partition that could not be dealt with does not stop the others
+
+    def _hear(self, sent: SentFetch, answer: FetchResponse, now_ms: int) -> None:
+        is_present = sent.session is self._sent
+        if answer.error_code != NO_ERROR:
+            if is_present:
+                self._begin_session_anew()
+            return
+        if is_present:
             self._follow_session(answer)
-            for topic in answer.responses:
-                for data in topic.partitions:
-                    self._take(PartitionId(topic.topic_id, data.partition_index), data, now)
-        self.wake()
+        for topic in answer.responses:
+            for data in topic.partitions:
+                partition = PartitionId(topic.topic_id, data.partition_index)
+                fetch = sent.position(partition)
+                if fetch is not None:
+                    self._take(partition, fetch, data, now_ms)
 
     def _follow_session(self, answer: FetchResponse) -> None:
         if self._session_epoch == INITIAL_EPOCH and answer.session_id != NO_SESSION:
@@ -334,9 +360,12 @@ class Fetcher:
             self._begin_session_anew()
             self._session_id = answer.session_id
 
-    def _take(self, partition: PartitionId, data: PartitionData, now_ms: int) -> None:
-        hosted, fetch = self._partitions.get(partition), self._sent.get(partition)
-        if hosted is None or fetch is None:
+    def _take(
+        self, partition: PartitionId, fetch: FollowerFetch, data: PartitionData, now_ms: int
+    ) -> None:
+        """`fetch` is what was asked for; the role knows whether that still fits."""
+        hosted = self._partitions.get(partition)
+        if hosted is None:
             return  # dropped since it was asked for
         self._changed[partition] = None
         role = hosted.follower
@@ -351,6 +380,14 @@ class Fetcher:
             self._broker.replicas.perform(hosted, effects)
 
     # -- failing
+
+    def revive(self, now_ms: int) -> None:
+        """Whatever became of the last request, this loop goes on."""
+        if self._in_flight and now_ms - self._asked_ms > 2 * self._timeout_ms:
+            self._fail(now_ms)
+            self._arm_for_retry()
+        else:
+            self.wake()
 
     def _fail(self, now_ms: int) -> None:
         """No answer: every partition backs off, and the next request begins a new session."""
@@ -372,7 +409,7 @@ class Fetcher:
         """The id is still said, so that the leader can drop the old session."""
         self._session_epoch = INITIAL_EPOCH
         self._session_fetch = None
-        self._sent.clear()
+        self._sent = SentPositions()
         self._forgotten.clear()
         self._changed = dict.fromkeys(self._partitions)
 

@@ -7,8 +7,8 @@ so a busy disk makes passes longer and fewer, not more.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
+from tidelog.host.ports import Workers
 from tidelog.storage.errors import StorageError
 from tidelog.storage.group_commit import PendingPass
 from tidelog.storage.log import Log
@@ -20,7 +20,6 @@ class GroupCommit:
 
     __slots__ = (
         "_directory",
-        "_executor",
         "_loop",
         "_on_durable",
         "_on_offline",
@@ -29,6 +28,7 @@ class GroupCommit:
         "_running",
         "_started",
         "_stopped",
+        "_worker",
         "passes",
         "seconds",
     )
@@ -38,12 +38,14 @@ class GroupCommit:
         directory: LogDirectory,
         on_durable: Callable[[Sequence[Log]], None],
         on_offline: Callable[[Exception], None],
+        worker: Workers,
     ) -> None:
+        """`worker` is one thread of its own: passes follow one another."""
         self._directory = directory
         self._on_durable = on_durable
         self._on_offline = on_offline
         self._loop = asyncio.get_running_loop()
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="sync")
+        self._worker = worker
         self._requested = False
         self._owed = 0  # logs that were dirty at the last request and are in no pass yet
         self._running: asyncio.Future[None] | None = None
@@ -66,7 +68,7 @@ class GroupCommit:
         self._stopped = True
         while self._running is not None:
             await asyncio.wait([self._running])
-        self._executor.shutdown()
+        self._worker.close()
 
     def _begin(self) -> None:
         if self._stopped or self._running is not None:
@@ -84,7 +86,7 @@ class GroupCommit:
             return
         self._owed -= len(pending.parts)
         self._started = self._loop.time()
-        self._running = self._loop.run_in_executor(self._executor, pending.run)
+        self._running = self._worker.run(pending.run)
         self._running.add_done_callback(lambda future: self._finish(pending, future))
 
     def _finish(self, pending: PendingPass, future: asyncio.Future[None]) -> None:

@@ -7,8 +7,9 @@ when they are there; metadata may change meanwhile, so it is looked at again the
 
 import asyncio
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+from tidelog.host.ports import Workers
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directory import LogDirectory
@@ -27,16 +28,21 @@ Place = Callable[[NewLogs], Mapping[LogDirectory, NewLogs]]
 class LogMaking:
     """One round at a time."""
 
-    __slots__ = ("_on_offline", "_place", "_pool", "_running", "_stopped", "_threads", "under_way")
+    __slots__ = ("_makers", "_on_offline", "_place", "_running", "_stopped", "_waiter", "under_way")
 
     def __init__(
-        self, place: Place, pool: ThreadPoolExecutor, on_offline: Callable[[Exception], None]
+        self,
+        place: Place,
+        makers: Workers,
+        waiter: Workers,
+        on_offline: Callable[[Exception], None],
     ) -> None:
-        """`place` tells which log goes where; `pool` makes those of a round at the same time."""
+        """`place` tells which log goes where; `makers` make those of a round at the same time,
+        and `waiter` is one thread that waits for them."""
         self._place = place
-        self._pool = pool
+        self._makers = makers
+        self._waiter = waiter
         self._on_offline = on_offline
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="log-making")
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
         self.under_way: NewLogs = {}
@@ -52,7 +58,7 @@ class LogMaking:
         self._stopped = True
         if self._running is not None:
             await asyncio.wait([self._running])
-        self._threads.shutdown()
+        self._waiter.close()
 
     async def _make(self, take: Take, on_made: OnMade) -> None:
         try:
@@ -68,13 +74,12 @@ class LogMaking:
             self._running = None
 
     async def _round(self, wanted: NewLogs) -> Mapping[PartitionName, Made]:
-        loop = asyncio.get_running_loop()
         made: dict[PartitionName, Made] = {}
         for directory, new in self._place(wanted).items():
             orders = directory.orders_for(new)
             pending = directory.checkpoints.start_writing()
-            await loop.run_in_executor(self._threads, write_all, pending)
-            logs = await loop.run_in_executor(self._threads, make_all, orders, self._pool.map)
+            await self._waiter.run(partial(write_all, pending))
+            logs = await self._waiter.run(partial(make_all, orders, self._makers.map))
             if not self._stopped:
                 made.update(directory.take_over_made(new, logs))
         return made

@@ -8,8 +8,9 @@ begins. Until its name is free, no new log of that name is made.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
+from tidelog.host.ports import Workers
 from tidelog.storage.errors import NoSpace, StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.offset_checkpoints import PendingCheckpoint, write_all
@@ -22,15 +23,18 @@ AT_ONCE = 64
 class LogRemoving:
     """One round at a time, for all directories of a broker."""
 
-    __slots__ = ("_directories", "_on_free", "_on_offline", "_running", "_stopped", "_thread")
+    __slots__ = ("_directories", "_on_free", "_on_offline", "_running", "_stopped", "_worker")
 
     def __init__(
-        self, directories: Sequence[LogDirectory], on_offline: Callable[[Exception], None]
+        self,
+        directories: Sequence[LogDirectory],
+        worker: Workers,
+        on_offline: Callable[[Exception], None],
     ) -> None:
         self._directories = directories
         self._on_offline = on_offline
         self._on_free: Callable[[], None] | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="log-removing")
+        self._worker = worker
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -45,7 +49,7 @@ class LogRemoving:
         self._stopped = True
         while self._running is not None:
             await asyncio.wait([self._running])
-        self._thread.shutdown()
+        self._worker.close()
 
     async def _remove(self) -> None:
         try:
@@ -65,14 +69,13 @@ class LogRemoving:
         return None
 
     async def _round(self, directory: LogDirectory, removals: Sequence[Removal]) -> None:
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._thread, take_names_away, directory.disk, removals)
+        await self._worker.run(partial(take_names_away, directory.disk, removals))
         directory.names_taken(removals)
         pending = directory.checkpoints.start_writing()
         if not self._stopped and self._on_free is not None:
             self._on_free()
         files = () if self._stopped else removals
-        await loop.run_in_executor(self._thread, _finish, directory, pending, files)
+        await self._worker.run(partial(_finish, directory, pending, files))
 
 
 def _finish(

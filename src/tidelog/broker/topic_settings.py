@@ -41,6 +41,11 @@ def topic_settings(image: MetadataImage, config: NodeConfig, topic: str) -> Topi
     return settings_of(effective_topic(image, config, topic), config)
 
 
+def settings_before_metadata(config: NodeConfig, topic: str) -> LogConfig:
+    """For logs that are opened or made. Their own settings reach them when they are hosted."""
+    return topic_settings(MetadataImage(), config, topic).log
+
+
 def settings_of(texts: Mapping[str, str], config: NodeConfig) -> TopicSettings:
     def whole(name: str) -> int:
         return int_value(name, texts.get(name))

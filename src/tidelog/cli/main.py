@@ -40,6 +40,7 @@ COMMANDS = {
         "tidelog.cli.pipeline", "Spark jobs on topics: tables, mirrors, health.", "group"
     ),
     "config": Lazy("tidelog.cli.config", "Explain, list and check settings of a node.", "group"),
+    "version": Lazy("tidelog.cli.version", "This version, its Python, and whether it is compiled."),
 }
 
 

@@ -8,7 +8,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from tidelog.client.errors import MOVED, PASSING, ClusterUnreachable, KafkaError
 from tidelog.client.links import ADMIN, Address, Answered, ApiSpan, Links, show
@@ -16,7 +16,7 @@ from tidelog.client.view import BrokerView, ClusterView, PartitionView, TopicVie
 from tidelog.core.errors import Error
 from tidelog.host.clock import SystemClock
 from tidelog.host.network import TcpNetwork
-from tidelog.host.ports import NetworkError, RequestTimedOut
+from tidelog.host.ports import Clock, Network, NetworkError, RequestTimedOut
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.protocol.schemas.metadata_response import (
@@ -53,12 +53,30 @@ def parse_bootstrap(text: str) -> list[Address]:
     return addresses
 
 
+class ClientNetwork(Network, Protocol):
+    """A network that belongs to one client."""
+
+    def close(self) -> None: ...
+
+
+class World(NamedTuple):
+    """What a client takes from its surroundings."""
+
+    clock: Clock
+    network: ClientNetwork
+
+
+def system_world() -> World:
+    clock = SystemClock()
+    return World(clock, TcpNetwork(clock))
+
+
 class Attempts:
     """One deadline for everything that an operation tries."""
 
     __slots__ = ("_clock", "_pause_ms", "_unknown_until_ms", "deadline_ms")
 
-    def __init__(self, clock: SystemClock, timeout_ms: int) -> None:
+    def __init__(self, clock: Clock, timeout_ms: int) -> None:
         self._clock = clock
         self._pause_ms = FIRST_PAUSE_MS
         self.deadline_ms = clock.monotonic_ms() + timeout_ms
@@ -89,11 +107,16 @@ class Client:
     __slots__ = ("_bootstrap", "_clock", "_network", "_view", "links", "timeout_ms")
 
     def __init__(
-        self, bootstrap: str, *, client_id: str = "tidelog", timeout_ms: int = TIMEOUT_MS
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "tidelog",
+        timeout_ms: int = TIMEOUT_MS,
+        world: World | None = None,
     ) -> None:
+        """`world` is where it finds time and peers; sockets and the system's clock by default."""
         self._bootstrap = parse_bootstrap(bootstrap)
-        self._clock = SystemClock()
-        self._network = TcpNetwork(self._clock)
+        self._clock, self._network = world or system_world()
         self._view: ClusterView | None = None
         self.links = Links(self._network, client_id)
         self.timeout_ms = timeout_ms

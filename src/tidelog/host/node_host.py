@@ -3,10 +3,14 @@
 from collections.abc import Callable
 
 from tidelog.core.events import Event
+from tidelog.host.filesystem import SystemFilesystem
 from tidelog.host.findings import Findings
-from tidelog.host.ports import Clock, DiskSpace, Entropy, Network
+from tidelog.host.ports import Clock, DiskSpace, Entropy, Filesystem, MakeWorkers, Network
 from tidelog.host.timers import TimerWheel
 from tidelog.host.work import Work
+from tidelog.host.workers import ThreadWorkers
+
+SYSTEM_FILESYSTEM = SystemFilesystem()
 
 
 def unknown_space(_path: str) -> DiskSpace | None:
@@ -17,7 +21,18 @@ def unknown_space(_path: str) -> DiskSpace | None:
 class NodeHost:
     """Made once per node and handed to every part of it."""
 
-    __slots__ = ("clock", "disk_space", "emit", "entropy", "findings", "network", "timers", "work")
+    __slots__ = (
+        "clock",
+        "disk_space",
+        "emit",
+        "entropy",
+        "filesystem",
+        "findings",
+        "make_workers",
+        "network",
+        "timers",
+        "work",
+    )
 
     def __init__(
         self,
@@ -28,6 +43,8 @@ class NodeHost:
         emit: Callable[[Event], None],
         *,
         disk_space: Callable[[str], DiskSpace | None] = unknown_space,
+        filesystem: Filesystem = SYSTEM_FILESYSTEM,
+        make_workers: MakeWorkers = ThreadWorkers,
     ) -> None:
         self.clock = clock
         self.timers = timers
@@ -37,6 +54,8 @@ class NodeHost:
         """The one way out for everything that happens: logs, metrics and traces render it."""
         self.disk_space = disk_space
         """How much room there is around a path; None if nobody can tell."""
+        self.filesystem = filesystem
+        self.make_workers = make_workers
         self.findings = Findings(emit, clock.wall_ms)
         """What is wrong on this node right now."""
         self.work = Work()

@@ -8,9 +8,13 @@ is opaque bytes, a listener gets frames with a slot for the answer, answers leav
 the order of its requests. Budgets, buffers and timeouts are the business of the real version.
 """
 
-from collections.abc import Callable, Sequence
+from asyncio import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 Buffer = bytes | bytearray | memoryview
 
@@ -107,6 +111,50 @@ class Disk(Protocol):
     def start_sync_dir(self, path: str) -> Syncing:
         """The same in two steps."""
         ...
+
+
+class Lock(Protocol):
+    """At most one holder at a time; given back by the kernel when its process dies."""
+
+    def acquire(self) -> bool:
+        """False if somebody else has it."""
+        ...
+
+    def release(self) -> None: ...
+
+
+class Filesystem(Protocol):
+    """The directories of a machine, by path."""
+
+    def exists(self, path: str) -> bool: ...
+    def is_directory(self, path: str) -> bool: ...
+    def open(self, path: str) -> Disk:
+        """What lies below a directory; NotADirectoryError if it is none."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """The lock of a directory, not acquired yet: one process uses a directory."""
+        ...
+
+
+class Workers(Protocol):
+    """Threads beside the event loop, for work that waits for a device or burns a processor."""
+
+    def run(self, work: Callable[[], Result]) -> Future[Result]:
+        """Do it on a thread. The future belongs to the running event loop."""
+        ...
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Do the same to each, several at once; for callers that may wait."""
+        ...
+
+    def close(self, *, wait: bool = True) -> None:
+        """Nothing new is begun. `wait` for what is under way."""
+        ...
+
+
+MakeWorkers = Callable[[str, int], Workers]
+"""From a name and a number of threads."""
 
 
 class DiskSpace(NamedTuple):

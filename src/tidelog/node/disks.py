@@ -1,28 +1,27 @@
 """What a node finds on its disks, before anything of it runs."""
 
 import os
+from functools import partial
 from typing import NamedTuple
 
-from tidelog.broker.topic_settings import topic_settings
+from tidelog.broker.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
-from tidelog.core.metadata.image import MetadataImage
-from tidelog.host.directory_lock import DirectoryLock
-from tidelog.host.disk import FileDisk
-from tidelog.storage import clean_shutdown, meta_properties
-from tidelog.storage.config import LogConfig
-from tidelog.storage.errors import ForeignDirectory, StorageError
+from tidelog.host.failures import CannotGoOn
+from tidelog.host.ports import Clock, Disk, Filesystem, Lock
+from tidelog.quorum.entry_codec import KafkaEntryCodec
+from tidelog.quorum.member import QUORUM_STATE_PATH
+from tidelog.storage import clean_shutdown, meta_properties, repairs
+from tidelog.storage.errors import CorruptFile, ForeignDirectory, StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
+from tidelog.storage.metadata_log import MetadataLog
+from tidelog.storage.repairs import Repair
 
 FORMAT = "tidelog format --config FILE, with the cluster id of the other nodes"
 
 
-class CannotStart(Exception):  # noqa: N818 - it says what it means
-    """The node must not run like this. The message says why, `advice` what to do."""
-
-    def __init__(self, why: str, *, advice: str) -> None:
-        super().__init__(why)
-        self.advice = advice
+class CannotStart(CannotGoOn):
+    """The node must not run like this."""
 
 
 def cannot_listen(address: str, key: str, error: OSError) -> CannotStart:
@@ -38,7 +37,7 @@ class HeldLock:
 
     __slots__ = ("_lock",)
 
-    def __init__(self, lock: DirectoryLock) -> None:
+    def __init__(self, lock: Lock) -> None:
         self._lock = lock
 
     def acquire(self) -> bool:
@@ -49,10 +48,10 @@ class HeldLock:
 
 
 class Disks(NamedTuple):
-    metadata: FileDisk
+    metadata: Disk
     identity: MetaProperties
     """Of the directory that holds the metadata log; all agree on cluster and node."""
-    locks: dict[str, DirectoryLock]
+    locks: dict[str, Lock]
     """Of every directory of this node, by path: held until `release`."""
 
     def release(self) -> None:
@@ -60,59 +59,72 @@ class Disks(NamedTuple):
             lock.release()
 
 
-def open_disks(config: NodeConfig) -> Disks:
+def open_disks(config: NodeConfig, filesystem: Filesystem) -> Disks:
     """Every directory is there, formatted for this node and locked, before any file is opened:
     opening the logs of a node that runs would truncate them under its hands."""
     paths = dict.fromkeys([config.metadata_log_dir])
     if config.is_broker:
         paths.update(dict.fromkeys(config.log_dirs))
-    owners = {path: _identity(_disk(path), path) for path in paths}
+    owners = {path: _identity(_disk(filesystem, path), path) for path in paths}
     identity = owners[config.metadata_log_dir]
     for path, owner in owners.items():
         _require_ours(path, owner, identity.cluster_id, config)
-    locks: dict[str, DirectoryLock] = {}
-    disks = Disks(FileDisk(config.metadata_log_dir), identity, locks)
+    locks: dict[str, Lock] = {}
+    disks = Disks(filesystem.open(config.metadata_log_dir), identity, locks)
     try:
         for path in paths:
-            locks[path] = _locked(path)
+            locks[path] = _locked(filesystem, path)
     except BaseException:
         disks.release()
         raise
     return disks
 
 
-def open_log_directories(config: NodeConfig, disks: Disks) -> list[LogDirectory]:
-    """Every log is loaded, and recovered where the last process did not stop in order."""
-
-    def config_of(topic: str) -> LogConfig:
-        # Its own settings come with the metadata, which are not known yet.
-        return topic_settings(MetadataImage(), config, topic).log
-
+def open_log_directories(
+    config: NodeConfig, disks: Disks, filesystem: Filesystem
+) -> list[LogDirectory]:
+    """Every log is loaded, and recovered where the last process did not stop in order. What had
+    to be repaired is told."""
     opened = []
     for path in config.log_dirs:
         try:
-            opened.append(
-                LogDirectory.open(
-                    FileDisk(path),
-                    config_of,
-                    cluster_id=disks.identity.cluster_id,
-                    node_id=config.node_id,
-                    lock=HeldLock(disks.locks[path]),
-                )
+            directory = LogDirectory.open(
+                filesystem.open(path),
+                partial(settings_before_metadata, config),
+                cluster_id=disks.identity.cluster_id,
+                node_id=config.node_id,
+                lock=HeldLock(disks.locks[path]),
             )
         except (StorageError, OSError) as error:
             raise unusable(path, error) from error
+        repairs.tell(path, directory.repairs)
+        opened.append(directory)
     return opened
 
 
-def _disk(path: str) -> FileDisk:
-    if not os.path.isdir(path):
-        there = "is not a directory" if os.path.exists(path) else "does not exist"
+def open_metadata_log(config: NodeConfig, disks: Disks, clock: Clock) -> MetadataLog:
+    """With everything that had to be repaired told."""
+    path = config.metadata_log_dir
+    try:
+        log = MetadataLog.open(disks.metadata, KafkaEntryCodec(), clock=clock)
+        voted = disks.metadata.exists(QUORUM_STATE_PATH)
+    except (StorageError, OSError) as error:
+        raise unusable(path, error) from error
+    if log.log_end_offset > 0 and not voted:
+        fault = CorruptFile(QUORUM_STATE_PATH, "byte 0", "the file is gone")
+        log.repairs.append(Repair(fault, "the node forgot its last vote, and begins without one"))
+    repairs.tell(path, log.repairs)
+    return log
+
+
+def _disk(filesystem: Filesystem, path: str) -> Disk:
+    if not filesystem.is_directory(path):
+        there = "is not a directory" if filesystem.exists(path) else "does not exist"
         raise CannotStart(f"{path} {there}", advice=FORMAT)
-    return FileDisk(path)
+    return filesystem.open(path)
 
 
-def _identity(disk: FileDisk, path: str) -> MetaProperties:
+def _identity(disk: Disk, path: str) -> MetaProperties:
     try:
         identity = meta_properties.read_meta_properties(disk)
     except (StorageError, OSError) as error:
@@ -131,8 +143,8 @@ def _require_ours(path: str, owner: MetaProperties, cluster_id: str, config: Nod
         ) from error
 
 
-def _locked(path: str) -> DirectoryLock:
-    lock = DirectoryLock(path)
+def _locked(filesystem: Filesystem, path: str) -> Lock:
+    lock = filesystem.lock(path)
     try:
         acquired = lock.acquire()
     except OSError as error:

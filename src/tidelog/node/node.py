@@ -21,17 +21,17 @@ from tidelog.node.disks import (
     cannot_listen,
     open_disks,
     open_log_directories,
+    open_metadata_log,
     previous_broker_epoch,
-    unusable,
 )
 from tidelog.node.doors import Doors
+from tidelog.node.from_kafka import check_metadata
 from tidelog.node.leaving import Leaving
+from tidelog.node.own_address import OwnAddress
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.place import QuorumPlace
 from tidelog.rpc import ApiTable, serve
-from tidelog.storage.errors import StorageError
-from tidelog.storage.metadata_log import MetadataLog
 from tidelog.wire.protocol import Listener
 
 DRAIN_TIMEOUT_MS = 2_000
@@ -52,9 +52,9 @@ class Node:
         self.listening = False
         self.stopping = False
         self._listeners: list[OpenListener] = []
-        self._doors = Doors()
+        self._doors = Doors(host)
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        self._disks = open_disks(config)
+        self._disks = open_disks(config, host.filesystem)
         self.cluster_id = self._disks.identity.cluster_id
         self.quorum = _quorum_member(config, self._disks, host)
         self.quorum.on_failure = self._fail
@@ -65,9 +65,12 @@ class Node:
             self.controller = self._make_controller()
             self.quorum.listeners.append(self.controller)
             self.quorum.snapshot_source = self.controller.core.snapshot_records
+        own = _voters(config).get(config.node_id)
+        self._own_address = OwnAddress(host, config.node_id, own) if own is not None else None
         if config.is_broker:
             self.broker = self._make_broker()
             self.broker.on_failure = self._fail
+            self.broker.link.registering.on_seat_taken = self._fail
             self.quorum.listeners.append(self.broker)
             self._duties = Duties(self.broker, self._fail)
 
@@ -78,14 +81,14 @@ class Node:
         return ActiveController(config.node_id, self.quorum, settings, self.host, facts)
 
     def _make_broker(self) -> Broker:
-        directories = open_log_directories(self.config, self._disks)
+        directories = open_log_directories(self.config, self._disks, self.host.filesystem)
         place = BrokerPlace(
             self.config,
             self.cluster_id,
             self._find_controller,
             previous_broker_epoch=previous_broker_epoch(directories),
         )
-        return Broker(place, Directories(directories), self.host)
+        return Broker(place, Directories(directories, self.host.make_workers), self.host)
 
     def _find_controller(self) -> tuple[int, tuple[str, int]] | None:
         address = self.quorum.leader_address()
@@ -101,6 +104,8 @@ class Node:
         if broker is not None:
             replicas = broker.replicas
             replicas.directories.start(replicas.on_durable, self._fail)
+        if self._own_address is not None:
+            await self._own_address.check(self._fail)
         self.quorum.start()
         if broker is not None and self._duties is not None:
             broker.when_running(partial(self._open_doors, on_ready))
@@ -134,11 +139,13 @@ class Node:
             if self.controller is None:
                 return
             table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
+            own = self._own_address
             accept = serve(
                 table,
                 listener.name,
                 on_closed=self._on_controller_connection_closed,
                 work=self.host.work,
+                on_opened=None if own is None else own.on_opened,
             )
             opened = await network.listen(host, port, accept, privileged=True)
         elif self.broker is None:
@@ -183,6 +190,8 @@ class Node:
     async def stop(self) -> None:
         """Leaders first, then connections, then files, then the proof that all was in order."""
         self.stopping = True
+        if self._own_address is not None:
+            self._own_address.stop()
         broker = self.broker
         if broker is not None:
             voters = _voters(self.config)
@@ -192,6 +201,9 @@ class Node:
             broker.coordination.close()  # members are told at once to look for the next one
             broker.markers.close()
             broker.verifications.close()
+            broker.mending.close()
+            broker.standing_aside.close()
+            await broker.moves.stop()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(
@@ -217,11 +229,8 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
             "controller.quorum.bootstrap.servers alone does not say who may vote",
             advice="controller.quorum.voters=1@host:port,… in its server.properties",
         )
-    try:
-        codec = KafkaEntryCodec()
-        log = MetadataLog.open(disks.metadata, codec, clock=host.clock)
-    except (StorageError, OSError) as error:
-        raise unusable(config.metadata_log_dir, error) from error
+    log = open_metadata_log(config, disks, host.clock)
+    check_metadata(log)
     place = QuorumPlace(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,
@@ -229,7 +238,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         voters=voters,
         settings=config.quorum_settings(),
     )
-    return QuorumMember(place, log, disks.metadata, host, codec=codec)
+    return QuorumMember(place, log, disks.metadata, host, codec=KafkaEntryCodec())
 
 
 def _voters(config: NodeConfig) -> dict[int, tuple[str, int]]:

@@ -19,7 +19,7 @@ from tidelog.host.findings import Finding
 from tidelog.observe.counts import BOUNDS_S, EventCounts, LoopDelay
 from tidelog.observe.stream import EventStream
 from tidelog.observe.traffic import Traffic
-from tidelog.observe.views import FOLLOWER, ControllerView, NodeView, PartitionView
+from tidelog.observe.views import FOLLOWER, ControllerView, LogDirView, NodeView, PartitionView
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 REPLICAS = "kafka_server_replicamanager_"
@@ -63,6 +63,7 @@ class NodeCollector(Collector):
         )
         yield from troubled_partitions(partitions)
         yield findings_metric(view.findings())
+        yield from log_dir_metrics(view.log_dirs())
         yield from self._quorum_and_work(partitions)
         yield from self._connections()
         yield from self._event_metrics()
@@ -100,6 +101,12 @@ class NodeCollector(Collector):
         )
         yield counter("tidelog_group_commit_passes", "Passes of syncs.", work.group_commit_passes)
         yield counter("tidelog_group_commit_seconds", "Time in them.", work.group_commit_seconds)
+        for name, help_text, value in (
+            ("scrubbed_bytes", "Bytes of logs checked in the background.", work.scrubbed_bytes),
+            ("damaged_batches", "Damaged places found in logs.", work.damaged_batches),
+            ("mended_batches", "Of them put back or fetched again.", work.mended_batches),
+        ):
+            yield counter(f"tidelog_{name}", help_text, value)
 
     def _connections(self) -> Iterator[Metric]:
         connections = self._sources.view.connections()
@@ -282,6 +289,22 @@ def findings_metric(findings: tuple[Finding, ...]) -> Metric:
     for kind, count in sorted(Counter(each.kind for each in findings).items()):
         family.add_metric([kind], count)
     return family
+
+
+def log_dir_metrics(log_dirs: tuple[LogDirView, ...]) -> Iterator[Metric]:
+    usable = GaugeMetricFamily(
+        "tidelog_log_dir_usable_bytes", "Free bytes around a log directory.", labels=["dir"]
+    )
+    full = GaugeMetricFamily(
+        "tidelog_log_dir_full",
+        "1 if a log directory takes no records for want of space.",
+        labels=["dir"],
+    )
+    for each in log_dirs:
+        full.add_metric([each.path], int(each.is_full))
+        if each.usable_bytes is not None:
+            usable.add_metric([each.path], each.usable_bytes)
+    yield from (usable, full)
 
 
 def loop_delay_metric(delay: LoopDelay) -> Metric:

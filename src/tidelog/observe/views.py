@@ -121,6 +121,19 @@ class WorkView(NamedTuple):
     group_commit_passes: int
     group_commit_seconds: float
     parked_fetches: int
+    scrubbed_bytes: int = 0
+    damaged_batches: int = 0
+    mended_batches: int = 0
+
+
+class LogDirView(NamedTuple):
+    """A log directory and the disk around it."""
+
+    path: str
+    usable_bytes: int | None
+    """What is free for us; None if it is not known."""
+    is_full: bool
+    """It takes no records."""
 
 
 class BrokerView(NamedTuple):
@@ -198,6 +211,7 @@ class NodeView(Protocol):
 
     def connections(self) -> ConnectionsView: ...
     def work(self) -> WorkView: ...
+    def log_dirs(self) -> tuple[LogDirView, ...]: ...
     def health(self) -> Health: ...
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong right now, oldest first."""

@@ -7,7 +7,6 @@ that carried on would keep promises it has not written down. It halts and says s
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -84,7 +83,6 @@ class QuorumMember:
         "_armed_ms",
         "_codec",
         "_disk",
-        "_executor",
         "_host",
         "_log",
         "_node",
@@ -95,6 +93,7 @@ class QuorumMember:
         "_running",
         "_snapshot_offset",
         "_sync_scheduled",
+        "_syncer",
         "_syncing",
         "_timer",
         "failure",
@@ -126,7 +125,7 @@ class QuorumMember:
             host.network, speaker, place.settings, client_id, self._on_outcome
         )
         self._node: QuorumNode | None = None
-        self._executor: ThreadPoolExecutor | None = None
+        self._syncer = host.make_workers("metadata-sync", 1)
         self._running = False
         self._armed_ms = 0
         self._timer: Timer | None = None
@@ -204,7 +203,6 @@ class QuorumMember:
             committed = CommittedImage()
             self.listeners.insert(0, committed)
             self.snapshot_source = committed.records
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="metadata-sync")
         self._node = self._make_node()
         self._running = True
         if self._log.latest_snapshot is not None:
@@ -258,8 +256,7 @@ class QuorumMember:
             probe.cancel()
         self._questions.close()
         self._parked.close()
-        if self._executor is not None:
-            self._executor.shutdown(wait=False)
+        self._syncer.close(wait=False)
 
     def on_connection_closed(self, connection: PeerConnection, _reason: CloseReason) -> None:
         """For `rpc.serve(..., on_closed=)`: nobody waits there for answers any more."""
@@ -475,8 +472,7 @@ class QuorumMember:
         if pending is None:
             self._step(lambda: self._quorum.on_durable(self._host.now_ms()))
             return
-        loop = asyncio.get_running_loop()
-        self._syncing = loop.run_in_executor(self._executor, pending.run)
+        self._syncing = self._syncer.run(pending.run)
         self._syncing.add_done_callback(partial(self._finish_sync, pending))
 
     def _finish_sync(self, pending: PendingSync, future: asyncio.Future[None]) -> None:

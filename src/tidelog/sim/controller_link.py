@@ -46,7 +46,6 @@ class ControllerLink:
                 session_timeout_ms=timings.session_timeout_ms,
                 retry_backoff_ms=min(100, timings.heartbeat_interval_ms),
                 request_timeout_ms=timings.request_timeout_ms,
-                initial_registration_timeout_ms=1 << 40,
             ),
             rack=node.rack,
             log_dirs=(b"data-%d" % node.id,),

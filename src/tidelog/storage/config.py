@@ -1,7 +1,8 @@
 """What a topic may set about its logs, with Kafka's names and defaults (replication.md §10)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
+from zlib import crc32
 
 CleanupPolicy = Literal["delete", "compact"]
 Durability = Literal["fsync", "page-cache"]
@@ -13,7 +14,8 @@ NEVER_MS = (1 << 63) - 1
 
 @dataclass(slots=True)
 class LogConfig:
-    """Settings of one log. The shell may change any of them while the log is open."""
+    """Settings of one log. A log has an object of its own, which its segments read too: what the
+    shell alters counts at the next append."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 3_600_000
@@ -33,6 +35,16 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER_MS
 
+    def become(self, other: "LogConfig") -> None:
+        """Take over every setting of another one."""
+        for field in fields(other):
+            setattr(self, field.name, getattr(other, field.name))
+
+    def copy(self) -> "LogConfig":
+        copied = LogConfig()
+        copied.become(self)
+        return copied
+
     @property
     def compacts(self) -> bool:
         return "compact" in self.cleanup_policy
@@ -49,3 +61,10 @@ class LogConfig:
         if self.compacts:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
+
+    def roll_after_ms(self, path: str) -> int:
+        """How long this segment is written to, in record time. The jitter is drawn from its name:
+        it differs from log to log, and a segment that is opened again has the same."""
+        longest_ms = self.longest_segment_ms
+        most_ms = min(self.segment_jitter_ms, longest_ms)
+        return longest_ms - crc32(path.encode()) % (most_ms + 1) if most_ms else longest_ms

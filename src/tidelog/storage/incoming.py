@@ -12,6 +12,17 @@ from tidelog.wire.records.run import BatchRun
 Piece = tuple[Buffer, BatchHeader]
 
 
+def pieces_for(
+    batches: Sequence[Buffer], headers: Sequence[BatchHeader] | None, segment_bytes: int
+) -> list[Piece]:
+    """As they were read, if they were; a run that no segment can take is taken apart."""
+    if headers is None or any(
+        header.size_bytes > segment_bytes for header in headers if isinstance(header, BatchRun)
+    ):
+        return pieces_of(batches)
+    return list(zip(batches, headers, strict=True))
+
+
 def pieces_of(batches: Sequence[Buffer]) -> list[Piece]:
     """One piece per batch; UnexpectedAppend unless all are whole."""
     pieces: list[Piece] = []

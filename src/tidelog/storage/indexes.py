@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tidelog.host.ports import Disk, DiskFile
 from tidelog.storage.atomic_file import discard, read_file
+from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptFile, StorageError
 from tidelog.storage.pending_sync import FileSync
 
@@ -78,6 +79,18 @@ class IndexFile:
             )
         self.size = len(content)
         return content
+
+    def last_number(self, entry_size: int) -> int:
+        """The last four bytes of the last whole entry in the file, as a number; 0 without one."""
+        try:
+            file = self._disk.open(self.path)
+        except FileNotFoundError:
+            return 0
+        try:
+            end = file.size() // entry_size * entry_size
+            return int.from_bytes(file.read(end - 4, 4), "big") if end else 0
+        finally:
+            file.close()
 
     def append(self, entry: bytes) -> None:
         self._waiting += entry
@@ -216,6 +229,10 @@ class OffsetIndex:
     def last_position(self) -> int:
         return self._positions[-1] if self._positions else 0
 
+    def stored_last_position(self) -> int:
+        """From the end of the file, without loading all of it; 0 if there is no such entry."""
+        return self.file.last_number(self.ENTRY_SIZE)
+
     def position_before_last(self) -> int:
         """Of the last entry but one, or the segment's start."""
         return self._positions[-2] if len(self._positions) > 1 else 0
@@ -295,6 +312,14 @@ class TimeIndex:
     def entries(self) -> list[tuple[int, int]]:
         base = self.base_offset
         return [(t, base + o) for t, o in zip(self._timestamps, self._offsets, strict=True)]
+
+
+def are_full(offsets: OffsetIndex, times: TimeIndex, due: int, config: LogConfig) -> bool:
+    """There is no place for the entries that are due, or for the last one of the times."""
+    return due > 0 and (
+        (len(offsets) + due) * OffsetIndex.ENTRY_SIZE > config.index_size_max_bytes
+        or (len(times) + due + 1) * TimeIndex.ENTRY_SIZE > config.index_size_max_bytes
+    )
 
 
 class AbortedTransaction(NamedTuple):

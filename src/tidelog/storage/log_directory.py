@@ -9,7 +9,7 @@ Failure: the first failed sync takes the whole directory offline (guarded_disk).
 it then refuses every operation with DirectoryOffline until a new process starts on it.
 
 Bad files at load: a checkpoint that cannot be read is replaced by the value that is safe to
-assume, and noted in `problems`. A log whose synced records are bad is not opened: it stands in
+assume, and noted in `repairs`. A log whose synced records are bad is not opened: it stands in
 `refused`, and `repair` opens it once it is known that another replica has the records.
 """
 
@@ -25,21 +25,19 @@ from tidelog.storage import (
     meta_properties,
     partition_metadata,
 )
-from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join
+from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join, read_file
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction import (
     DEDUPE_BUFFER_BYTES,
     SLICE_BYTES,
-    Compaction,
-    CompactionPlan,
     CompactionProgress,
     CompactionTimes,
-    is_due,
-    survey,
 )
+from tidelog.storage.compactor import CleanPoints, Compactor
 from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
     METADATA,
     OUT_OF_SERVICE_SUFFIXES,
     STRAY_SUFFIX,
@@ -53,14 +51,15 @@ from tidelog.storage.errors import (
     DirectoryLocked,
     DirectoryOffline,
     NoSpace,
-    StorageError,
 )
 from tidelog.storage.group_commit import PendingPass, start_pass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
 from tidelog.storage.offset_checkpoints import OffsetCheckpoint, OffsetCheckpoints
+from tidelog.storage.recovery import LARGEST_OFFSET
 from tidelog.storage.removal import Removal, discard_files, take_names_away
+from tidelog.storage.repairs import Repair, Repairs
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
 from tidelog.storage.unstored_epochs import UnstoredEpochs
@@ -69,6 +68,13 @@ ConfigOf = Callable[[str], LogConfig]
 """The settings of a topic, by name."""
 
 _NO_ID = "no-id"
+BEGINS_ANEW = "the replica begins anew and fetches everything from the leader"
+WITHOUT_CHECKPOINT = {
+    checkpoints.RECOVERY_POINTS: "every log is read from its start",
+    checkpoints.LOG_STARTS: "every log starts with its first segment",
+    checkpoints.HIGH_WATERMARKS: "high watermarks begin at the log starts, leaders tell the rest",
+    checkpoints.CLEAN_POINTS: "compaction begins again at the start of every log",
+}
 
 
 class LogDirectory:
@@ -77,20 +83,19 @@ class LogDirectory:
     __slots__ = (
         "_clean_points_are_lost",
         "_clock",
-        "_compaction",
+        "_compactor",
         "_config_of",
         "_disk",
         "_intact_epoch",
         "_lock",
-        "_uncleanable",
         "broker_epoch_at_stop",
         "checkpoints",
         "dirty",
         "leaving",
         "logs",
-        "problems",
         "properties",
         "refused",
+        "repairs",
         "topic_ids",
         "unstored",
     )
@@ -101,6 +106,7 @@ class LogDirectory:
         config_of: ConfigOf,
         properties: meta_properties.MetaProperties,
         broker_epoch_at_stop: int | None,
+        repairs: Repairs,
     ) -> None:
         """Use `open`."""
         self._disk = disk
@@ -114,9 +120,9 @@ class LogDirectory:
         self.refused: dict[PartitionName, CorruptSegment] = {}
         self.dirty: dict[str, Log] = {}
         self.unstored = UnstoredEpochs(disk)
+        self.repairs = repairs
         self.leaving: dict[PartitionName, Removal] = {}
         """Logs that were taken out of service and whose directories still have their names."""
-        self.problems: list[CorruptFile] = []
         self.checkpoints = OffsetCheckpoints(
             self._checkpoint(checkpoints.RECOVERY_POINTS),
             self._checkpoint(checkpoints.LOG_STARTS),
@@ -124,13 +130,13 @@ class LogDirectory:
             self._checkpoint(checkpoints.CLEAN_POINTS),
         )
         self._clean_points_are_lost = any(
-            problem.path == checkpoints.CLEAN_POINTS for problem in self.problems
+            repair.fault.path == checkpoints.CLEAN_POINTS for repair in repairs
         )
         self._intact_epoch = broker_epoch_at_stop
         if self._intact_epoch is None:
-            self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id)
-        self._compaction: tuple[PartitionName, Compaction] | None = None
-        self._uncleanable: set[PartitionName] = set()
+            self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id, repairs)
+        points = CleanPoints(self.clean_point, self.checkpoints.clean_points.store)
+        self._compactor = Compactor(disk, self.logs, points, repairs)
 
     @classmethod
     def open(
@@ -150,19 +156,22 @@ class LogDirectory:
             raise DirectoryLocked("another process uses this log directory")
         guarded = guard(disk)
         properties = meta_properties.require_owner(guarded, cluster_id=cluster_id, node_id=node_id)
-        marker = clean_shutdown.take_marker(guarded)
-        directory = cls(guarded, config_of, properties, marker)
+        repairs: Repairs = []
+        marker = clean_shutdown.take_marker(guarded, repairs)
+        directory = cls(guarded, config_of, properties, marker, repairs)
         directory._lock = lock
         entries = guarded.list("")
         for entry in entries:
             name = parse_directory(entry)
             if entry.endswith(TEMPORARY_SUFFIX):
                 discard(guarded, entry)
-            elif entry.endswith(DELETE_SUFFIX):
-                discard_tree(guarded, entry)
+            elif entry.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
+                discard_tree(guarded, entry)  # a log that was moving in is still where it was
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
         directory._notice_missing_logs(entries)
+        with suppress(NoSpace):
+            directory._remove_deleted_files(0)  # a crash came before it
         if marker is None:
             guarded.sync_dir("")  # a crash may have come between the making of logs and that
         return directory
@@ -184,11 +193,11 @@ class LogDirectory:
             topic_id = partition_metadata.read_topic_id(
                 self._disk, join(path, partition_metadata.FILE_NAME)
             )
+            reason = CorruptFile(join(path, partition_metadata.FILE_NAME), "byte 0", "it is gone")
         except CorruptFile as error:
-            self.problems.append(error)
-            topic_id = None
+            reason, topic_id = error, None
         if topic_id is None:
-            self._set_aside(name, _NO_ID)
+            self._set_aside(name, _NO_ID, reason)
             return
         self.topic_ids[name] = topic_id
         try:
@@ -204,7 +213,8 @@ class LogDirectory:
         for name, offset in self.checkpoints.recovery_points.offsets.items():
             if offset > 0 and name not in self.topic_ids and directory_of(name) not in leaving:
                 reason = f"records up to {offset} were on disk, and the directory is gone"
-                self.problems.append(CorruptFile(directory_of(name), "*", reason))
+                fault = CorruptFile(directory_of(name), "*", reason)
+                self.repairs.append(Repair(fault, BEGINS_ANEW))
                 self.forget_intact()
 
     def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
@@ -214,9 +224,11 @@ class LogDirectory:
             self._config_of(name[0]),
             recovery_point=self.checkpoints.recovery_points.get(name),
             log_start=self.checkpoints.log_starts.get(name),
+            knows_start=name in self.checkpoints.log_starts.offsets,
             clean_shutdown=clean,
             repair=repair,
             gaps=self._may_have_gaps(name),
+            repairs=self.repairs,
         )
         try:
             log.recall_ended_transactions(self.checkpoints.high_watermarks.get(name))
@@ -231,7 +243,6 @@ class LogDirectory:
         log.on_log_start_raised = self.checkpoints.on_log_start_raised
         log.on_unsynced = self._on_unsynced
         self.unstored.watch(log)
-        self.problems.extend(log.problems)
         self.logs[name] = log
         if not log.is_synced:
             self._on_unsynced(log)
@@ -265,10 +276,8 @@ class LogDirectory:
         assert name not in self.logs, f"{name} exists"
         assert name not in self.leaving, f"the directory of {name} is still there"
         self.checkpoints.forget(name)
-        config = self._config_of(name[0])
-        if config.compacts:  # noted for all new logs at once, not for each at its first gap
-            self.checkpoints.clean_points.put(name, 0)
-        return NewLog(self._disk, directory_of(name), topic_id, config, self._may_have_gaps(name))
+        config, gaps = self._config_of(name[0]), self._may_have_gaps(name)
+        return NewLog(self._disk, directory_of(name), topic_id, config, gaps, self.repairs)
 
     def _may_have_gaps(self, name: PartitionName) -> bool:
         clean_points = self.checkpoints.clean_points
@@ -280,10 +289,11 @@ class LogDirectory:
         """Open a refused log, cut before its first bad record. Only when another replica has
         the records that go: they are fetched again."""
         error = self.refused[name]
+        done = f"cut there, records from offset {error.offset} on are fetched again from the leader"
+        self.repairs.append(Repair(error, done))
         self.forget_intact()
         recovery_points = self.checkpoints.recovery_points
-        recovery_points.put(name, min(recovery_points.get(name), error.offset))
-        recovery_points.write()
+        recovery_points.store(name, min(recovery_points.get(name), error.offset))
         log = self._open_log(name, clean=False, repair=True)
         del self.refused[name]
         return log
@@ -291,9 +301,7 @@ class LogDirectory:
     def delete_log(self, name: PartitionName) -> None:
         """The log is gone for good when this returns, whatever happens next."""
         removals = [self.take_out_of_service(name)]
-        take_names_away(self._disk, removals)
-        self.names_taken(removals)
-        self.checkpoints.write()
+        self._finish_removal(removals)
         discard_files(self._disk, removals)
 
     def take_out_of_service(self, name: PartitionName) -> Removal:
@@ -309,6 +317,11 @@ class LogDirectory:
         for removal in removals:
             del self.leaving[removal.name]
             self.checkpoints.forget(removal.name)
+
+    def _finish_removal(self, removals: Sequence[Removal]) -> None:
+        take_names_away(self._disk, removals)
+        self.names_taken(removals)
+        self.checkpoints.write()
 
     @property
     def disk(self) -> GuardedDisk:
@@ -326,16 +339,51 @@ class LogDirectory:
             self._take_out(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX) for name in names
         ]
         if removals:
-            take_names_away(self._disk, removals)
-            self.names_taken(removals)
-            self.checkpoints.write()
+            self._finish_removal(removals)
         return [removal.target for removal in removals]
+
+    def note_mended(self, name: PartitionName) -> None:
+        """Its damage is gone: it may be compacted again."""
+        self._compactor.note_mended(name)
+
+    # Logs that move in from another directory
+
+    def make_future(self, name: PartitionName, topic_id: bytes) -> Log:
+        """An empty log beside those in service, for what another directory has of this name."""
+        path = aside(name, topic_id.hex(), FUTURE_SUFFIX)
+        order = NewLog(self._disk, path, topic_id, self._config_of(name[0]), False, self.repairs)
+        (made,) = make_all([order], map)
+        if isinstance(made, NoSpace):
+            raise made
+        return made
+
+    def drop_future(self, future: Log) -> None:
+        future.release()
+        discard_tree(self._disk, future.directory)
+
+    def take_future(
+        self, name: PartitionName, topic_id: bytes, future: Log, high_watermark: int
+    ) -> Log:
+        """It has all records of the log it was made for: put it in service. Until the other one
+        is deleted there are two, and a process that starts then keeps one of them."""
+        assert name not in self.topic_ids, f"{name} is in service here"
+        future.close()
+        self.checkpoints.high_watermarks.put(name, high_watermark)
+        if future.may_have_gaps:
+            self.checkpoints.clean_points.store(name, 0)
+        if future.log_start_offset > future.segments[0].base_offset:
+            self.checkpoints.log_starts.store(name, future.log_start_offset)
+        self._disk.rename(future.directory, directory_of(name))
+        self._disk.sync_dir("")
+        self.topic_ids[name] = topic_id
+        # Not before: a recovery point without a log would be taken for a log that was lost.
+        self.checkpoints.recovery_points.store(name, future.recovery_point)
+        return self._open_log(name, clean=True, repair=False)
 
     def _take_out(self, name: PartitionName, unique: str, suffix: str) -> Removal:
         log = self.logs.pop(name, None)
-        self._uncleanable.discard(name)
+        self._compactor.forget(name)
         if log is not None:
-            self._give_up_compaction(name)
             self.dirty.pop(log.directory, None)
             self.unstored.forget(log)
             log.release()
@@ -343,16 +391,15 @@ class LogDirectory:
         removal = self.leaving[name] = Removal(name, aside(name, unique, suffix))
         return removal
 
-    def _set_aside(self, name: PartitionName, unique: str) -> None:
+    def _set_aside(self, name: PartitionName, unique: str, reason: CorruptFile) -> None:
         """A directory without a topic id: made by a process that died at once if it holds no
         records, else something we do not understand and therefore keep."""
         path = directory_of(name)
         if any(entry.endswith(LOG_SUFFIX) for entry in self._disk.list(path)):
             self.forget_intact()
-            removals = [self._take_out(name, unique, STRAY_SUFFIX)]
-            take_names_away(self._disk, removals)
-            self.names_taken(removals)
-            self.checkpoints.write()
+            removal = self._take_out(name, unique, STRAY_SUFFIX)
+            self._finish_removal([removal])
+            self.repairs.append(Repair(reason, f"kept as {removal.target}, {BEGINS_ANEW}"))
         else:
             discard_tree(self._disk, path)
 
@@ -452,10 +499,18 @@ class LogDirectory:
         """Without a checkpoint that can be read, 0 is safe for all of them: scan everything,
         show everything, know of nothing committed or compacted."""
         try:
-            return checkpoints.read_offsets(self._disk, path)
+            offsets = checkpoints.read_offsets(self._disk, path)
+            if not offsets and self.broker_epoch_at_stop is not None:
+                self._require_written(path)
+            return offsets
         except CorruptFile as error:
-            self.problems.append(error)
+            self.repairs.append(Repair(error, WITHOUT_CHECKPOINT[path]))
             return {}
+
+    def _require_written(self, path: str) -> None:
+        """An orderly stop writes all of them but that of compaction."""
+        if path != checkpoints.CLEAN_POINTS and not read_file(self._disk, path):
+            raise CorruptFile(path, "line 1", "the file is gone or empty")
 
     # Retention
 
@@ -467,8 +522,26 @@ class LogDirectory:
         removed = 0
         for name, log in self.logs.items():
             removed += log.apply_retention(now_ms, high_watermarks.get(name, 0))
-            log.remove_deleted_files(now_ms)
+        self._remove_deleted_files(now_ms)
         return removed
+
+    def _remove_deleted_files(self, now_ms: int) -> None:
+        """A log start is stored before the last trace of the segments below it goes."""
+        due = {name: log for name, log in self.logs.items() if log.deleted.due(now_ms)}
+        if any(self._start_is_unstored(name, log) for name, log in due.items()):
+            try:
+                self.checkpoint_log_starts()
+            except NoSpace:
+                for log in due.values():
+                    log.deleted.empty_due(now_ms)
+                self.checkpoint_log_starts()
+        for log in due.values():
+            log.remove_deleted_files(now_ms)
+
+    def _start_is_unstored(self, name: PartitionName, log: Log) -> bool:
+        """Whether a load would take its first segment for one that follows lost ones."""
+        stored = self.checkpoints.log_starts.stored.get(name, LARGEST_OFFSET)
+        return stored < log.segments[0].base_offset
 
     def _trusted_now(self, *, wall_ms: int, monotonic_ms: int) -> int:
         if self._clock is None:
@@ -493,65 +566,14 @@ class LogDirectory:
         budget_bytes: int = SLICE_BYTES,
         dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES,
     ) -> CompactionProgress | None:
-        """Clean the filthiest log, or go on with it, for about `budget_bytes` of reading. None
-        if no log needs it. A log with a bad segment is noted and left alone from then on."""
+        """Go on with compaction for about `budget_bytes` of reading; None if no log needs it."""
         now_ms = self._trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
-        if self._compaction is None:
-            found = self._filthiest(high_watermarks, now_ms)
-            if found is None:
-                return None
-            name, plan = found
-            times = CompactionTimes(wall_ms=wall_ms, trusted_now_ms=now_ms)
-            self._compaction = (
-                name,
-                Compaction(
-                    self._disk,
-                    self.logs[name],
-                    plan,
-                    times=times,
-                    dedupe_buffer_bytes=dedupe_buffer_bytes,
-                ),
-            )
-        name, compaction = self._compaction
-        try:
-            finished = compaction.step(budget_bytes)
-        except CorruptSegment as error:
-            self.problems.append(error)
-            self._uncleanable.add(name)
-            self._give_up_compaction(name)
-            return CompactionProgress(name, finished=True, clean_point=self.clean_point(name))
-        except StorageError:
-            self._give_up_compaction(name)
-            raise
-        if finished:
-            self._compaction = None
-            if not compaction.abandoned:
-                self.checkpoints.clean_points.put(name, compaction.clean_point)
-                self.checkpoints.clean_points.write()
-        return CompactionProgress(name, finished=finished, clean_point=self.clean_point(name))
-
-    def _filthiest(
-        self, high_watermarks: Mapping[PartitionName, int], now_ms: int
-    ) -> tuple[PartitionName, CompactionPlan] | None:
-        """The log with the largest dirty part, of those that are dirty enough."""
-        best: tuple[PartitionName, CompactionPlan] | None = None
-        for name, log in self.logs.items():
-            if not log.config.compacts or name in self._uncleanable:
-                continue
-            plan = survey(
-                log,
-                clean_point=self.clean_point(name),
-                high_watermark=high_watermarks.get(name, 0),
-                now_ms=now_ms,
-            )
-            if is_due(plan, log.config) and (best is None or plan.dirt > best[1].dirt):
-                best = (name, plan)
-        return best
-
-    def _give_up_compaction(self, name: PartitionName) -> None:
-        if self._compaction is not None and self._compaction[0] == name:
-            self._compaction[1].abandon()
-            self._compaction = None
+        return self._compactor.step(
+            CompactionTimes(wall_ms=wall_ms, trusted_now_ms=now_ms),
+            high_watermarks,
+            budget_bytes=budget_bytes,
+            dedupe_buffer_bytes=dedupe_buffer_bytes,
+        )
 
     # End
 
@@ -559,7 +581,7 @@ class LogDirectory:
         """An orderly stop: logs, then checkpoints, then the proof. Without the proof if a log
         could not be opened: it was not closed in order."""
         for name, log in self.logs.items():
-            self._give_up_compaction(name)
+            self._compactor.give_up(name)
             log.close()
         self.dirty.clear()
         self.checkpoint_recovery_points()

@@ -12,6 +12,7 @@ from tidelog.host.locks import new_lock
 from tidelog.storage import checkpoints
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.directory_names import parse_directory
+from tidelog.storage.errors import StorageError
 from tidelog.storage.guarded_disk import GuardedDisk
 from tidelog.storage.log import Log
 
@@ -22,7 +23,7 @@ Logs = Mapping[PartitionName, Log]
 class OffsetCheckpoint:
     """One file. Owned by a `LogDirectory`."""
 
-    __slots__ = ("_disk", "_lock", "_path", "_version", "_written", "offsets")
+    __slots__ = ("_disk", "_lock", "_path", "_version", "_written", "offsets", "stored")
 
     def __init__(self, disk: GuardedDisk, path: str, offsets: Offsets) -> None:
         self._disk = disk
@@ -32,6 +33,8 @@ class OffsetCheckpoint:
         self._written = 0
         self.offsets = offsets
         """What the file shall say."""
+        self.stored: Mapping[PartitionName, int] = dict(offsets)
+        """What it says, as far as we know."""
 
     def get(self, name: PartitionName) -> int:
         return self.offsets.get(name, 0)
@@ -49,9 +52,22 @@ class OffsetCheckpoint:
 
     def lower(self, name: PartitionName, offset: int) -> None:
         """Durable when it returns; nothing happens if it is not higher."""
-        if self.get(name) > offset:
+        if max(self.get(name), self.stored.get(name, 0)) > offset:
             self.put(name, offset)
             self.write()
+
+    def store(self, name: PartitionName, offset: int) -> None:
+        """Durable when it returns. NoSpace: nothing has changed."""
+        before = self.offsets.get(name)
+        self.put(name, offset)
+        try:
+            self.write()
+        except StorageError:
+            if before is None:
+                self.forget(name)
+            else:
+                self.put(name, before)
+            raise
 
     def forget(self, name: PartitionName) -> None:
         if self.offsets.pop(name, None) is not None:
@@ -74,6 +90,7 @@ class OffsetCheckpoint:
             if version > self._written:
                 checkpoints.write_offsets(self._disk, self._path, offsets)
                 self._written = version
+                self.stored = offsets
 
 
 class PendingCheckpoint(NamedTuple):
@@ -103,12 +120,8 @@ class OffsetCheckpoints(NamedTuple):
         self.recovery_points.put_all_but(refused, points)
 
     def note_log_starts(self, logs: Logs, refused: Iterable[PartitionName]) -> None:
-        """Only of logs that start inside a segment; for others its name says it."""
-        starts = {
-            name: log.log_start_offset
-            for name, log in logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
+        """Of all logs: a log whose first segment is gone must not seem to start later."""
+        starts = {name: log.log_start_offset for name, log in logs.items()}
         self.log_starts.put_all_but(refused, starts)
 
     def note_high_watermarks(
@@ -130,6 +143,12 @@ class OffsetCheckpoints(NamedTuple):
         pending = (checkpoint.start_writing() for checkpoint in self)
         return [each for each in pending if each is not None]
 
+    def expect_gaps(self, log: Log) -> None:
+        """It is to be compacted. The first log that gets a gap has this written for all."""
+        name = _name_of(log)
+        if name not in self.clean_points.offsets:
+            self.clean_points.put(name, 0)
+
     # What logs need on disk before they go on
 
     def before_truncation(self, log: Log) -> None:
@@ -141,14 +160,14 @@ class OffsetCheckpoints(NamedTuple):
 
     def on_gaps_allowed(self, log: Log) -> None:
         """A log that is named in this checkpoint may have gaps."""
-        name = _name_of(log)
-        if name not in self.clean_points.offsets:
-            self.clean_points.put(name, 0)
+        self.expect_gaps(log)
         self.clean_points.write()
 
     def on_log_start_raised(self, log: Log) -> None:
-        self.log_starts.put(_name_of(log), log.log_start_offset)
-        self.log_starts.write()
+        name = _name_of(log)
+        if log.size_bytes == 0 and name not in self.log_starts.stored:
+            return  # a new replica: nothing can be lost, and thousands of them may begin at once
+        self.log_starts.store(name, log.log_start_offset)
 
 
 def write_all(pending: Sequence[PendingCheckpoint]) -> None:

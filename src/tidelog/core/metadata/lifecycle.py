@@ -38,6 +38,10 @@ JITTER_PERCENT = 2
 """Many brokers lose one controller at the same moment; they should not return in step."""
 
 
+RIVAL_SESSIONS = 2
+"""After so many session timeouts a rival that still has its lease renews it."""
+
+
 class Registration(NamedTuple):
     """What the broker says of itself."""
 
@@ -56,7 +60,6 @@ class LifecycleSettings:
     session_timeout_ms: int = 9000
     retry_backoff_ms: int = 100
     request_timeout_ms: int = 2000
-    initial_registration_timeout_ms: int = 60_000
 
 
 def no_jitter(limit: int) -> int:
@@ -79,12 +82,12 @@ class BrokerLifecycle:
         "_next_send_ms",
         "_ready_told",
         "_registration",
+        "_rival_since_ms",
         "_sent_ms",
         "_settings",
         "_shutdown_answers",
         "broker_epoch",
         "fenced",
-        "gave_up",
         "state",
     )
 
@@ -109,11 +112,11 @@ class BrokerLifecycle:
         self.state = STARTING
         self.broker_epoch = NO_EPOCH
         self.fenced = True
-        self.gave_up = False
         self._in_flight: RegisterBrokerRequest | HeartbeatRequest | None = None
         self._sent_ms = 0
         self._next_send_ms = 0
         self._first_attempt_ms = -1
+        self._rival_since_ms = -1
         self._attempts = 0
         self._ready_told = False
         self._shutdown_answers = 0
@@ -125,6 +128,22 @@ class BrokerLifecycle:
     @property
     def registered(self) -> bool:
         return self.broker_epoch != NO_EPOCH
+
+    def unregistered_ms(self, now_ms: int) -> int:
+        """How long this broker has been trying to register; 0 once it has.
+
+        It tries for as long as it lives. Kafka's broker exits after a while; here a node that
+        was started long before the others has to become a broker when they come.
+        """
+        if self.registered or self._first_attempt_ms < 0:
+            return 0
+        return now_ms - self._first_attempt_ms
+
+    def rival_outlasts(self, now_ms: int) -> bool:
+        """One controller has refused us for longer than the lease of a dead process lasts: the
+        process that is registered under our id is alive."""
+        longest_ms = RIVAL_SESSIONS * self._settings.session_timeout_ms
+        return self._rival_since_ms >= 0 and now_ms - self._rival_since_ms >= longest_ms
 
     @property
     def next_deadline_ms(self) -> int:
@@ -146,10 +165,6 @@ class BrokerLifecycle:
             return None
         if self._first_attempt_ms < 0:
             self._first_attempt_ms = now_ms
-        if self._registration_took_too_long(now_ms):
-            self.gave_up = True
-            self.state = SHUTTING_DOWN
-            return None
         if ready and not self._ready_told and self.state == RECOVERY:
             self._next_send_ms = now_ms  # being able to serve should not wait for a timer
         if now_ms < self._next_send_ms:
@@ -165,6 +180,10 @@ class BrokerLifecycle:
         """`request` is the very object that `next_request` returned for this answer."""
         if request is not self._in_flight:
             return  # a late or second answer to something already given up
+        if response.error != Error.DUPLICATE_BROKER_REGISTRATION:
+            self._rival_since_ms = -1
+        elif self._rival_since_ms < 0:
+            self._rival_since_ms = now_ms
         if response.error != Error.NONE:
             self.on_failure(now_ms)
             return
@@ -190,6 +209,7 @@ class BrokerLifecycle:
         if self._attempts and self._in_flight is None:
             self._next_send_ms = now_ms
         self._attempts = 0
+        self._rival_since_ms = -1  # it has given everybody a fresh lease, also the dead
 
     def begin_shutdown(self, now_ms: int) -> None:
         """Ask the controller to move our leaders first; without it there is nothing to move."""
@@ -258,10 +278,6 @@ class BrokerLifecycle:
         retry_ms = FIRST_SHUTDOWN_RETRY_MS << min(self._shutdown_answers, 16)
         self._shutdown_answers += 1
         self._next_send_ms = now_ms + min(retry_ms, self._settings.heartbeat_interval_ms)
-
-    def _registration_took_too_long(self, now_ms: int) -> bool:
-        waited_ms = now_ms - self._first_attempt_ms
-        return not self.registered and waited_ms >= self._settings.initial_registration_timeout_ms
 
     def _backoff_ms(self) -> int:
         """100 ms, doubled up to the session timeout, moved by at most 2 % either way.

@@ -37,7 +37,7 @@ class ControllerLink:
             CLUSTER_ID,
             incarnation,
             previous_broker_epoch,
-            LifecycleSettings(initial_registration_timeout_ms=NEVER_MS),
+            LifecycleSettings(),
             rack=broker.rack,
         )
         self.proposals = IsrProposals()

@@ -4,7 +4,7 @@ The kernel exists twice: compiled in `tidelog._native`, and in Python on `wire.r
 the same tests and say the same about broken bytes. Columns for Arrow: `wire.arrow`.
 """
 
-from tidelog.wire.kernel.choice import implementation
+from tidelog.wire.kernel.choice import implementation, why_python
 from tidelog.wire.kernel.stamping import restamp
 from tidelog.wire.kernel.table import CRC_UNCHECKED, BatchTable, scan_batches, scan_region
 
@@ -15,4 +15,5 @@ __all__ = [
     "restamp",
     "scan_batches",
     "scan_region",
+    "why_python",
 ]

@@ -4,10 +4,14 @@
 """
 
 import os
+from importlib import resources
 from typing import NamedTuple
 
 from tidelog._native.contract import Decoding, Encoding
 from tidelog.wire.kernel import decoding_twin, encoding_twin
+
+BUILD_NOTE = "not_compiled.txt"
+"""`hatch_build.py` leaves the reason here when the compiler fails."""
 
 
 class Kernel(NamedTuple):
@@ -21,6 +25,18 @@ class Kernel(NamedTuple):
 def implementation() -> str:
     """`compiled` or `python`: what turns batches into columns in this process."""
     return kernel.name
+
+
+def why_python() -> str | None:
+    """Why the Python twins run here, in a few words; None where the compiled kernels do."""
+    if kernel is not python:
+        return None
+    if os.environ.get("TIDELOG_PURE") == "1":
+        return "TIDELOG_PURE=1 asks for it"
+    note = resources.files("tidelog._native").joinpath(BUILD_NOTE)
+    if note.is_file():
+        return f"the build of this installation failed: {note.read_text('utf-8').strip()}"
+    return "this installation has no kernels that were compiled for this Python"
 
 
 def compiled() -> Kernel | None:

@@ -15,7 +15,7 @@ from tidelog.core.requests import (
     RegisterBrokerRequest,
     RegisterBrokerResponse,
 )
-from tidelog.core.types import NEVER_MS, NO_LEADER
+from tidelog.core.types import NO_LEADER
 from tidelog.sim.scenario.quorum.messages import Call
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class BrokerProcess:
             CLUSTER_ID,
             incarnation,
             previous_broker_epoch,
-            LifecycleSettings(initial_registration_timeout_ms=NEVER_MS),
+            LifecycleSettings(),
         )
 
     def apply(self, records: tuple[object, ...]) -> None:
