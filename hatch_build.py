@@ -25,7 +25,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 NATIVE = Path("src/tidelog/_native")
 NOTE = NATIVE / "not_compiled.txt"  # `tidelog.wire.kernel.choice` reads it
-MODULES = ("chain", "decoding", "encoding")
+MODULES = ("chain", "decoding", "encoding", "walk")
 FLAGS = ("-O3", "-g0", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function")
 REQUIRED = "TIDELOG_REQUIRE_NATIVE"
 

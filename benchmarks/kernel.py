@@ -16,7 +16,17 @@ import pyarrow as pa
 from tidelog.wire import arrow
 from tidelog.wire.arrow import BatchSettings, Partitioner, Selection
 from tidelog.wire.kernel import choice
-from tidelog.wire.records import CODEC_NAMES, LZ4, NONE, SNAPPY, ZSTD, WritableBuffer
+from tidelog.wire.records import (
+    CODEC_NAMES,
+    HEADER_SIZE,
+    LZ4,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    WritableBuffer,
+    iter_batches,
+    walk,
+)
 
 DATA_BYTES = 32 * 1024 * 1024
 TWIN_BYTES = 1024 * 1024
@@ -118,16 +128,27 @@ def cases(size: int) -> None:
 
 
 def whole_batches(size: int) -> None:
-    """What never looks at a record: the audit and the stamping of staged batches."""
-    budget = DATA_BYTES if arrow.implementation() == "compiled" else TWIN_BYTES
+    """What makes nothing of a record: the audit, the stamping of staged batches, and the walk
+    through every produced batch."""
+    is_compiled = arrow.implementation() == "compiled"
+    budget = DATA_BYTES if is_compiled else TWIN_BYTES
+    walk_of = (walk.compiled() if is_compiled else None) or walk.walk_in_python
     region = bytearray(b"".join(encoded(rows(budget // size, size), NONE)))
     for name, job in (
         ("scan with checksums", lambda: arrow.scan_batches(region)),
         ("scan without", lambda: arrow.scan_batches(region, check_crc=False)),
         ("restamp", lambda: arrow.restamp(region, 7, 0, 0)),
+        ("walk", lambda: walk_through(region, walk_of)),
     ):
         seconds = best_seconds(job)
         print(f"  {name:34} {len(region) / seconds / 1e9:8.2f} GB/s of log")
+
+
+def walk_through(region: bytearray, walk_of: walk.Walk) -> None:
+    for position, header in iter_batches(region):
+        batch = memoryview(region)[position : position + header.size_bytes]
+        found = walk_of(batch, HEADER_SIZE, header.record_count, header.base_timestamp, 1_000_000)
+        assert found is not None, position
 
 
 def main() -> None:

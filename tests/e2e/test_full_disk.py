@@ -1,13 +1,17 @@
-"""A real node whose disk is full: it refuses writes in words, serves reads, and recovers."""
+"""Real nodes whose disk is full: writes are refused in words or taken by others; it recovers."""
 
+import contextlib
 import errno
 import os
 import subprocess
 import time
+import urllib.request
 
 import confluent_kafka
 import pytest
+from click.testing import CliRunner
 
+from tidelog.cli.main import cli
 from tidelog.testing import Cluster
 
 WITHIN_S = 30
@@ -24,14 +28,29 @@ def is_mounted(path):
         return False
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    if not is_mounted(tmp_path):
+@contextlib.contextmanager
+def small_disk_at(path):
+    if not is_mounted(path):
         pytest.skip("mounting a tmpfs takes root")
     try:
-        yield tmp_path
+        yield
     finally:
-        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    with small_disk_at(tmp_path):
+        yield tmp_path
+
+
+@pytest.fixture
+def small_disk_of_node_1(tmp_path):
+    """The directory of a cluster of which one node has a small disk of its own."""
+    place = tmp_path / "node-1"
+    place.mkdir()
+    with small_disk_at(place):
+        yield tmp_path
 
 
 def fill_with(path):
@@ -113,4 +132,56 @@ def test_a_full_disk_refuses_writes_serves_reads_and_recovers(small_disk):
         # A topic that was created while there was no space has its logs now.
         cluster.wait(lambda: commits_offsets(cluster, topic), WITHIN_S)
         assert cluster.pid(1) == process, "it was restarted"
+        assert "Traceback" not in cluster.log(1)
+
+
+def write_many(cluster, topic, count):
+    """How many of these acks=all writes were acknowledged, with a client's usual retries."""
+    errors = []
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "acks": "all",
+            "message.timeout.ms": WITHIN_S * 1000,
+            "log_level": 0,
+        }
+    )
+    for number in range(count):
+        producer.produce(
+            topic,
+            VALUE[:1024],
+            partition=number % 3,
+            on_delivery=lambda error, _: errors.append(error),
+        )
+    producer.flush(WITHIN_S)
+    return sum(error is None for error in errors)
+
+
+def metrics_of(cluster, node_id):
+    url = f"http://127.0.0.1:{cluster.http_port(node_id)}/metrics"
+    with urllib.request.urlopen(url, timeout=WITHIN_S) as answer:
+        return answer.read().decode()
+
+
+def test_a_leader_with_a_full_disk_hands_over_to_replicas_with_room(small_disk_of_node_1):
+    node = small_disk_of_node_1 / "node-1"
+    with Cluster(brokers=3, directory=small_disk_of_node_1) as cluster:
+        topic = cluster.topic("orders", assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2]])
+        assert write_many(cluster, topic, 30) == 30
+        fill_with(node / "ballast")
+        assert write_many(cluster, topic, 1_000) == 1_000
+        cluster.wait(lambda: all(1 not in cluster.partition(topic, n).isr for n in range(3)))
+        (finding,) = cluster.state(1)["findings"]
+        assert finding["kind"] == "disk-full"
+        assert finding["subject"] == str(cluster.data_dir(1))
+        assert f'tidelog_log_dir_full{{dir="{cluster.data_dir(1)}"}} 1.0' in metrics_of(cluster, 1)
+        at = ("-b", cluster.bootstrap_servers)
+        full = (
+            f"disk of {cluster.data_dir(1)} on broker 1 is full: 0 of {DISK_BYTES:,} bytes are free"
+        )
+        assert full in CliRunner().invoke(cli, ["cluster", "health", *at]).stdout
+        assert full in CliRunner().invoke(cli, ["explain", "orders-0", *at]).stdout
+        (node / "ballast").unlink()
+        cluster.wait(lambda: all(1 in cluster.partition(topic, n).isr for n in range(3)))
+        assert cluster.state(1)["findings"] == []
         assert "Traceback" not in cluster.log(1)

@@ -14,10 +14,10 @@ from tidelog.core.groups.consumer import ConsumerGroups
 from tidelog.core.groups.consumer_group import held
 from tidelog.core.groups.requests import (
     ClientName,
+    ConnectionLost,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
     DescribeConsumerGroup,
-    MemberGone,
 )
 from tidelog.core.groups.settings import GroupSettings, InvalidRegex, KnownTopic
 
@@ -100,9 +100,9 @@ class Coordinator:
         assert response.error == Error.NONE, response
         return response
 
-    def connection_broke(self, member_id: str, deadline_ms: int) -> None:
-        gone = MemberGone(GROUP, member_id, deadline_ms)
-        assert self._settle(self.machine.request(gone, None, self.now)).answers == ()
+    def connection_broke(self, member_id: str, *, client_is_there: bool = False) -> None:
+        lost = ConnectionLost(GROUP, member_id, client_is_there)
+        assert self._settle(self.machine.request(lost, None, self.now)).answers == ()
 
     def pass_time(self, elapsed_ms: int) -> None:
         """Timers fire when they are due, not later."""

@@ -9,6 +9,7 @@ from tidelog.observe.views import (
     ControllerView,
     FollowerView,
     Health,
+    LogDirView,
     PartitionView,
     QuorumView,
     WorkView,
@@ -73,6 +74,9 @@ class SeenNode:
 
     def work(self):
         return WorkView(12, 0.5, 4)
+
+    def log_dirs(self):
+        return (LogDirView("/data", 5_000, False), LogDirView("/more", 0, True))
 
     def health(self):
         return self.now_health

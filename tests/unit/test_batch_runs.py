@@ -94,6 +94,30 @@ def new_log(data: Path, name: str) -> Log:
     return Log.open(disk, name, LogConfig(index_interval_bytes=100))
 
 
+@pytest.mark.parametrize("as_run", [True, False], ids=["a run", "several batches"])
+def test_an_index_entry_is_the_last_offset_of_the_batch_that_it_points_at(
+    tmp_path: Path, as_run: bool
+) -> None:
+    """What Kafka's `DumpLogSegments --verify-index-only` looks at."""
+    log = new_log(tmp_path, "runs")
+    for answer in range(6):
+        times = [[answer * 100 + each] * (each % 3 + 1) for each in range(9)]
+        records = memoryview(bytes(chain(log.log_end_offset, times)))
+        if as_run:
+            (found,) = fetched_batches(records)
+            log.append_as_follower([found.data], [found.header])
+        else:
+            log.append_as_follower([records])
+    (segment,) = log.segments
+    assert len(segment.offsets) > 20
+    last_offsets = {each.position: each.header.last_offset for each in segment.batches()}
+    assert {position: offset for offset, position in segment.offsets.entries()} == {
+        position: last_offsets[position] for _, position in segment.offsets.entries()
+    }
+    newest = {each.header.last_offset: each.header.max_timestamp for each in segment.batches()}
+    assert all(newest[offset] == time for time, offset in segment.times.entries())
+
+
 @settings(deadline=None, max_examples=25)  # it writes files
 @given(answers=st.lists(times_of_batches, min_size=1, max_size=8))
 def test_a_log_of_runs_is_the_log_of_their_batches(
@@ -112,5 +136,7 @@ def test_a_log_of_runs_is_the_log_of_their_batches(
         assert by_run.offset_for_timestamp(time) == by_batch.offset_for_timestamp(time)
     for log in (by_run, by_batch):
         log.close()
-    (one,), (other,) = (sorted((data / name).glob("*.log")) for name in ("runs", "batches"))
-    assert one.read_bytes() == other.read_bytes()
+    for suffix in ("log", "index", "timeindex"):
+        found = (sorted((data / name).glob(f"*.{suffix}")) for name in ("runs", "batches"))
+        (one,), (other,) = found
+        assert one.read_bytes() == other.read_bytes()

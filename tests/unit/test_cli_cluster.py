@@ -15,6 +15,7 @@ from tidelog.cli.partition_state import judge, leader_words
 from tidelog.cli.topic.watch import line_of, rows_of
 from tidelog.client import ClusterView, KafkaError, PartitionView, parse_bootstrap
 from tidelog.client.admin import QuorumReplica, QuorumView
+from tidelog.client.disks import FullDisk
 from tidelog.cluster import layout
 from tidelog.cluster.layout import Shape
 
@@ -231,6 +232,19 @@ def test_complaints_begin_with_the_worst():
         "broker 3 is down",
         "orders-0 under-replicated: 3 down",
     ]
+
+
+def test_a_full_disk_is_named_with_its_free_bytes():
+    full = FullDisk(3, "/data", 9_999, 1_000_000)
+    told = "the disk of /data on broker 3 is full: 9,999 of 1,000,000 bytes are free"
+    given = facts(partition(isr=(1, 2)), alive=(1, 2, 3))._replace(full_disks=(full,))
+    text = " ".join(sentences(given))
+    assert "The ISR is 1,2: broker 3 is alive and has no room." in text
+    assert f"{told[0].upper()}{told[1:]}." in text
+    assert next_command(given) == "free or add space for /data on broker 3"
+    view = ClusterView("id", 1, {3: None}, {})
+    found = Survey(view, [SeenBroker(3, "h", 1, None, True, None, (full,))], None, [])
+    assert complaints(found) == [told]
 
 
 def test_a_controller_that_never_came_is_a_complaint():

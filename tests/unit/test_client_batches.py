@@ -1,16 +1,13 @@
-"""What a leader accepts from a producer: rows 5 to 7 of replication.md §4.1."""
+"""Which headers a leader accepts from a producer: rows 5 to 7 of replication.md §4.1."""
 
 import struct
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tidelog.wire import records
 from tidelog.wire.records import ClientLimits, Record
 from tidelog.wire.records.header import seal
 
-calm = settings(deadline=None)
 TWO = [Record(0, 5, b"a", b"1"), Record(1, 6, b"b", b"2")]
 
 
@@ -54,7 +51,6 @@ def test_a_good_batch_is_accepted_and_left_alone(codec: int) -> None:
         (with_attributes(0x08), 32, "log append time"),
         (with_attributes(0x10), 87, "name its producer"),
         (with_attributes(0x05), 76, "codec 5"),
-        (with_attributes(0x01), 87, "not valid gzip"),
         (records.encode(TWO, producer_id=1, producer_epoch=0), 87, "base sequence -1"),
         (records.encode(TWO, producer_id=1, base_sequence=0), 87, "producer epoch -1"),
         (records.encode_end_txn_marker(
@@ -84,44 +80,16 @@ def test_zstd_is_refused_from_clients_that_are_too_old_for_it() -> None:
     assert caught.value.kafka_error == 76
 
 
-@pytest.mark.parametrize("codec", sorted(records.CODEC_NAMES))
-def test_offset_deltas_with_gaps_are_refused(codec: int) -> None:
-    """Two records that claim offsets 0 and 2 under a header that says two of three."""
-    gap = [TWO[0], TWO[1]._replace(offset=2)]
-    batch = records.encode(gap, codec=codec)
-    with pytest.raises(records.InvalidBatch, match="record count 2"):
-        records.validate_client_batch(batch)
-    shifted = [TWO[0], TWO[1]._replace(offset=2), Record(3, 7, None, None)]
-    batch = records.encode(shifted, codec=codec)
-    struct.pack_into(">i", batch, 57, 4)
-    seal(batch, 0, records.read_header(batch))
-    with pytest.raises(records.InvalidRecord):
-        records.validate_client_batch(batch)
-
-
-def test_data_that_decompresses_past_the_limit_is_too_large() -> None:
-    batch = records.encode([Record(0, 0, None, bytes(100_000))], codec=records.ZSTD)
-    small = ClientLimits(decode=records.DecodeLimits(max_decompressed_bytes=99_999))
-    with pytest.raises(records.BatchTooLarge):
-        records.validate_client_batch(batch, small)
-
-
-@pytest.mark.parametrize("inspect", [True, False])
-def test_more_records_than_readers_can_take_are_refused_by_the_header(inspect: bool) -> None:
-    limits = ClientLimits(decode=records.DecodeLimits(max_items=1), inspect_records=inspect)
+def test_more_records_than_readers_can_take_are_refused_by_the_header() -> None:
     with pytest.raises(records.BatchTooLarge, match="2 records"):
-        records.validate_client_batch(records.encode(TWO), limits)
+        records.validate_client_batch(records.encode(TWO), ClientLimits(max_items=1))
 
 
-def test_without_inspection_only_header_and_checksum_count() -> None:
-    batch = with_attributes(0x01)
-    limits = ClientLimits(inspect_records=False)
-    assert records.validate_client_batch(batch, limits).codec == records.GZIP
+def test_a_header_that_leaves_offsets_out_is_refused() -> None:
+    gap = [TWO[0], TWO[1]._replace(offset=2)]
+    with pytest.raises(records.InvalidBatch, match="record count 2"):
+        records.validate_client_batch(records.encode(gap))
 
 
-@calm
-@given(st.lists(st.binary(max_size=30), min_size=1), st.sampled_from(sorted(records.CODEC_NAMES)))
-def test_whatever_is_accepted_can_be_decoded(values: list[bytes], codec: int) -> None:
-    batch = records.encode([Record(i, i, None, v) for i, v in enumerate(values)], codec=codec)
-    header = records.validate_client_batch(batch)
-    assert len(records.decode(batch)) == header.record_count == len(values)
+def test_the_records_are_left_to_the_walk() -> None:
+    assert records.validate_client_batch(with_attributes(0x01)).codec == records.GZIP

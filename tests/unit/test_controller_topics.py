@@ -218,7 +218,7 @@ def test_settings_change_together_and_only_what_differs_is_written() -> None:
         (AlterConfigRequest(BROKER, "", (("min.insync.replicas", None),)), Error.INVALID_CONFIG),
         (
             AlterConfigRequest(BROKER, "1", (("leader.replication.throttled.rate", "-1"),)),
-            Error.INVALID_CONFIG,
+            Error.INVALID_REQUEST,
         ),
         (AlterConfigRequest(3, "t", (("retention.ms", "5"),)), Error.INVALID_REQUEST),
     ],
@@ -244,7 +244,7 @@ def test_a_node_judges_the_settings_of_brokers_by_the_keys_it_knows() -> None:
     granted = AlterConfigRequest(BROKER, "", (("log.retention.ms", "5"),))
     assert cluster.records_of(granted) == (r.Config(BROKER, "", "log.retention.ms", "5"),)
     refused = cluster.ask(AlterConfigRequest(BROKER, "1", (("listeners", "A://:1"),)))
-    assert refused == AdminResponse(Error.INVALID_CONFIG, "they are opened at the start")
+    assert refused == AdminResponse(Error.INVALID_REQUEST, "they are opened at the start")
 
 
 def test_removing_a_topics_minimum_brings_back_the_clusters() -> None:

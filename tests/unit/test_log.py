@@ -203,7 +203,7 @@ def test_a_killed_log_reports_the_epoch_of_its_last_batch() -> None:
     assert EPOCHS not in disk.files()
     again = new_log(disk)
     assert again.epochs.entries == [(7, 0), (9, 1)]
-    assert again.problems == []
+    assert again.place.repairs == []
 
 
 def test_the_recovery_point_on_disk_does_not_pass_an_epoch_that_only_batches_know() -> None:

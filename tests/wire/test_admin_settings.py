@@ -150,6 +150,8 @@ def test_a_broker_shows_its_own_settings_and_the_clusters(tmp_path: Path) -> Non
                 for name in (rate, "log.retention.ms", "num.partitions", "node.id")
             ]
             assert seen == [("900", 2, False), ("8000", 3, False), ("7", 4, True), ("1", 4, True)]
+            fixed = [name for name in ("listeners", "advertised.listeners") if own[name].read_only]
+            assert fixed == ["listeners", "advertised.listeners"]
             secrets = [each for each in own.values() if each.is_sensitive]
             assert secrets
             assert {each.value for each in secrets} == {None}
@@ -157,6 +159,21 @@ def test_a_broker_shows_its_own_settings_and_the_clusters(tmp_path: Path) -> Non
             assert [(each.name, each.value, each.config_source) for each in cluster.configs] == [
                 ("log.retention.ms", "8000", 3)
             ]
+
+    loopback.run(story)
+
+
+def test_a_key_of_kafkas_that_has_no_effect_is_shown_where_it_was_set(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            key = "remote.log.reader.threads"
+            assert key not in by_name(await described(s, BROKER, "1"))
+            s.commit(r.Config(BROKER, "1", key, "20"), r.Config(BROKER, "", key, "30"))
+            own = by_name(await described(s, BROKER, "1", everything=True))[key]
+            assert (own.value, own.config_source, own.read_only) == ("20", 2, False)
+            assert [(each.value, each.source) for each in own.synonyms] == [("20", 2), ("30", 3)]
+            (cluster,) = (await described(s, BROKER, "")).configs
+            assert (cluster.name, cluster.value) == (key, "30")
 
     loopback.run(story)
 

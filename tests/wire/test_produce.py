@@ -1,6 +1,8 @@
 """Produce over TCP: what is acknowledged when, and every refusal."""
 
 import asyncio
+import resource
+import zlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -24,7 +26,18 @@ from tidelog.wire.protocol.schemas.produce_response import (
     PartitionProduceResponse,
     ProduceResponse,
 )
-from tidelog.wire.records import GZIP, LZ4, NONE, ZSTD, Record, decode, encode, read_header
+from tidelog.wire.records import (
+    CODEC_NAMES,
+    GZIP,
+    LZ4,
+    NONE,
+    ZSTD,
+    Record,
+    decode,
+    encode,
+    read_header,
+)
+from tidelog.wire.records.body import build_batch
 from tidelog.wire.records.header import CONTROL_BIT, seal
 
 APIS = {0: produce.handle}
@@ -397,6 +410,101 @@ def test_bytes_that_are_not_one_good_batch_are_refused_with_a_reason(
         assert (result.error_code, result.base_offset) == (code, -1)
         assert result.error_message
         assert log_of(lone) == []
+
+    told(tmp_path, story)
+
+
+def claiming(count: int, *texts: bytes, codec: int) -> bytearray:
+    """A batch whose header counts other records than there are, under a right checksum."""
+    data = encode([Record(n, NOW_MS, None, text) for n, text in enumerate(texts)], codec=codec)
+    data[57:61] = count.to_bytes(4, "big")
+    data[23:27] = (count - 1).to_bytes(4, "big")
+    seal(data, 0, read_header(data))
+    return data
+
+
+@pytest.mark.parametrize("codec", sorted(CODEC_NAMES), ids=CODEC_NAMES.get)
+@pytest.mark.parametrize(("claimed", "there"), [(5, 1), (1, 5)])
+def test_a_batch_that_does_not_hold_the_records_it_counts_is_refused(
+    tmp_path: Path, codec: int, claimed: int, there: int
+) -> None:
+    async def story(lone: LoneBroker) -> None:
+        lone.create_topic(TOPIC)
+        lying = claiming(claimed, *[b"x" * 20] * there, codec=codec)
+        result = await produced(lone, request(lying))
+        assert (result.error_code, result.base_offset) == (87, -1)
+        assert result.error_message is not None
+        assert "record" in result.error_message
+        good = await produced(lone, request(claiming(there, *[b"x"] * there, codec=codec)))
+        assert (good.error_code, good.base_offset) == (0, 0)
+        assert len(log_of(lone)) == there
+
+    told(tmp_path, story)
+
+
+def gzip_of_zeros(mebibytes: int) -> bytearray:
+    """One batch that inflates to so much, made without ever having it: a block that can follow
+    itself, again and again. The stream has no end, but that is not what it is refused for."""
+    squeezer = zlib.compressobj(level=9, wbits=31)
+    front = squeezer.compress(b"") + squeezer.flush(zlib.Z_FULL_FLUSH)
+    block = squeezer.compress(bytes(1 << 20)) + squeezer.flush(zlib.Z_FULL_FLUSH)
+    data = build_batch(
+        read_header(encode([Record(0, NOW_MS, None, b"")])), front + block * mebibytes
+    )
+    data[22] |= GZIP
+    seal(data, 0, read_header(data))
+    return data
+
+
+def test_a_batch_that_inflates_to_512_mebibytes_is_refused_within_bounds(tmp_path: Path) -> None:
+    async def story(lone: LoneBroker) -> None:
+        lone.create_topic(TOPIC)
+        bomb = gzip_of_zeros(512)
+        assert len(bomb) < 1_000_000
+        before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        result = await produced(lone, request(bomb))
+        assert result.error_code == 10
+        assert result.error_message == "gzip records decompress to more than 67108864 bytes"
+        grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
+        assert grown_kib < 200 * 1024
+        assert log_of(lone) == []
+
+    told(tmp_path, story)
+
+
+def test_a_batch_that_may_inflate_to_much_leaves_the_loop_to_others(tmp_path: Path) -> None:
+    async def story(lone: LoneBroker) -> None:
+        lone.create_topic(TOPIC)
+        lone.create_topic("payments")
+        small_bomb = gzip_of_zeros(16)
+        assert len(small_bomb) < 20_000
+        bomb = asyncio.ensure_future(produced(lone, request(small_bomb)))
+        hosted = lone.broker.replicas.named(TOPIC, 0)
+        assert hosted is not None
+        await until(lambda: lone.broker.workshop.is_busy_with(hosted.partition))
+        good = await produced(lone, request(values(b"a"), topic="payments"))
+        assert good.error_code == 0
+        result = await bomb
+        assert result.error_code == 87
+        assert result.error_message == "the records are not valid gzip: the stream ends too early"
+
+    told(tmp_path, story)
+
+
+def test_a_newest_timestamp_that_is_not_true_is_set_right(tmp_path: Path) -> None:
+    """Lookups by time and retention believe the header."""
+
+    async def story(lone: LoneBroker) -> None:
+        lone.create_topic(TOPIC)
+        data = values(b"a", b"b")
+        data[35:43] = (5).to_bytes(8, "big")
+        seal(data, 0, read_header(data))
+        assert (await produced(lone, request(data))).error_code == 0
+        hosted = lone.broker.replicas.named(TOPIC, 0)
+        assert hosted is not None
+        (header,) = headers(hosted.log.read(0, END, 1 << 20))
+        assert header.max_timestamp == NOW_MS
+        assert len(log_of(lone)) == 2
 
     told(tmp_path, story)
 

@@ -1,4 +1,4 @@
-"""Compiled record batches: `decoding`, `encoding` and `chain`, as `contract` says what they do.
+"""Compiled record batches: `decoding`, `encoding`, `chain` and `walk`, as `contract` says.
 
 Rules: nothing here imports anything else of ours or raises for bytes from outside. A function
 says where it stopped and `wire` finds out why, so both twins complain in the same words. Nothing

@@ -116,6 +116,26 @@ class Chain(Protocol):
         offset behind the last of them."""
 
 
+class Walk(Protocol):
+    """The records of one batch, looked at as a producer's are."""
+
+    def walk(
+        self,
+        plain: Buffer,
+        start: int,
+        record_count: int,
+        base_timestamp: int,
+        max_items: int,
+    ) -> tuple[int, int, int] | None:
+        """None unless exactly `record_count` records fill the bytes from `start` on, with
+        offset deltas that count up from 0, lengths that are true, timestamps of 64 bits, and no
+        more than `max_items` records and headers.
+
+        Of good ones: how many have no key, the earliest timestamp, and the latest. Records
+        without a timestamp (-1) do not count as early; the largest number there is stands for
+        "no earliest", and the latest is at least -1."""
+
+
 class Encoding(Protocol):
     """From columns to record batches."""
 

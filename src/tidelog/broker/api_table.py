@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.handlers import (
+    acls,
     add_offsets_to_txn,
     add_partitions_to_txn,
     api_versions,
@@ -73,6 +74,9 @@ def handlers(broker: Broker) -> dict[int, Handler]:
         26: partial(end_txn.handle, broker),
         27: partial(write_txn_markers.handle, broker),
         28: partial(txn_offset_commit.handle, broker),
+        29: acls.describe,
+        30: acls.create,
+        31: acls.delete,
         32: partial(describe_configs.handle, broker),
         35: partial(describe_log_dirs.handle, broker),
         42: partial(delete_groups.handle, broker),

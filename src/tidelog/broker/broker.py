@@ -18,6 +18,7 @@ from tidelog.broker.controller_link import ControllerLink, FindController
 from tidelog.broker.coordination import Coordination
 from tidelog.broker.departures import Departures
 from tidelog.broker.directories import Directories
+from tidelog.broker.disk_rooms import DiskRooms
 from tidelog.broker.doubts import Doubts
 from tidelog.broker.early_produces import EarlyProduces
 from tidelog.broker.early_requests import EarlyRequests
@@ -27,6 +28,7 @@ from tidelog.broker.marker_sender import MarkerSender
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
+from tidelog.broker.standing_aside import StandingAside
 from tidelog.broker.turn import TurnEnd
 from tidelog.broker.verifications import Verifications
 from tidelog.config.node_config import NodeConfig
@@ -74,7 +76,9 @@ class Broker:
         "now_ms",
         "reads",
         "replicas",
+        "rooms",
         "serving",
+        "standing_aside",
         "traffic",
         "turn_end",
         "verifications",
@@ -105,6 +109,10 @@ class Broker:
         self.internal_topics = InternalTopics(self)
         self.absences = Absences(self)
         self.replicas = Replicas(self, directories)
+        self.rooms = DiskRooms(self, directories.all)
+        self.standing_aside = StandingAside(self)
+        directories.on_no_space = self.rooms.found_no_space
+        directories.has_room = self.rooms.has_room
         self.departures = Departures(self)
         self.doubts = Doubts(self)
         self.reads = Reads(self)

@@ -21,7 +21,7 @@ from tidelog.broker.registering import Registering
 from tidelog.core.errors import NO_ERROR
 from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, STARTING, BrokerLifecycle
 from tidelog.core.replication.proposals import IsrProposals
-from tidelog.core.requests import AlterPartitionRequest, IsrProposal
+from tidelog.core.requests import AlterPartitionRequest, AlterPartitionResponse, IsrProposal
 from tidelog.core.types import NEVER_MS, PartitionId
 from tidelog.host.ports import Network, NetworkError, RequestTimedOut
 from tidelog.host.timers import pause
@@ -222,23 +222,36 @@ class ControllerLink:
         now = self._broker.host.now_ms()
         request = self.proposals.next_request(self._broker.id, self.broker_epoch, now)
         if request is not None:
-            message, version = messages.alter_partition_message(request)
-            self._alter_line.to(self._controller()).send(
-                message,
-                version,
-                partial(self._on_isr_answer, request),
-                timeout_ms=self._request_timeout_ms,
-            )
+            self.alter_partitions(request, partial(self._on_isr_answer, request))
 
-    def _on_isr_answer(self, request: AlterPartitionRequest, answer: Answer) -> None:
-        if self._alter_line.closed:
-            return
+    def alter_partitions(
+        self,
+        request: AlterPartitionRequest,
+        on_response: Callable[[AlterPartitionResponse | None], None],
+    ) -> None:
+        """Called back once, with None if no answer came; not at all after `close`."""
+
+        def on_answer(answer: Answer) -> None:
+            if self._alter_line.closed:
+                return
+            if isinstance(answer, NetworkError):
+                on_response(None)
+            else:
+                on_response(messages.alter_partition_response(answer))
+
+        message, version = messages.alter_partition_message(request)
+        self._alter_line.to(self._controller()).send(
+            message, version, on_answer, timeout_ms=self._request_timeout_ms
+        )
+
+    def _on_isr_answer(
+        self, request: AlterPartitionRequest, response: AlterPartitionResponse | None
+    ) -> None:
         now = self._broker.host.now_ms()
-        if isinstance(answer, NetworkError):
+        if response is None:
             self.proposals.on_failure(request, now)
         else:
             replicas = self._broker.replicas
-            response = messages.alter_partition_response(answer)
             for result in self.proposals.on_response(request, response, now):
                 hosted = replicas.hosted.get(result.partition)
                 role = hosted.leader if hosted is not None else None

@@ -4,7 +4,6 @@ A directory that fails takes the process with it: what it held must be led by ot
 a broker that half works is harder to reason about than one that is gone (ADR 0018).
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.broker.epoch_storing import THREADS as EPOCH_THREADS
@@ -18,11 +17,8 @@ from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.new_logs import NewLogs
 
-TOLD_AGAIN_AFTER_MS = 60_000
 MAKERS = 8
 """Threads that wait for the disk while logs are made; their syncs become few."""
-
-_LOGGER = logging.getLogger("tidelog.broker")
 
 
 class Directories:
@@ -35,8 +31,9 @@ class Directories:
         "_makers",
         "_making",
         "_on_offline",
-        "_told_full_ms",
         "all",
+        "has_room",
+        "on_no_space",
     )
 
     def __init__(self, directories: Sequence[LogDirectory], make_workers: MakeWorkers) -> None:
@@ -45,7 +42,9 @@ class Directories:
         self._commits: dict[LogDirectory, GroupCommit] = {}
         self._epochs: list[EpochStoring] = []
         self._on_offline: Callable[[Exception], None] | None = None
-        self._told_full_ms: dict[LogDirectory, int] = {}
+        self.on_no_space: Callable[[LogDirectory], None] = _ignore
+        """Hears of a write that found no space."""
+        self.has_room: Callable[[LogDirectory], bool] = _always
         self._make_workers = make_workers
         self._makers = make_workers("new-logs", MAKERS)
         self._making: LogMaking | None = None
@@ -78,10 +77,10 @@ class Directories:
 
     def emptiest(self) -> LogDirectory:
         """Where a new log goes."""
-        return min(self.all, key=lambda each: len(each.logs))
+        return min(self.all, key=lambda each: (not self.has_room(each), len(each.logs)))
 
     def create_logs(self, wanted: NewLogs) -> None:
-        """Many at once, each where there are the fewest."""
+        """Many at once, each where there are the fewest of those with room."""
         for directory, its_own in self._place(wanted).items():
             directory.create_logs(its_own, self._makers.map)
 
@@ -89,7 +88,7 @@ class Directories:
         counts = {directory: len(directory.logs) for directory in self.all}
         placed: dict[LogDirectory, dict[PartitionName, bytes]] = {each: {} for each in self.all}
         for name, topic_id in wanted.items():
-            chosen = min(self.all, key=counts.__getitem__)
+            chosen = min(self.all, key=lambda each: (not self.has_room(each), counts[each]))
             counts[chosen] += 1
             placed[chosen][name] = topic_id
         return {directory: its_own for directory, its_own in placed.items() if its_own}
@@ -110,19 +109,13 @@ class Directories:
         directory = self.holding(name)
         return directory.refused.get(name) if directory is not None else None
 
-    def on_error(self, directory: LogDirectory, error: StorageError, now_ms: int) -> None:
+    def on_error(self, directory: LogDirectory, error: StorageError) -> None:
         """Something went wrong on the event loop. If it was the device, the node must hear of
-        it: no sync may follow that would find out. If it is full, the operator must."""
+        it: no sync may follow that would find out."""
         if isinstance(error, NoSpace):
-            self._tell_full(directory, error, now_ms)
+            self.on_no_space(directory)
         elif not directory.online and self._on_offline is not None:
             self._on_offline(error)
-
-    def _tell_full(self, directory: LogDirectory, error: NoSpace, now_ms: int) -> None:
-        told_ms = self._told_full_ms.get(directory)
-        if told_ms is None or now_ms - told_ms >= TOLD_AGAIN_AFTER_MS:
-            self._told_full_ms[directory] = now_ms
-            _LOGGER.warning("%s: appends are refused until there is some, reads go on", error)
 
     def request_sync(self, directory: LogDirectory) -> None:
         self._commits[directory].request()
@@ -144,3 +137,11 @@ class Directories:
         for directory in self.all:
             own = {name: high_watermarks.get(name, 0) for name in directory.logs}
             directory.close(broker_epoch=broker_epoch, high_watermarks=own)
+
+
+def _ignore(_directory: LogDirectory) -> None:
+    """Before a broker listens."""
+
+
+def _always(_directory: LogDirectory) -> bool:
+    return True

@@ -11,6 +11,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from tidelog.config import kafka_keys
 from tidelog.config.broker_keys import BROKER_NAMES_OF_TOPIC_CONFIGS, KEYS, synonyms
 from tidelog.config.key_types import BrokerKey, Kind
 from tidelog.config.node_config import NodeConfig
@@ -76,14 +77,21 @@ def topic_layers(image: MetadataImage, config: NodeConfig, topic: str, name: str
 def broker_layers(image: MetadataImage, config: NodeConfig, name: str) -> list[Said]:
     """What is said about a broker key, the value in force first. Never empty."""
     layers = []
-    for resource, source in (
-        (str(config.node_id), ConfigSource.DYNAMIC_BROKER),
-        (CLUSTER_DEFAULT, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-    ):
+    for resource, source in _live_resources(config):
         value = _dynamic(image, resource, KEYS[name])
         if value is not None:
             layers.append(Said(name, value, source))
     return [*layers, *_layers_at_start(config.settings, name)]
+
+
+def only_kafkas_layers(image: MetadataImage, config: NodeConfig) -> dict[str, list[Said]]:
+    """Kafka's keys that were set while the cluster runs, although nothing depends on them."""
+    found: dict[str, list[Said]] = {}
+    for resource, source in _live_resources(config):
+        for name, value in image.configs.get((RESOURCE_BROKER, resource), {}).items():
+            if name in kafka_keys.ALL:
+                found.setdefault(name, []).append(Said(name, value, source))
+    return found
 
 
 def cluster_defaults(image: MetadataImage) -> Iterator[Said]:
@@ -96,7 +104,17 @@ def cluster_defaults(image: MetadataImage) -> Iterator[Said]:
 def is_secret(name: str) -> bool:
     """Whether a setting's value must not be told. One we do not know may be anything."""
     key = KEYS.get(name)
+    if key is None and name in kafka_keys.ALL:
+        return name in kafka_keys.SECRET
     return name not in KNOWN if key is None else key.kind is Kind.PASSWORD
+
+
+def _live_resources(config: NodeConfig) -> tuple[tuple[str, ConfigSource], ...]:
+    """Where values of this broker's keys may be set while it runs, the stronger first."""
+    return (
+        (str(config.node_id), ConfigSource.DYNAMIC_BROKER),
+        (CLUSTER_DEFAULT, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+    )
 
 
 def _dynamic(image: MetadataImage, resource: str, key: BrokerKey) -> str | None:

@@ -58,7 +58,7 @@ class InternalLog:
         try:
             appended = hosted.log.append_as_leader(self._batch(write), self.leader_epoch)
         except StorageError as error:
-            broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
+            broker.replicas.directories.on_error(hosted.directory, error)
             raise AppendFailed(str(error)) from error
         broker.replicas.note_appended(hosted, appended.base_offset)
         broker.replicas.perform(hosted, role.on_appended(broker.now_ms()))

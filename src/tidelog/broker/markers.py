@@ -51,7 +51,7 @@ def write_marker(broker: Broker, partition: TopicPartition, order: MarkerOrder, 
     try:
         required_offset = _append(broker, hosted, role, marker)
     except StorageError as failure:
-        broker.replicas.directories.on_error(hosted.directory, failure, broker.now_ms())
+        broker.replicas.directories.on_error(hosted.directory, failure)
         done(failure.kafka_error)
         return
     OpenMarker(broker, hosted, role, done).wait_for(required_offset)

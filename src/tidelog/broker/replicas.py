@@ -181,7 +181,7 @@ class Replicas:
             del self.coming[partition]
             self.problems[partition] = str(error)
             self._without_space[partition] = None
-            self.directories.on_error(self.directories.emptiest(), error, self._broker.now_ms())
+            self.directories.on_error(self.directories.emptiest(), error)
 
     def _is_new(self, state: PartitionState) -> bool:
         """Whether a log has to be made for it."""
@@ -207,6 +207,7 @@ class Replicas:
             self._broker.link.withdraw(state.id)
             self._broker.fetchers.follow(hosted)
         self.perform(hosted, effects)
+        self._broker.standing_aside.look_at(hosted)
         if hosted.shards is not None:
             self._broker.coordination.follow(hosted)
         if was_leading and replica.leader_epoch != epoch_before:
@@ -275,7 +276,7 @@ class Replicas:
         except NoSpace as error:
             self.problems[state.id] = str(error)
             self._without_space[state.id] = None
-            self.directories.on_error(directory, error, self._broker.now_ms())
+            self.directories.on_error(directory, error)
             return None
         self.problems.pop(state.id, None)
         return log
@@ -423,7 +424,7 @@ class Replicas:
             hosted.log.append_as_follower(*_received(effect))
         except (NoSpace, UnexpectedAppend) as error:
             self.problems[hosted.partition] = str(error)
-            self.directories.on_error(hosted.directory, error, now_ms)
+            self.directories.on_error(hosted.directory, error)
             self.mark_dirty(hosted)  # the batches that fitted are kept
             role.on_append_failed(now_ms)
             return

@@ -22,6 +22,7 @@ from tidelog.cli.output import duration, print_json
 from tidelog.cli.partition_state import HEALTHY, OFFLINE, UNDER_MIN_ISR, Judgement, judge
 from tidelog.cli.topic.describe import named_topic, offsets_of, topic_settings
 from tidelog.client import BrokerView, Client, PartitionView
+from tidelog.client.disks import FullDisk, full_disks
 from tidelog.cluster.node_state import partition_in, read_state
 
 
@@ -38,6 +39,8 @@ class Facts(NamedTuple):
     """What the leader says of it over HTTP; empty if it says nothing."""
     held: Held | None = None
     """What keeps the last stable offset below the high watermark."""
+    full_disks: tuple[FullDisk, ...] = ()
+    """Of its replicas that are alive: those on them take no records."""
 
     @property
     def name(self) -> str:
@@ -84,6 +87,13 @@ def explain_partition(asking: Asking, name: str) -> dict[str, Any]:
 
     async def look(client: Client) -> Facts:
         facts = await gather_facts(client, topic, index)
+        full = [
+            disk
+            for broker in facts.partition.replicas
+            if broker in facts.alive
+            for disk in await full_disks(client, broker, (topic, index))
+        ]
+        facts = facts._replace(full_disks=tuple(full))
         if facts.high_watermark is None:
             return facts
         held = await what_holds(client, topic, index, facts.high_watermark)
@@ -124,7 +134,7 @@ def ask_leader(partition: PartitionView, leader: BrokerView | None) -> dict[str,
 
 
 def sentences(facts: Facts) -> list[str]:
-    told = [_leader(facts), _isr(facts), *_watermark(facts)]
+    told = [_leader(facts), _isr(facts), *_full(facts), *_watermark(facts)]
     if facts.held is not None:
         told += held_sentences(facts.held, int(time.time() * 1000))
     return told
@@ -162,10 +172,18 @@ def _isr(facts: Facts) -> str:
 def _absence(facts: Facts, broker: int) -> str:
     if broker not in facts.alive:
         return f"broker {broker} is down"
+    if any(disk.broker == broker for disk in facts.full_disks):
+        return f"broker {broker} is alive and has no room"
     for follower in facts.told.get("followers", ()):
         if isinstance(follower, dict) and follower.get("broker") == broker:
             return f"broker {broker} is alive and {follower.get('lag')} records behind"
     return f"broker {broker} is alive and catching up"
+
+
+def _full(facts: Facts) -> list[str]:
+    """`The disk of /data on broker 1 is full: …`"""
+    told = [str(disk) for disk in facts.full_disks]
+    return [f"{each[0].upper()}{each[1:]}." for each in told]
 
 
 def _watermark(facts: Facts) -> list[str]:
@@ -187,6 +205,9 @@ def next_command(facts: Facts) -> str:
     down = [each for each in partition.out_of_sync if each not in facts.alive]
     if down:
         return f"tidelog chaos restart {down[0]}    (or start node {down[0]} where it runs)"
+    if facts.full_disks:
+        disk = facts.full_disks[0]
+        return f"free or add space for {disk.log_dir} on broker {disk.broker}"
     if facts.judgement.state == OFFLINE:
         return f"tidelog leaders elect {facts.name} --unclean    (may lose records)"
     if facts.judgement.state != HEALTHY:
@@ -214,6 +235,7 @@ def as_document(facts: Facts) -> dict[str, Any]:
         else facts.held.last_stable_offset,
         "held_by": None if facts.held is None else held_document(facts.held),
         "min_insync_replicas": facts.min_isr,
+        "full_disks": [disk._asdict() for disk in facts.full_disks],
         "explanation": " ".join(sentences(facts)),
         "next": next_command(facts),
     }

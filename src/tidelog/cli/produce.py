@@ -24,10 +24,11 @@ from tidelog.cli.record_input import (
     json_reader,
     line_reader,
 )
-from tidelog.client import Client, KafkaError, NewRecord, Producer, Written
+from tidelog.client import Admin, Client, KafkaError, NewRecord, NewTopic, Producer, Written
 from tidelog.client.errors import ClientError
 from tidelog.client.producer import ALL, LEADER, NOBODY_WAITS
 from tidelog.client.transactional_producer import TransactionalProducer
+from tidelog.core.errors import Error
 from tidelog.wire.records import CODEC_NAMES
 
 ACKS = {"all": ALL, "-1": ALL, "1": LEADER, "0": NOBODY_WAITS}
@@ -49,6 +50,7 @@ RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(?:/s)?")
 @click.option("--compression", type=click.Choice(list(CODECS)), default="none", show_default=True)
 @click.option("--rate", metavar="N/s", help="Records per second at most.")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--create", is_flag=True, help="Make the topic if there is none, without asking.")
 @click.option(
     "--transactional-id", metavar="ID", help="All records in one transaction, or none of them."
 )
@@ -62,7 +64,7 @@ def command(asking: Asking, **given: Any) -> None:
     Examples:
       seq 1 600 | tidelog produce orders --rate 5/s
       tidelog produce orders -k customer-7 --value hello
-      tidelog consume orders --to end --json | tidelog produce copy --json
+      tidelog consume orders --to end --json | tidelog produce copy --json --create
       tidelog produce orders --transactional-id import-7 < orders.txt
     """
     reader = reader_of(given)
@@ -76,6 +78,7 @@ def command(asking: Asking, **given: Any) -> None:
 
     async def produce(client: Client) -> None:
         codec, name = CODECS[given["compression"]], given["transactional_id"]
+        await ensure_topic(client, given["topic"], create=given["create"])
         try:
             if name is not None:
                 await in_transaction(TransactionalProducer(client, name, codec=codec), write_all)
@@ -90,6 +93,27 @@ def command(asking: Asking, **given: Any) -> None:
     check_transaction(given)
     asking.run(produce)
     report(given["topic"], totals, output=given["output"])
+
+
+async def ensure_topic(client: Client, topic: str, *, create: bool) -> None:
+    """A mistyped name must not become a topic: one that is missing is made if somebody says so."""
+    found = (await client.topics([topic])).get(topic)
+    if found is not None and found.error != Error.UNKNOWN_TOPIC_OR_PARTITION:
+        return
+    if not create:
+        if not sys.stdin.isatty():
+            raise CommandError(
+                f"there is no topic {topic}",
+                why="a topic is made only if you say so",
+                advice=f"tidelog topic create {topic}    or    --create",
+            )
+        if not click.confirm(f"There is no topic {topic}. Create it?", err=True):
+            raise click.Abort
+    try:
+        await Admin(client).create_topic(NewTopic(topic, -1, -1))
+    except KafkaError as error:
+        if error.error != Error.TOPIC_ALREADY_EXISTS:  # somebody else made it meanwhile
+            raise
 
 
 def check_transaction(given: dict[str, Any]) -> None:

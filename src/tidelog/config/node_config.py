@@ -73,7 +73,8 @@ class LogSettings:
     log_start_checkpoint_interval_ms: int
     recoveries_per_directory: int
     message_max_bytes: int
-    producer_id_expiration_ms: int
+    disk_reserve_bytes: int
+    """-1: as the size of the disk suggests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,7 @@ class NodeConfig:
             offset_metadata_max_bytes=given.whole("offset.metadata.max.bytes"),
             offsets_retention_ms=given.millis("offsets.retention.minutes"),
             offsets_retention_check_interval_ms=given.whole("offsets.retention.check.interval.ms"),
+            disconnect_grace_ms=given.whole("tidelog.group.disconnect.grace.ms"),
             consumer_session_timeout_ms=given.whole("group.consumer.session.timeout.ms"),
             consumer_heartbeat_interval_ms=given.whole("group.consumer.heartbeat.interval.ms"),
             consumer_max_size=given.whole("group.consumer.max.size"),
@@ -309,7 +311,7 @@ def _logs(settings: Settings) -> LogSettings:
         ),
         recoveries_per_directory=settings.whole("num.recovery.threads.per.data.dir"),
         message_max_bytes=settings.whole("message.max.bytes"),
-        producer_id_expiration_ms=settings.whole("producer.id.expiration.ms"),
+        disk_reserve_bytes=settings.whole("tidelog.disk.reserve.bytes"),
     )
 
 

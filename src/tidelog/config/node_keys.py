@@ -42,13 +42,11 @@ LISTENERS: tuple[BrokerKey, ...] = (
             "listeners",
             ("PLAINTEXT://:9092",),
             "Addresses to listen on as NAME://host:port; no host means every interface.",
-            live=True,
         ),
         names(
             "advertised.listeners",
             None,
             "Addresses that clients and other brokers are told to use; listeners if not set.",
-            live=True,
         ),
         text(
             "listener.security.protocol.map",
@@ -279,10 +277,19 @@ OURS: tuple[BrokerKey, ...] = (
         duration(
             "tidelog.group.disconnect.grace.ms",
             500,
-            "A member of a group whose connection broke, and whose client does not connect again"
-            " for so long, is removed; 0 waits for the end of its session, as Kafka does.",
+            "A member of a group whose connection broke, and who then misses a heartbeat, is looked"
+            " at once more after so long and removed if it is still silent; 0 waits for the end of"
+            " its session, as Kafka does.",
             at_least=0,
             at_most=INT32_MAX,
+            ours=True,
+        ),
+        size(
+            "tidelog.disk.reserve.bytes",
+            -1,
+            "A log directory with less free space than this takes no records and hands its"
+            " leaderships over; -1 is 1 % of the disk, at most 256 MiB, and 0 keeps no reserve.",
+            at_least=-1,
             ours=True,
         ),
         switch(

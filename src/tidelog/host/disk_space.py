@@ -1,8 +1,16 @@
-"""How full a file system is."""
+"""How full a file system is, and how full it may become."""
 
 import os
 
 from tidelog.host.ports import DiskSpace
+
+RESERVE_BYTES_MAX = 256 * 1024 * 1024
+RESERVE_DIVISOR = 100
+
+
+def default_reserve_bytes(total_bytes: int) -> int:
+    """What is kept free of records: one percent of a disk, and no more than 256 MiB."""
+    return min(RESERVE_BYTES_MAX, total_bytes // RESERVE_DIVISOR)
 
 
 def disk_space(path: str) -> DiskSpace | None:

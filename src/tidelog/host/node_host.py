@@ -7,6 +7,7 @@ from tidelog.host.filesystem import SystemFilesystem
 from tidelog.host.findings import Findings
 from tidelog.host.ports import Clock, DiskSpace, Entropy, Filesystem, MakeWorkers, Network
 from tidelog.host.timers import TimerWheel
+from tidelog.host.work import Work
 from tidelog.host.workers import ThreadWorkers
 
 SYSTEM_FILESYSTEM = SystemFilesystem()
@@ -30,6 +31,7 @@ class NodeHost:
         "make_workers",
         "network",
         "timers",
+        "work",
     )
 
     def __init__(
@@ -56,6 +58,8 @@ class NodeHost:
         self.make_workers = make_workers
         self.findings = Findings(emit, clock.wall_ms)
         """What is wrong on this node right now."""
+        self.work = Work()
+        """What the event loop of this node is doing right now."""
 
     def now_ms(self) -> int:
         return self.clock.monotonic_ms()

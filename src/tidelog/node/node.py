@@ -21,8 +21,8 @@ from tidelog.node.disks import (
     cannot_listen,
     open_disks,
     open_log_directories,
+    open_metadata_log,
     previous_broker_epoch,
-    unusable,
 )
 from tidelog.node.doors import Doors
 from tidelog.node.leaving import Leaving
@@ -31,8 +31,6 @@ from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.place import QuorumPlace
 from tidelog.rpc import ApiTable, serve
-from tidelog.storage.errors import StorageError
-from tidelog.storage.metadata_log import MetadataLog
 from tidelog.wire.protocol import Listener
 
 DRAIN_TIMEOUT_MS = 2_000
@@ -144,6 +142,7 @@ class Node:
                 table,
                 listener.name,
                 on_closed=self._on_controller_connection_closed,
+                work=self.host.work,
                 on_opened=None if own is None else own.on_opened,
             )
             opened = await network.listen(host, port, accept, privileged=True)
@@ -157,6 +156,7 @@ class Node:
                 listener.name,
                 on_closed=absences.on_closed,
                 on_opened=absences.on_opened,
+                work=self.host.work,
             )
             accept = self._doors.guard(accept)
             opened = await network.listen(host, port, accept)
@@ -199,6 +199,7 @@ class Node:
             broker.coordination.close()  # members are told at once to look for the next one
             broker.markers.close()
             broker.verifications.close()
+            broker.standing_aside.close()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(
@@ -223,11 +224,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
             "controller.quorum.bootstrap.servers alone does not say who may vote",
             advice="controller.quorum.voters=1@host:port,… in its server.properties",
         )
-    try:
-        codec = KafkaEntryCodec()
-        log = MetadataLog.open(disks.metadata, codec, clock=host.clock)
-    except (StorageError, OSError) as error:
-        raise unusable(config.metadata_log_dir, error) from error
+    log = open_metadata_log(config, disks, host.clock)
     place = QuorumPlace(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,
@@ -235,7 +232,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         voters=voters,
         settings=config.quorum_settings(),
     )
-    return QuorumMember(place, log, disks.metadata, host, codec=codec)
+    return QuorumMember(place, log, disks.metadata, host, codec=KafkaEntryCodec())
 
 
 def _voters(config: NodeConfig) -> dict[int, tuple[str, int]]:

@@ -20,6 +20,7 @@ from tidelog.observe.counts import EventCounts, LoopDelay
 from tidelog.observe.event_topic import EventTopic
 from tidelog.observe.http import Endpoints, Sources
 from tidelog.observe.journal import Journal, JournalHandler
+from tidelog.observe.loop_watch import LoopWatch
 from tidelog.observe.render import Renderer
 from tidelog.observe.sentences import ids
 from tidelog.observe.stream import EventStream, NumberedEvent
@@ -44,6 +45,7 @@ class Observation:
         self._config = node.config
         self._journal = journal
         self._delay = LoopDelay()
+        self._watch = LoopWatch(node.host.work, self._delay)
         self._stream = stream
         self._counts = EventCounts(stream)
         self._view = LiveNode(node, network)
@@ -61,7 +63,7 @@ class Observation:
         self._topic: EventTopic | None = None
 
     async def start(self) -> None:
-        self._delay.start()
+        self._watch.start()
         if self._config.events_topic_enabled and self._config.is_broker:
             self._writer = EventWriter(self._config)
             self._topic = EventTopic(self._stream, self._renderer, self._writer.produce)
@@ -78,7 +80,7 @@ class Observation:
         _LOGGER.info("HTTP on %s:%d", address.host, self.http_port)
 
     async def stop(self) -> None:
-        self._delay.stop()
+        self._watch.stop()
         if self._topic is not None:
             await self._topic.stop()
         if self._writer is not None:

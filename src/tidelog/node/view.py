@@ -21,6 +21,7 @@ from tidelog.observe.views import (
     ControllerView,
     FollowerView,
     Health,
+    LogDirView,
     PartitionView,
     QuorumView,
     WorkView,
@@ -229,6 +230,16 @@ class LiveNode:
             sum(each.passes for each in commits),
             sum(each.seconds for each in commits),
             broker.reads.parked_count,
+        )
+
+    def log_dirs(self) -> tuple[LogDirView, ...]:
+        broker = self._node.broker
+        rooms = () if broker is None else broker.rooms.views()
+        return tuple(
+            LogDirView(
+                each.path, None if each.space is None else each.space.usable_bytes, each.is_full
+            )
+            for each in rooms
         )
 
     def health(self) -> Health:

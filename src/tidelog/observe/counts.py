@@ -1,6 +1,5 @@
 """How often each kind of event happened, and how late the event loop is."""
 
-import asyncio
 from typing import Final
 
 from tidelog.core import events
@@ -31,47 +30,30 @@ class EventCounts:
             self.unclean_elections += event.unclean
 
 
-PROBE_S: Final = 0.25
 BOUNDS_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 
 class LoopDelay:
-    """How late the event loop wakes us, four times a second. Everything a node does waits so long.
+    """How late the event loop woke us, ten times a second. Everything a node does waits so long.
 
     Heartbeats and fetches share the loop, so delays near the session timeout cost leaderships.
     """
 
-    __slots__ = ("_handle", "_loop", "count", "over", "seconds", "worst_seconds")
+    __slots__ = ("holds", "longest_hold_seconds", "over", "seconds")
 
     def __init__(self) -> None:
-        self.count = 0
         self.seconds = 0.0
-        self.worst_seconds = 0.0
         self.over: list[int] = [0] * (len(BOUNDS_S) + 1)
         """Probes by the first bound that is not below their delay; the last: above all."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._handle: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._plan(self._loop)
-
-    def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
+        self.holds = 0
+        """How often somebody held the loop so long that the journal names it."""
+        self.longest_hold_seconds = 0.0
 
     def note(self, delay_s: float) -> None:
-        self.count += 1
         self.seconds += delay_s
-        self.worst_seconds = max(self.worst_seconds, delay_s)
         place = next((i for i, bound in enumerate(BOUNDS_S) if delay_s <= bound), len(BOUNDS_S))
         self.over[place] += 1
 
-    def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
-        due = loop.time() + PROBE_S
-
-        def probe() -> None:
-            self.note(max(0.0, loop.time() - due))
-            self._plan(loop)
-
-        self._handle = loop.call_at(due, probe)
+    def note_hold(self, held_s: float) -> None:
+        self.holds += 1
+        self.longest_hold_seconds = max(self.longest_hold_seconds, held_s)

@@ -19,7 +19,7 @@ from tidelog.host.findings import Finding
 from tidelog.observe.counts import BOUNDS_S, EventCounts, LoopDelay
 from tidelog.observe.stream import EventStream
 from tidelog.observe.traffic import Traffic
-from tidelog.observe.views import FOLLOWER, ControllerView, NodeView, PartitionView
+from tidelog.observe.views import FOLLOWER, ControllerView, LogDirView, NodeView, PartitionView
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 REPLICAS = "kafka_server_replicamanager_"
@@ -63,6 +63,7 @@ class NodeCollector(Collector):
         )
         yield from troubled_partitions(partitions)
         yield findings_metric(view.findings())
+        yield from log_dir_metrics(view.log_dirs())
         yield from self._quorum_and_work(partitions)
         yield from self._connections()
         yield from self._event_metrics()
@@ -123,7 +124,16 @@ class NodeCollector(Collector):
         sources = self._sources
         yield by_label("tidelog_events", "Events told, by kind.", "event", sources.counts.by_kind)
         yield gauge("tidelog_event_number", "Number of the last event.", sources.stream.last_number)
-        yield loop_delay_metric(sources.loop_delay)
+        delay = sources.loop_delay
+        yield loop_delay_metric(delay)
+        yield counter(
+            "tidelog_event_loop_holds", "Holds of the loop that the journal names.", delay.holds
+        )
+        yield gauge(
+            "tidelog_event_loop_longest_hold_seconds",
+            "Since the start.",
+            delay.longest_hold_seconds,
+        )
         for name, value in sorted(sources.own().items()):
             yield counter(f"tidelog_{name}", f"{name.replace('_', ' ')} since the start.", value)
 
@@ -273,6 +283,22 @@ def findings_metric(findings: tuple[Finding, ...]) -> Metric:
     for kind, count in sorted(Counter(each.kind for each in findings).items()):
         family.add_metric([kind], count)
     return family
+
+
+def log_dir_metrics(log_dirs: tuple[LogDirView, ...]) -> Iterator[Metric]:
+    usable = GaugeMetricFamily(
+        "tidelog_log_dir_usable_bytes", "Free bytes around a log directory.", labels=["dir"]
+    )
+    full = GaugeMetricFamily(
+        "tidelog_log_dir_full",
+        "1 if a log directory takes no records for want of space.",
+        labels=["dir"],
+    )
+    for each in log_dirs:
+        full.add_metric([each.path], int(each.is_full))
+        if each.usable_bytes is not None:
+            usable.add_metric([each.path], each.usable_bytes)
+    yield from (usable, full)
 
 
 def loop_delay_metric(delay: LoopDelay) -> Metric:

@@ -123,6 +123,16 @@ class WorkView(NamedTuple):
     parked_fetches: int
 
 
+class LogDirView(NamedTuple):
+    """A log directory and the disk around it."""
+
+    path: str
+    usable_bytes: int | None
+    """What is free for us; None if it is not known."""
+    is_full: bool
+    """It takes no records."""
+
+
 class BrokerView(NamedTuple):
     """A registered broker, as the local metadata has it."""
 
@@ -198,6 +208,7 @@ class NodeView(Protocol):
 
     def connections(self) -> ConnectionsView: ...
     def work(self) -> WorkView: ...
+    def log_dirs(self) -> tuple[LogDirView, ...]: ...
     def health(self) -> Health: ...
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong right now, oldest first."""

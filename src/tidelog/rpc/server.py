@@ -15,6 +15,7 @@ from tidelog.host.ports import (
     RequestHandler,
     ResponseSlot,
 )
+from tidelog.host.work import Work
 from tidelog.rpc.calls import Call, Handler
 from tidelog.wire.protocol import (
     API_VERSIONS,
@@ -77,6 +78,7 @@ class Served(NamedTuple):
     listener: str
     on_closed: "Callable[[PeerConnection, CloseReason], None] | None"
     on_opened: "Callable[[Call], None] | None"
+    work: Work
 
 
 def serve(
@@ -85,10 +87,12 @@ def serve(
     *,
     on_closed: Callable[[PeerConnection, CloseReason], None] | None = None,
     on_opened: Callable[[Call], None] | None = None,
+    work: Work | None = None,
 ) -> Callable[[PeerConnection], RequestHandler]:
     """For `Network.listen`: every new connection is served from the table. `on_opened` hears of
-    it with its first call, which says who the client is; before that call is served."""
-    served = Served(table, listener, on_closed, on_opened)
+    it with its first call, which says who the client is; before that call is served. `work` is told
+    which request is being served."""
+    served = Served(table, listener, on_closed, on_opened, work or Work())
 
     def accept(connection: PeerConnection) -> RequestHandler:
         connection.trusted = True  # plain text listeners have nobody to ask for a password
@@ -109,14 +113,17 @@ class Connection:
 
     def on_request(self, frame: memoryview, slot: ResponseSlot) -> None:
         try:
-            call = self._understand(frame, slot)
-        except ProtocolError as reason:
-            raise BadRequest(str(reason)) from None
-        if call is not None:
-            if self._on_opened is not None:
-                self._on_opened(call)
-                self._on_opened = None
-            self._served.table.handlers[call.header.api_key](call)
+            try:
+                call = self._understand(frame, slot)
+            except ProtocolError as reason:
+                raise BadRequest(str(reason)) from None
+            if call is not None:
+                if self._on_opened is not None:
+                    self._on_opened(call)
+                    self._on_opened = None
+                self._served.table.handlers[call.header.api_key](call)
+        finally:
+            self._served.work.end()
 
     def _understand(self, frame: memoryview, slot: ResponseSlot) -> Call | None:
         """None if it is answered already."""
@@ -132,6 +139,7 @@ class Connection:
         if len(frame) > PLAIN_FRAME_MAX_BYTES and not message.__holds_records__:
             raise ProtocolError(f"API {key} v{version} in {len(frame)} bytes")
         table.requests[key] += 1
+        self._served.work.begin(message.__name__, len(frame), "bytes")
         request = decode(message, version, frame, position)
         return Call(header, request, slot, self._peer, self._served.listener)
 

@@ -202,6 +202,7 @@ class SimNode:
             return {}
         return {
             m.CoordinatorCall: coordination.on_call,
+            m.ConnectionClosed: coordination.on_connection_closed,
             m.CoordinatorReply: coordination.checks.on_reply,
             m.OffsetsOfTransaction: coordination.checks.on_offsets,
             m.WriteMarkers: coordination.markers.on_request,

@@ -139,9 +139,9 @@ def checked(disk: SimDisk) -> list[str]:
         return [f"the directory does not open: {error}"]
     faults = [f"{name} was refused: {error}" for name, error in directory.refused.items()]
     faults += [
-        f"a crash damaged {problem}"
-        for problem in directory.problems
-        if not isinstance(problem, CorruptSegment)
+        f"a crash damaged {repair.fault}"
+        for repair in directory.repairs
+        if not isinstance(repair.fault, CorruptSegment)
     ]
     faults += high_watermark_faults(disk, mark)
     for name, owed in mark.logs.items():

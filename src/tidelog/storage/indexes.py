@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tidelog.host.ports import Disk, DiskFile
 from tidelog.storage.atomic_file import discard, read_file
+from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptFile, StorageError
 from tidelog.storage.pending_sync import FileSync
 
@@ -295,6 +296,14 @@ class TimeIndex:
     def entries(self) -> list[tuple[int, int]]:
         base = self.base_offset
         return [(t, base + o) for t, o in zip(self._timestamps, self._offsets, strict=True)]
+
+
+def are_full(offsets: OffsetIndex, times: TimeIndex, due: int, config: LogConfig) -> bool:
+    """There is no place for the entries that are due, or for the last one of the times."""
+    return due > 0 and (
+        (len(offsets) + due) * OffsetIndex.ENTRY_SIZE > config.index_size_max_bytes
+        or (len(times) + due + 1) * TimeIndex.ENTRY_SIZE > config.index_size_max_bytes
+    )
 
 
 class AbortedTransaction(NamedTuple):

@@ -24,6 +24,7 @@ from tidelog.storage import recovery, retention
 from tidelog.storage.append_info import AppendInfo, info_of, info_of_all
 from tidelog.storage.atomic_file import discard
 from tidelog.storage.config import LogConfig
+from tidelog.storage.deleted_files import DeletedFiles
 from tidelog.storage.epoch_file import EpochFile, PendingEpochs
 from tidelog.storage.errors import (
     CorruptSegment,
@@ -38,8 +39,10 @@ from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp, newest_in
 from tidelog.storage.pending_sync import PendingSync
 from tidelog.storage.producer_replay import follow_batch, rebuild
+from tidelog.storage.repairs import PRODUCERS_REPLAYED, Repair, Repairs
 from tidelog.storage.scan import follows
 from tidelog.storage.segment import Segment
+from tidelog.storage.segment_place import SegmentPlace
 from tidelog.storage.swap import swap_in
 from tidelog.wire.records import BatchHeader
 
@@ -70,18 +73,17 @@ class Log:
         "on_gaps_allowed",
         "on_log_start_raised",
         "on_unsynced",
-        "problems",
+        "place",
         "producers",
         "recovery_point",
     )
 
-    def __init__(
-        self, disk: GuardedDisk, directory: str, config: LogConfig, loaded: recovery.LoadedLog
-    ) -> None:
+    def __init__(self, disk: GuardedDisk, place: SegmentPlace, loaded: recovery.LoadedLog) -> None:
         """Use `open`."""
         self._disk = disk
-        self.directory = directory
-        self.config: Final = config
+        self.place = place
+        self.directory = directory = place.directory
+        self.config: Final = place.config
         self.before_truncation: Callable[[Log], None] | None = None
         self.on_log_start_raised: Callable[[Log], None] | None = None
         self.on_unsynced: Callable[[Log], None] | None = None
@@ -90,14 +92,13 @@ class Log:
         self._epoch_file = EpochFile(disk, directory, loaded.epochs, loaded.stored_epoch)
         self.epochs = loaded.epochs
         self.producers = loaded.producers
-        self.problems = loaded.problems
         self.log_start_offset = loaded.log_start
         self.recovery_point = loaded.recovery_point
         self._segments = loaded.segments
         self._bases = [segment.base_offset for segment in loaded.segments]
         self._unsealed = [s for s in loaded.recovered if s in loaded.segments[:-1]]
         self._snapshots = loaded.snapshots
-        self._deleted: list[tuple[int, str]] = []
+        self._deleted = DeletedFiles(disk)
         self._names_are_unsynced = bool(loaded.recovered)
         self._name_changes = 0
         self._generation = 0
@@ -115,18 +116,21 @@ class Log:
         clean_shutdown: bool = False,
         repair: bool = False,
         gaps: bool = False,
+        repairs: Repairs | None = None,
     ) -> "Log":
         """Load it, and recover it unless it was closed in order. The directory must exist.
 
         CorruptSegment when records below the recovery point are bad; with `repair` the log is
         cut there, which is right if and only if another replica has them. `gaps`: it has been
-        noted before that compaction may have left some.
+        noted before that compaction may have left some. What had to be mended is in `repairs`.
         """
-        guarded, config = guard(disk), config.copy()
+        guarded = guard(disk)
+        noted = [] if repairs is None else repairs
+        place = SegmentPlace(guarded, directory, config.copy(), noted)
         request = recovery.LoadRequest(
-            guarded, directory, config, recovery_point, log_start, clean_shutdown, repair, gaps
+            place, recovery_point, log_start, clean_shutdown, repair, gaps
         )
-        return cls(guarded, directory, config, recovery.load(request))
+        return cls(guarded, place, recovery.load(request))
 
     def __repr__(self) -> str:
         return f"Log({self.directory}, {self.log_start_offset}..{self.log_end_offset})"
@@ -491,12 +495,11 @@ class Log:
             self._rebuild_producers(high_watermark)
 
     def _rebuild_producers(self, replay_from: int) -> None:
-        rebuild(self.producers, self._snapshots, self._segments, replay_from=replay_from)
+        bad = rebuild(self.producers, self._snapshots, self._segments, replay_from=replay_from)
+        self.place.repairs.extend(Repair(fault, PRODUCERS_REPLAYED) for fault in bad)
 
     def _new_segment(self, base_offset: int) -> Segment:
-        return Segment.create(
-            self._disk, self.directory, base_offset, self.config, gaps=self.may_have_gaps
-        )
+        return Segment.create(self.place, base_offset, gaps=self.may_have_gaps)
 
     def _push(self, segment: Segment) -> None:
         self._segments.append(segment)
@@ -536,8 +539,7 @@ class Log:
         self._unsealed = [segment for segment in self._unsealed if segment not in old]
         self._segments[first:end] = [new]
         self._bases[first:end] = [new.base_offset]
-        due_ms = now_ms + self.config.file_delete_delay_ms
-        self._deleted.extend((due_ms, path) for path in deleted)
+        self._deleted.add(deleted, due_ms=now_ms + self.config.file_delete_delay_ms)
 
     # Retention
 
@@ -581,7 +583,7 @@ class Log:
         self.log_start_offset = max(self.log_start_offset, self._bases[count])
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in self._segments[:count]:
-            self._deleted.extend((due_ms, path) for path in segment.mark_deleted())
+            self._deleted.add(segment.mark_deleted(), due_ms=due_ms)
             self._disk.sync_dir(self.directory)
             del self._segments[0], self._bases[0]
         self._unsealed = [segment for segment in self._unsealed if segment in self._segments]
@@ -593,8 +595,4 @@ class Log:
 
     def remove_deleted_files(self, now_ms: int) -> int:
         """Give back the space of files that went out of use `file.delete.delay.ms` ago."""
-        due = [path for due_ms, path in self._deleted if due_ms <= now_ms]
-        for path in due:
-            discard(self._disk, path)
-        self._deleted = [entry for entry in self._deleted if entry[0] > now_ms]
-        return len(due)
+        return self._deleted.remove_due(now_ms)

@@ -13,13 +13,15 @@ from tidelog.core.replication.producers import ProducerStates
 from tidelog.host.ports import Disk
 from tidelog.storage import checkpoints
 from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
-from tidelog.storage.config import LogConfig
 from tidelog.storage.epoch_file import path_in
 from tidelog.storage.errors import ContradictedSegment, CorruptFile, CorruptSegment
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.producer_replay import SnapshotFiles, rebuild
+from tidelog.storage.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from tidelog.storage.repairs import INDEX_MADE_ANEW, PRODUCERS_REPLAYED, Repair, Repairs
 from tidelog.storage.scan import ScannedBatch
 from tidelog.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
+from tidelog.storage.segment_place import SegmentPlace
 from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swap
 from tidelog.wire.records import BatchHeader, check_crc
 
@@ -29,9 +31,7 @@ LARGEST_OFFSET = (1 << 63) - 1
 class LoadRequest(NamedTuple):
     """Where the log is, and what the checkpoints of its directory say about it."""
 
-    disk: Disk
-    directory: str
-    config: LogConfig
+    place: SegmentPlace
     recovery_point: int
     log_start: int
     clean_shutdown: bool
@@ -39,8 +39,19 @@ class LoadRequest(NamedTuple):
     gaps: bool = False
 
     @property
+    def disk(self) -> Disk:
+        return self.place.disk
+
+    @property
+    def directory(self) -> str:
+        return self.place.directory
+
+    @property
     def may_have_gaps(self) -> bool:
-        return self.gaps or self.config.compacts
+        return self.gaps or self.place.config.compacts
+
+    def note(self, fault: CorruptFile, done: str) -> None:
+        self.place.repairs.append(Repair(fault, done))
 
     @property
     def epochs_end(self) -> int:
@@ -58,7 +69,6 @@ class LoadedLog(NamedTuple):
     """The latest one in the epoch checkpoint."""
     producers: ProducerStates
     snapshots: SnapshotFiles
-    problems: list[CorruptFile]
     gaps_are_noted: bool
 
 
@@ -66,13 +76,12 @@ def load(request: LoadRequest) -> LoadedLog:
     """The log as it is after whatever happened to it. A second load changes nothing more."""
     disk, directory = request.disk, request.directory
     sweep_leftovers(disk, directory)
-    problems: list[CorruptFile] = []
     segments = open_segments(request)
-    epochs = load_epochs(request, segments, problems)
+    epochs = load_epochs(request, segments)
     stored = epochs.latest_epoch
-    recovered = recover_segments(request, segments, epochs, problems)
+    recovered = recover_segments(request, segments, epochs)
     refuse_lost_records(request, segments)
-    log_start = settle_start(request, segments, epochs, problems)
+    log_start = settle_start(request, segments, epochs)
     stored = settle_epochs(request, epochs, stored, log_start, segments[-1].next_offset)
     producers, snapshots = load_producers(request, segments, recovered)
     end = segments[-1].next_offset
@@ -87,7 +96,6 @@ def load(request: LoadRequest) -> LoadedLog:
         stored,
         producers,
         snapshots,
-        problems,
         request.gaps,
     )
 
@@ -131,36 +139,35 @@ def open_segments(request: LoadRequest) -> list[Segment]:
         for name in disk.list(directory)
         if name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
     )
-    segments = [
-        Segment(disk, directory, base, request.config, gaps=request.may_have_gaps) for base in bases
-    ]
+    segments = [Segment(request.place, base, gaps=request.may_have_gaps) for base in bases]
     for segment, following in zip(segments, bases[1:], strict=False):
         segment.next_offset = following
     return segments
 
 
 def recover_segments(
-    request: LoadRequest,
-    segments: list[Segment],
-    epochs: EpochHistory,
-    problems: list[CorruptFile],
+    request: LoadRequest, segments: list[Segment], epochs: EpochHistory
 ) -> list[Segment]:
     """Step 4: walk over every segment that cannot be trusted; cut at the first bad batch and
     drop everything behind it. The segments whose indexes were made anew."""
     recovered: list[Segment] = []
     for number, segment in enumerate(segments):
         is_last = number == len(segments) - 1
-        if not must_recover(request, segment, is_last, problems):
+        noted = len(request.place.repairs)
+        doubts = doubts_about(request, segment, is_last)
+        if doubts is None:
             continue
         recovered.append(segment)
         following = None if is_last else segments[number + 1]
         fault = recover_segment(segment, epochs, request.epochs_end)
         fault = fault or gap_behind(segment, following)
         if fault is None:
+            request.place.repairs.extend(doubts)
             continue
+        del request.place.repairs[noted:]  # its indexes only did not fit what is left of it
         if is_corruption(fault, request) and not request.repair:
             raise fault
-        problems.append(fault)
+        request.note(fault, cut_in_words(fault, dropped=len(segments) - number - 1))
         cut_torn_tail(segment, fault)
         drop_segments(request, segments[number + 1 :])
         del segments[number + 1 :]
@@ -168,26 +175,26 @@ def recover_segments(
     return recovered
 
 
-def must_recover(
-    request: LoadRequest, segment: Segment, is_last: bool, problems: list[CorruptFile]
-) -> bool:
-    """After a crash: the segment with the recovery point and all behind it. Always: one whose
-    indexes are missing or bad, and the last one if it does not end with a whole batch."""
+def doubts_about(request: LoadRequest, segment: Segment, is_last: bool) -> Repairs | None:
+    """None if it need not be walked over. It must be, after a crash: the segment with the recovery
+    point and all behind it. Always: one whose indexes are missing or bad, which are named, and the
+    last one if it does not end with a whole batch."""
     if not request.clean_shutdown and (is_last or segment.next_offset > request.recovery_point):
-        return True
+        return []
     for suffix in (OffsetIndex.SUFFIX, TimeIndex.SUFFIX):
         path = join(request.directory, file_name(segment.base_offset, suffix))
         if not request.disk.exists(path):
-            problems.append(CorruptFile(path, "byte 0", "the file is gone"))
-            return True
+            return [Repair(CorruptFile(path, "byte 0", "the file is gone"), INDEX_MADE_ANEW)]
     try:
         segment.transactions.load()
         if is_last:
             segment.find_end()
+    except CorruptSegment as error:  # if the segment is sound, it was the index
+        path = join(request.directory, file_name(segment.base_offset, OffsetIndex.SUFFIX))
+        return [Repair(CorruptFile(path, "byte 0", error.reason), INDEX_MADE_ANEW)]
     except CorruptFile as error:
-        problems.append(error)
-        return True
-    return False
+        return [Repair(error, INDEX_MADE_ANEW)]
+    return None
 
 
 def recover_segment(
@@ -269,6 +276,12 @@ def cut_torn_tail(segment: Segment, fault: CorruptSegment) -> None:
     segment.cut_at(fault.position, fault.offset)
 
 
+def cut_in_words(fault: CorruptSegment, *, dropped: int) -> str:
+    later = f", {dropped} later segments removed" if dropped else ""
+    again = f"records from offset {fault.offset} on are fetched again if a leader has them"
+    return f"cut to {fault.position} bytes{later}, {again}"
+
+
 def drop_segments(request: LoadRequest, segments: list[Segment]) -> None:
     """Last first, each for good before the next: a crash in between leaves no hole."""
     for segment in reversed(segments):
@@ -294,19 +307,15 @@ def refuse_lost_records(request: LoadRequest, segments: list[Segment]) -> None:
         )
 
 
-def settle_start(
-    request: LoadRequest,
-    segments: list[Segment],
-    epochs: EpochHistory,
-    problems: list[CorruptFile],
-) -> int:
+def settle_start(request: LoadRequest, segments: list[Segment], epochs: EpochHistory) -> int:
     """The log start offset. A log that a crash left ending before it holds nothing that may be
     shown. After an orderly stop it cannot end before it: then the checkpoint is wrong."""
     if segments and segments[-1].next_offset < request.log_start:
         if request.clean_shutdown:
             where = f"{request.directory} {request.log_start}"
             reason = f"the log ends at {segments[-1].next_offset}"
-            problems.append(CorruptFile(checkpoints.LOG_STARTS, where, reason))
+            fault = CorruptFile(checkpoints.LOG_STARTS, where, reason)
+            request.note(fault, "the log starts with its first segment")
             return segments[0].base_offset
         drop_segments(request, segments)
         segments.clear()
@@ -315,30 +324,23 @@ def settle_start(
             epochs.clear()
             checkpoints.write_epochs(request.disk, path_in(request.directory), ())
         segments.append(
-            Segment.create(
-                request.disk,
-                request.directory,
-                request.log_start,
-                request.config,
-                gaps=request.may_have_gaps,
-            )
+            Segment.create(request.place, request.log_start, gaps=request.may_have_gaps)
         )
         request.disk.sync_dir(request.directory)
     return max(request.log_start, segments[0].base_offset)
 
 
-def load_epochs(
-    request: LoadRequest, segments: list[Segment], problems: list[CorruptFile]
-) -> EpochHistory:
+def load_epochs(request: LoadRequest, segments: list[Segment]) -> EpochHistory:
     """From its file. Without one that can be read, from the batches of the whole log."""
     path = path_in(request.directory)
     try:
         entries = checkpoints.read_epochs(request.disk, path)
         if covers_log(entries, segments, request):
             return EpochHistory(entries)
-        problems.append(CorruptFile(path, "line 1", "it does not know the oldest records"))
+        fault = CorruptFile(path, "line 1", "it does not know the oldest records")
     except CorruptFile as error:
-        problems.append(error)
+        fault = error
+    request.note(fault, "made anew from the batches of the log")
     epochs = epochs_of_batches(segments)
     checkpoints.write_epochs(request.disk, path, epochs.entries)
     return epochs
@@ -383,6 +385,13 @@ def settle_epochs(
 # Step 7: producers
 
 
+def note_missing_snapshot(request: LoadRequest, snapshots: SnapshotFiles, last: Segment) -> None:
+    """An orderly stop leaves one of the end of the log."""
+    if request.clean_shutdown and last.size and last.next_offset not in snapshots.offsets():
+        path = join(request.directory, file_name(last.next_offset, SNAPSHOT_SUFFIX))
+        request.note(CorruptFile(path, "byte 0", "the file is gone"), PRODUCERS_REPLAYED)
+
+
 def load_producers(
     request: LoadRequest, segments: list[Segment], recovered: list[Segment]
 ) -> tuple[ProducerStates, SnapshotFiles]:
@@ -391,6 +400,7 @@ def load_producers(
     disk, directory = request.disk, request.directory
     end = segments[-1].next_offset
     snapshots = SnapshotFiles(disk, directory)
+    note_missing_snapshot(request, snapshots, segments[-1])
     if snapshots.remove_after(end):
         disk.sync_dir(directory)
     producers = ProducerStates()
@@ -400,13 +410,12 @@ def load_producers(
             segment.transactions.add(entry)
 
     replay_from = recovered[0].base_offset if recovered else end
-    rebuild(
-        producers,
-        snapshots,
-        segments,
-        replay_from=replay_from,
-        aborted=note,
-    )
+    bad = rebuild(producers, snapshots, segments, replay_from=replay_from, aborted=note)
+    for fault in bad:
+        # The newest one may have been torn in the making.
+        taken_at = base_of(fault.path.rpartition("/")[2])
+        if request.clean_shutdown or taken_at < request.recovery_point:
+            request.note(fault, PRODUCERS_REPLAYED)
     if not request.clean_shutdown and end > segments[0].base_offset:
         snapshots.take(end, producers)
         snapshots.prune([segment.base_offset for segment in segments])

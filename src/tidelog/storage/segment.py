@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 
 from tidelog.core.replication.epochs import EpochHistory
 from tidelog.host.file_range import LEAST_BYTES as LEAST_SENT_BYTES
-from tidelog.host.ports import Buffer, Disk, FileRange
-from tidelog.storage.append_info import AppendInfo, info_of
+from tidelog.host.ports import Buffer, FileRange
+from tidelog.storage.append_info import AppendInfo, entries_due, index_entries, info_of
 from tidelog.storage.atomic_file import join
-from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptFile, CorruptSegment, StorageError
-from tidelog.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex
+from tidelog.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex, are_full
 from tidelog.storage.kept_bytes import KeptBytes
 from tidelog.storage.pending_sync import FileSync
+from tidelog.storage.repairs import INDEX_MADE_ANEW, Repair
 from tidelog.storage.scan import (
     LARGEST_RELATIVE_OFFSET,
     IntactCheck,
@@ -27,6 +27,7 @@ from tidelog.storage.scan import (
     ScanRange,
     scan,
 )
+from tidelog.storage.segment_place import SegmentPlace
 from tidelog.storage.serving import Expected, Served, served
 from tidelog.wire.records import HEADER_SIZE, BatchHeader, check_crc
 from tidelog.wire.records.header import LENGTH_OVERHEAD
@@ -53,8 +54,6 @@ class Segment:
     __slots__ = (
         "_bytes_since_entry",
         "_changes",
-        "_directory",
-        "_disk",
         "_first_timestamp",
         "_indexes_loaded",
         "_kept",
@@ -70,34 +69,28 @@ class Segment:
         "next_offset",
         "offsets",
         "path",
+        "place",
         "size",
         "times",
         "transactions",
     )
 
     def __init__(
-        self,
-        disk: Disk,
-        directory: str,
-        base_offset: int,
-        config: LogConfig,
-        *,
-        gaps: bool = False,
-        suffix: str = "",
+        self, place: SegmentPlace, base_offset: int, *, gaps: bool = False, suffix: str = ""
     ) -> None:
         """Opens what is on disk; `create` makes a new one. With `gaps` its offsets may have
         some; `suffix` is for one that is not part of a log yet."""
         self._suffix = suffix
         self.gaps = gaps
-        self._disk = disk
-        self._directory = directory
-        self.config = config
+        self.place = place
+        self.config = place.config
         self.base_offset = base_offset
         self.path = self._path(LOG_SUFFIX)
+        disk = place.disk
         self.file = disk.open(self.path, create=True)
         self.size = self.file.size()
         self.next_offset = base_offset
-        together = config.index_write_bytes
+        together = place.config.index_write_bytes
         path = self._path(OffsetIndex.SUFFIX)
         self.offsets = OffsetIndex(disk, path, base_offset, together_bytes=together)
         path = self._path(TimeIndex.SUFFIX)
@@ -114,17 +107,10 @@ class Segment:
 
     @classmethod
     def create(
-        cls,
-        disk: Disk,
-        directory: str,
-        base_offset: int,
-        config: LogConfig,
-        *,
-        gaps: bool = False,
-        suffix: str = "",
+        cls, place: SegmentPlace, base_offset: int, *, gaps: bool = False, suffix: str = ""
     ) -> "Segment":
         """Empty, whatever lay under these names before. The names are not durable yet."""
-        segment = cls(disk, directory, base_offset, config, gaps=gaps, suffix=suffix)
+        segment = cls(place, base_offset, gaps=gaps, suffix=suffix)
         if segment.size:
             segment._shrink_file(0)
         segment.forget_indexes()
@@ -166,13 +152,17 @@ class Segment:
             largest, offset_of_largest = info.max_timestamp, info.offset_of_max_timestamp
         else:
             offset_of_largest = self._offset_of_max_timestamp
-        since = self._bytes_since_entry
-        if since > self.config.index_interval_bytes:
-            self.offsets.add(info.last_offset, position)
-            self.times.add(largest, offset_of_largest)
-            since = 0
+        since, interval = self._bytes_since_entry, self.config.index_interval_bytes
+        if since + info.size_bytes > interval:
+            newest = self.max_timestamp, self._offset_of_max_timestamp
+            entries, since = index_entries(info, position, since, interval, newest)
+            for entry in entries:
+                self.offsets.add(entry.last_offset, entry.position)
+                self.times.add(entry.timestamp, entry.offset_of_timestamp)
+        else:
+            since += info.size_bytes
         # From here on nothing can fail: what we remember changes only with what we wrote.
-        self._bytes_since_entry = since + info.size_bytes
+        self._bytes_since_entry = since
         self._max_timestamp, self._offset_of_max_timestamp = largest, offset_of_largest
         if position == 0:
             self._first_timestamp = info.max_timestamp
@@ -192,15 +182,11 @@ class Segment:
             self.size > config.segment_bytes - info.size_bytes
             or info.max_timestamp - self.first_timestamp > config.roll_after_ms(self.path)
             or info.last_offset - self.base_offset > LARGEST_RELATIVE_OFFSET
-            or (self._bytes_since_entry > config.index_interval_bytes and self._indexes_are_full())
+            or are_full(self.offsets, self.times, self._entries_due(info), config)
         )
 
-    def _indexes_are_full(self) -> bool:
-        """There is no place for the entry that is due, or for the last one of the time index."""
-        size_max_bytes = self.config.index_size_max_bytes
-        return (len(self.offsets) + 1) * OffsetIndex.ENTRY_SIZE > size_max_bytes or (
-            len(self.times) + 2
-        ) * TimeIndex.ENTRY_SIZE > size_max_bytes
+    def _entries_due(self, info: AppendInfo) -> int:
+        return entries_due(info, self._bytes_since_entry, self.config.index_interval_bytes)
 
     @property
     def max_timestamp(self) -> int:
@@ -391,6 +377,7 @@ class Segment:
         found = self._walk_to(offset, self.offsets.position_for(offset))
         if found is None:
             raise self._ends_early()
+        self._note_index(f"it leads astray from offset {offset}")
         return found
 
     def _is_at(self, offset: int, found: ScannedBatch, start: int) -> bool:
@@ -499,8 +486,13 @@ class Segment:
         try:
             self.offsets.load(self.size)
             self.times.load()
-        except CorruptFile:
+        except CorruptFile as error:
+            self.place.repairs.append(Repair(error, INDEX_MADE_ANEW))
             self.rebuild_indexes()
+
+    def _note_index(self, reason: str, suffix: str = OffsetIndex.SUFFIX) -> None:
+        fault = CorruptFile(self._path(suffix), "byte 0", reason)
+        self.place.repairs.append(Repair(fault, INDEX_MADE_ANEW))
 
     def load_times(self) -> None:
         """Largest timestamp: that of the last entry if the log confirms it, then any later one."""
@@ -509,6 +501,7 @@ class Segment:
         last = self.times.last()
         start = self.offsets.position_for(last[1]) if last else 0
         if last is not None and not self._confirms(last, start):
+            self._note_index(f"time {last[0]} is not at offset {last[1]}", TimeIndex.SUFFIX)
             self.rebuild_indexes()
             return
         try:
@@ -589,10 +582,10 @@ class Segment:
         deleted = []
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = self._path(suffix)
-            if self._disk.exists(path):
-                self._disk.rename(path, path + DELETED_SUFFIX)
+            if self.place.disk.exists(path):
+                self.place.disk.rename(path, path + DELETED_SUFFIX)
                 deleted.append(path + DELETED_SUFFIX)
         return deleted
 
     def _path(self, suffix: str) -> str:
-        return join(self._directory, file_name(self.base_offset, suffix) + self._suffix)
+        return join(self.place.directory, file_name(self.base_offset, suffix) + self._suffix)

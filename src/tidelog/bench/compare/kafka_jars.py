@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tidelog.bench.compare.system import SystemMissing
 
-VERSION = "4.1.1"
+VERSION = "4.3.0"
 FETCH_WITHIN_S = 600
-# What the distribution of Kafka 4.1 logs with; the jars alone say nothing at all.
+# What the distribution of Kafka 4 logs with; the jars alone say nothing at all.
 LOG4J_VERSION = "2.24.3"
 
 _POM = """\

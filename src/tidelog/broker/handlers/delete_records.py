@@ -105,9 +105,7 @@ class Deletion:
         try:
             hosted.log.raise_log_start(answer.offset)
         except StorageError as error:
-            self._broker.replicas.directories.on_error(
-                hosted.directory, error, self._broker.now_ms()
-            )
+            self._broker.replicas.directories.on_error(hosted.directory, error)
             return error.kafka_error
         self._broker.reads.answer_followers(hosted.partition)
         self._waiting.append(Waiting(hosted, role, answer.offset, result))

@@ -12,10 +12,12 @@ from tidelog.broker.effective_config import (
     broker_layers,
     cluster_defaults,
     is_secret,
+    only_kafkas_layers,
     topic_layers,
 )
 from tidelog.config.broker_keys import BROKER_NAMES_OF_TOPIC_CONFIGS, KEYS
 from tidelog.config.key_types import Kind
+from tidelog.config.live_keys import can_change
 from tidelog.core.errors import Error
 from tidelog.core.metadata.records import RESOURCE_BROKER, RESOURCE_TOPIC
 from tidelog.core.metadata.topic_configs import (
@@ -160,9 +162,11 @@ def broker_settings(
     if name != str(broker.id):
         reason = f"broker {broker.id} knows its own settings and the cluster's, not those of {name}"
         raise RefusedResourceError(Error.INVALID_REQUEST, reason)
+    image, config = broker.image, broker.config
+    layers = only_kafkas_layers(image, config)
     return [
-        entry(key, broker_layers(broker.image, broker.config, key), shown, of_broker=True)
-        for key in wanted(KEYS, shown)
+        entry(key, layers.get(key) or broker_layers(image, config, key), shown, of_broker=True)
+        for key in wanted([*KEYS, *layers], shown)
     ]
 
 
@@ -186,7 +190,7 @@ def entry(
     return DescribeConfigsResourceResult(
         name=name,
         value=None if secret else in_force.value,
-        read_only=of_broker and key is not None and not key.live,
+        read_only=of_broker and not can_change(name),
         config_source=in_force.source,
         is_sensitive=secret,
         synonyms=synonyms if shown.synonyms else (),

@@ -1,8 +1,8 @@
 """Produce v3 to v13: append one batch to each of some partitions (replication.md §4).
 
-The way of a batch: its header and checksum are checked where it lies in the receive buffer; at the
-end of the turn (`appends`), or at once if it is large, the leader judges it and the log stamps and
-writes it. No record is touched unless the topic needs it (`record_work`).
+The way of a batch: its header, checksum and records are checked where it lies in the receive
+buffer, or on a thread if that takes long (`record_work`). At the end of the turn (`appends`), or at
+once if it is large, the leader judges it and the log stamps and writes it.
 
 The first batch of a transaction in a partition waits for the word of its coordinator
 (`verifications`); the check that finds it is the one every batch goes through.
@@ -124,6 +124,11 @@ def _begin(
         # What it has not written itself, a coordinator would learn only after the next election.
         partition.refuse(Error.INVALID_TOPIC_EXCEPTION, f"only coordinators write {hosted.topic}")
         return False
+    full = produce.broker.rooms.full
+    if full and hosted.directory in full:
+        why = produce.broker.rooms.why_full(hosted.directory)
+        partition.refuse(Error.KAFKA_STORAGE_ERROR, why)
+        return False
     batch = data.records if data.records is not None else b""
     settings, broker = hosted.topic_settings, produce.broker
     allow_zstd = produce.version >= FIRST_VERSION_WITH_ZSTD
@@ -131,11 +136,11 @@ def _begin(
         header = validate_client_batch(batch, _limits(settings.message_max_bytes, allow_zstd))
         work = record_work.work_on(header, settings, broker.host.clock.wall_ms())
         is_busy = broker.workshop.is_busy_with(hosted.partition)
-        if is_busy or (work is not None and not record_work.is_small(header)):
+        good = None if is_busy else record_work.perform_at_once(work, batch, header)
+        if good is None:
             _send_to_workshop(partition, work, batch, header)
             return False
-        if work is not None:
-            batch = record_work.perform(work, batch, header)
+        batch = good
     except InvalidBatch as error:
         _refuse_batch(partition, role, error)
         return False
@@ -151,9 +156,7 @@ def _begin(
 
 @lru_cache(maxsize=64)
 def _limits(message_max_bytes: int, allow_zstd: bool) -> ClientLimits:
-    return ClientLimits(
-        max_message_bytes=message_max_bytes, allow_zstd=allow_zstd, inspect_records=False
-    )
+    return ClientLimits(max_message_bytes=message_max_bytes, allow_zstd=allow_zstd)
 
 
 # ---- appending
@@ -253,7 +256,7 @@ def _stamp_time(ready: Sequence[OpenPartition], wall_ms: int) -> None:
 
 def _refuse_unwritten(hosted: Hosted, ready: Sequence[OpenPartition], error: StorageError) -> None:
     broker = ready[0].produce.broker
-    broker.replicas.directories.on_error(hosted.directory, error, broker.now_ms())
+    broker.replicas.directories.on_error(hosted.directory, error)
     for partition in ready:
         partition.result.log_append_time_ms = -1
         partition.refuse(error.kafka_error, REFUSALS.get(error.kafka_error, str(error)))
@@ -347,7 +350,7 @@ def _present_leader(hosted: Hosted, broker: Broker) -> LeaderReplica | None:
 
 def _send_to_workshop(
     partition: OpenPartition,
-    work: record_work.RecordWork | None,
+    work: record_work.RecordWork,
     batch: Buffer,
     header: BatchHeader,
 ) -> None:

@@ -82,6 +82,7 @@ def complaints(found: Survey) -> list[str]:
         for each, judgement in group
     ]
     sentences += [f"broker {broker.id} is down" for broker in found.brokers if not broker.alive]
+    sentences += [str(disk) for broker in found.brokers for disk in broker.full_disks]
     if found.quorum is not None and found.quorum.leader < 0:
         sentences.append("the quorum has no leader")
     sentences += silent_controllers(found.quorum)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from tidelog.cli.partition_state import HEALTHY, Judgement, judge
 from tidelog.client import Admin, Client, ClusterView, KafkaError, PartitionView
 from tidelog.client.admin import TOPIC_RESOURCE, QuorumView, RegisteredBroker
+from tidelog.client.disks import FullDisk, full_disks
 from tidelog.client.errors import ClientError
 from tidelog.host.ports import NetworkError
 
@@ -18,6 +19,7 @@ class SeenBroker(NamedTuple):
     rack: str | None
     alive: bool
     disk_bytes: int | None
+    full_disks: tuple[FullDisk, ...] = ()
 
 
 class Survey(NamedTuple):
@@ -86,13 +88,15 @@ async def _registered(client: Client, view: ClusterView) -> list[RegisteredBroke
 async def _look_at(client: Client, view: ClusterView, broker: RegisteredBroker) -> SeenBroker:
     alive = broker.id in view.brokers and not broker.fenced
     disk_bytes = None
+    full: tuple[FullDisk, ...] = ()
     if alive:
+        full = await full_disks(client, broker.id)
         try:
             on_disk = await Admin(client).log_dirs(broker.id)
             disk_bytes = sum(each.size_bytes for each in on_disk)
         except (ClientError, NetworkError):
             disk_bytes = None
-    return SeenBroker(broker.id, broker.host, broker.port, broker.rack, alive, disk_bytes)
+    return SeenBroker(broker.id, broker.host, broker.port, broker.rack, alive, disk_bytes, full)
 
 
 async def _quorum(client: Client) -> QuorumView | None:

@@ -1,5 +1,6 @@
 """Which local cluster a command means."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,16 @@ def place_options(function: Any) -> Any:
     return click.option("--name", metavar="NAME", help="Which of them, if there are several.")(
         function
     )
+
+
+def down_command(data_dir: Path, name: str) -> str:
+    """What stops this cluster when it is typed in the working directory."""
+    words = ["tidelog down"]
+    if data_dir != Path(HOME):
+        words.append(f"--data-dir {shlex.quote(str(data_dir))}")
+    if name != DEFAULT_NAME:
+        words.append(f"--name {shlex.quote(name)}")
+    return " ".join(words)
 
 
 def load_nodes(data_dir: Path, name: str | None) -> LocalNodes:

@@ -18,14 +18,14 @@ from tidelog.cli import session
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import OK, UNREACHABLE, USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
-from tidelog.cli.local.home import place_options, read_state
+from tidelog.cli.local.home import down_command, place_options, read_state
 from tidelog.cli.output import print_json
 from tidelog.cluster import layout
 from tidelog.cluster import state as states
 from tidelog.cluster.layout import DifferentCluster, Shape
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import Ready, wait_ready
-from tidelog.cluster.state import DEFAULT_NAME, ClusterState
+from tidelog.cluster.state import DEFAULT_NAME, HOME, ClusterState
 from tidelog.config.broker_keys import find_key, nearest_name
 
 EVENTS_TOPIC_KEY = "tidelog.events.topic.enable"
@@ -136,7 +136,7 @@ def refuse_second(directory: Path, state: ClusterState) -> None:
         raise CommandError(
             f"{state.name} runs already",
             why=f"its nodes {running} are alive, at {state.bootstrap_servers}",
-            advice="tidelog ps    or    tidelog down",
+            advice=f"tidelog ps    or    {down_command(directory.parent, state.name)}",
         )
 
 
@@ -193,10 +193,14 @@ def report(nodes: LocalNodes, given: dict[str, Any], *, seconds: float) -> None:
     if given["output"] == "json":
         print_json(document)
         return
-    how = "stop with `tidelog down`" if given["detach"] else "stop with Ctrl-C or `tidelog down`"
     name = nodes.state.name
+    down = f"`{down_command(given['data_dir'], name)}`"
+    how = f"stop with {down}" if given["detach"] else f"stop with Ctrl-C or {down}"
     click.echo(f"{name} is ready in {seconds:.1f} s; data in {nodes.directory}; {how}")
-    click.echo("next: tidelog topic create orders -p 3   ·   tidelog cluster describe")
+    there = "" if given["data_dir"] == Path(HOME) else f" -b {nodes.state.bootstrap_servers}"
+    click.echo(
+        f"next: tidelog topic create orders -p 3{there}   ·   tidelog cluster describe{there}"
+    )
 
 
 def write_ready_file(path: Path, document: dict[str, Any]) -> None:

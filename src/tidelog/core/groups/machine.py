@@ -27,9 +27,11 @@ from tidelog.core.groups.records import (
 )
 from tidelog.core.groups.requests import (
     UNKNOWN_MEMBER,
+    CallerGone,
     CommitOffsets,
     CommitResponse,
     CommitTransactionalOffsets,
+    ConnectionLost,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
     DeleteGroup,
@@ -49,7 +51,6 @@ from tidelog.core.groups.requests import (
     ListedGroup,
     ListGroups,
     ListGroupsResponse,
-    MemberGone,
     SyncGroup,
 )
 from tidelog.core.groups.settings import GroupSettings, TopicsView
@@ -91,7 +92,8 @@ class GroupMachine:
             LeaveGroup: self._classic.request,
             ConsumerHeartbeat: self._on_consumer_heartbeat,
             DescribeConsumerGroup: self._consumer.request,
-            MemberGone: self._on_member_gone,
+            ConnectionLost: self._on_connection_lost,
+            CallerGone: self._classic.request,
             CommitOffsets: self._on_commit,
             CommitTransactionalOffsets: self._on_commit,
             FetchOffsets: self._on_fetch,
@@ -180,7 +182,7 @@ class GroupMachine:
             return outcome._replace(writes=(first, *others))
         return outcome
 
-    def _on_member_gone(self, request: MemberGone, token: object, now: Instant) -> Outcome:
+    def _on_connection_lost(self, request: ConnectionLost, token: object, now: Instant) -> Outcome:
         kind = self._kind_of(request.group_id)
         return Outcome() if kind is None else kind.request(request, token, now)
 

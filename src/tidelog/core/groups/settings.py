@@ -11,6 +11,10 @@ class GroupSettings(NamedTuple):
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     offsets_retention_check_interval_ms: int = 600_000
+    usual_heartbeat_interval_ms: int = 3_000
+    """The default of nearly all clients of the classic protocol."""
+    disconnect_grace_ms: int = 500
+    """Between the deadline of a member whose connection broke and the second look at it."""
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_max_size: int = (1 << 31) - 1

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader proposes a new in-sync set (kraft.md §6.4).
+"""AlterPartition: a leader proposes a new in-sync set (kraft.md §6.4), or a member leaves it.
 
 The checks run in the order of the table, and the first that fails is the answer. Each rule
 is a function of its own. Together they keep a leader that no longer leads, or one that
@@ -8,7 +8,7 @@ looks at old metadata, from changing the set a clean election chooses from.
 from typing import NamedTuple
 
 from tidelog.core.errors import Error
-from tidelog.core.metadata import partition_change
+from tidelog.core.metadata import leaving_isr, partition_change
 from tidelog.core.metadata.contexts import Contexts
 from tidelog.core.metadata.decision import Decision, View, sender
 from tidelog.core.metadata.image import BrokerRegistration, MetadataImage, PartitionState
@@ -67,6 +67,9 @@ def decide_proposal(
         return ProposalOutcome(IsrResult(proposal.partition, error))
     partition = image.partition(proposal.partition)
     assert partition is not None, proposal.partition
+    if leaving_isr.leaves_out_its_sender(broker, proposal):
+        change = leaving_isr.leave(partition, broker, contexts.of(partition))
+        return ProposalOutcome(IsrResult(proposal.partition, Error.NONE), change)
     wanted = WantedChange(
         target_isr=tuple(member.broker_id for member in proposal.isr),
         leader_recovery_state=proposal.leader_recovery_state,
@@ -104,6 +107,10 @@ def judge_proposal(image: MetadataImage, broker: int, proposal: IsrProposal) -> 
         return Error.NOT_CONTROLLER
     if leader_epoch_is_old(proposal, partition):
         return Error.FENCED_LEADER_EPOCH
+    if leaving_isr.leaves_out_its_sender(broker, proposal):
+        if partition_epoch_is_old(proposal, partition):
+            return Error.INVALID_UPDATE_VERSION
+        return leaving_isr.judge_leave(image, broker, proposal, partition)
     if broker != partition.leader:
         return Error.INVALID_REQUEST
     if partition_epoch_is_old(proposal, partition):

@@ -88,13 +88,21 @@ def check_changes(view: View, request: AlterConfigRequest) -> None:
         raise ConfigError(Error.INVALID_REQUEST, "a setting is named twice")
     for name, value in request.changes:
         reason = None if value is None else misfit(view, request.resource_type, name, value)
-        if reason is None and request.resource_type == RESOURCE_BROKER:
+        if reason is not None:
+            raise ConfigError(code_of_misfit(request.resource_type), reason)
+        if request.resource_type == RESOURCE_BROKER:
             reason = forbidden_with_elr(view, request.resource_name, name, value)
         if reason is not None:
             raise ConfigError(Error.INVALID_CONFIG, reason)
     reason = check_together(values_after(view, request))
     if reason is not None:
         raise ConfigError(Error.INVALID_CONFIG, reason)
+
+
+def code_of_misfit(resource_type: int) -> Error:
+    """Kafka's brokers refuse their own settings with another code than those of topics, also the
+    ones that cannot change while a broker runs (KAFKA-13609); tools look at the code."""
+    return Error.INVALID_REQUEST if resource_type == RESOURCE_BROKER else Error.INVALID_CONFIG
 
 
 def misfit(view: View, resource_type: int, name: str, value: str) -> str | None:

@@ -28,6 +28,7 @@ from tidelog.core.metadata import (
     bootstrap,
     configs,
     elect_leaders,
+    features,
     heartbeats,
     membership,
     producer_ids,
@@ -56,6 +57,7 @@ from tidelog.core.requests import (
     ElectLeadersRequest,
     HeartbeatRequest,
     RegisterBrokerRequest,
+    UpdateFeaturesRequest,
 )
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, LogEntry
 
@@ -316,6 +318,8 @@ class Controller:
             return elect_leaders.decide_elect_leaders(view, request)
         if isinstance(request, AlterReassignmentRequest):
             return reassign_partitions.decide_reassignment(view, request)
+        if isinstance(request, UpdateFeaturesRequest):
+            return features.decide_update_features(view, request)
         return registration.decide_unregistration(view, request)
 
     def _after_heartbeat(self, request: HeartbeatRequest, decision: Decision) -> None:

@@ -1,5 +1,5 @@
-"""The records inside a batch. Needed by compaction, coordinators, lookups by time and tools;
-never on the way of a produce or a fetch through the log.
+"""The records inside a batch, as objects. Needed by compaction, coordinators, lookups by time and
+tools; on the way of a produce or a fetch through the log they are walked through at most (`walk`).
 
 Every length is checked against the bytes that are left before anything is taken for it.
 """

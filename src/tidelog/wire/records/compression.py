@@ -89,10 +89,11 @@ def _gzip_decompress(data: Buffer, limit_bytes: int) -> bytes:
     # In pieces, because zlib joins its output at the end: that would take twice the memory. One
     # member only: no client writes several, and a thousand empty ones would cost us time.
     decompressor = zlib.decompressobj(wbits=_GZIP_FRAMING)
+    piece_bytes = min(_GZIP_PIECE_BYTES, limit_bytes + 1)
     plain = bytearray()
     left: Buffer = data
     try:
-        while piece := decompressor.decompress(left, _GZIP_PIECE_BYTES):
+        while piece := decompressor.decompress(left, piece_bytes):
             plain += piece
             if len(plain) > limit_bytes:
                 raise _too_large(GZIP, limit_bytes)

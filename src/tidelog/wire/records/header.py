@@ -196,6 +196,13 @@ def stamp_log_append_time(buffer: WritableBuffer, position: int, timestamp_ms: i
     seal(buffer, position, header)
 
 
+def stamp_max_timestamp(buffer: WritableBuffer, position: int, timestamp_ms: int) -> None:
+    """Sets the newest timestamp of the records right; it is inside the checksum."""
+    header = read_header(buffer, position)
+    _INT64.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    seal(buffer, position, header)
+
+
 def seal(buffer: WritableBuffer, position: int, header: BatchHeader) -> None:
     """Computes the checksum of the batch as it is now and writes it."""
     _UINT32.pack_into(buffer, position + _CRC_POSITION, batch_crc(buffer, position, header))

@@ -30,6 +30,8 @@ class BatchRun(BatchHeader):
     with an id. It has the offsets and the size of all of them; a checksum it has not."""
 
     newest_at: int
+    batches: list[tuple[int, int, int]]
+    """Size, last offset and largest timestamp of each: an index points at batches, not at runs."""
 
     @property
     def offset_of_max_timestamp(self) -> int:
@@ -47,6 +49,7 @@ def read_run(region: Buffer) -> BatchRun | None:
     if end != size_bytes or leader_epoch < 0:
         return None
     position, offset, newest, newest_at = 0, base_offset, -MAX_INT64, base_offset
+    batches: list[tuple[int, int, int]] = []
     while position < size_bytes:
         length, delta, timestamp, producer_id = _EACH.unpack_from(region, position)
         if producer_id >= 0:
@@ -54,7 +57,9 @@ def read_run(region: Buffer) -> BatchRun | None:
         offset += delta + 1
         if timestamp > newest:
             newest, newest_at = timestamp, offset - 1
-        position += length + LENGTH_OVERHEAD
+        length += LENGTH_OVERHEAD
+        batches.append((length, offset - 1, timestamp))
+        position += length
     count = next_offset - base_offset
     run = BatchRun(
         base_offset,
@@ -71,5 +76,5 @@ def read_run(region: Buffer) -> BatchRun | None:
         NO_SEQUENCE,
         count,
     )
-    run.newest_at = newest_at
+    run.newest_at, run.batches = newest_at, batches
     return run
