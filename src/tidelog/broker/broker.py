@@ -26,6 +26,7 @@ from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.marker_sender import MarkerSender
 from tidelog.broker.mending import Mending
+from tidelog.broker.moves import Moves
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
@@ -76,6 +77,7 @@ class Broker:
         "markers",
         "mending",
         "metadata_offset",
+        "moves",
         "now_ms",
         "reads",
         "replicas",
@@ -117,6 +119,7 @@ class Broker:
         self.standing_aside = StandingAside(self)
         self.mending = Mending(self)
         self.scrubbing = Scrubbing(self)
+        self.moves = Moves(self)
         directories.on_no_space = self.rooms.found_no_space
         directories.has_room = self.rooms.has_room
         self.departures = Departures(self)
@@ -245,5 +248,7 @@ class Broker:
             self.replicas.forget_settings(record.resource_name)
             topic_id = self.image.topic_ids.get(record.resource_name)
             return self._partitions_of(topic_id) if topic_id is not None else {}
+        if record.resource_type != r.RESOURCE_BROKER:
+            return {}  # groups and subscriptions are looked up when they are needed
         self.replicas.forget_settings(None)
         return dict.fromkeys(self.replicas.hosted)

@@ -25,6 +25,7 @@ from tidelog.config.topology import (
 from tidelog.config.values import show_value
 from tidelog.core.groups.settings import GroupSettings
 from tidelog.core.metadata.bootstrap import RELEASE_FEATURES
+from tidelog.core.metadata.group_configs import GroupLimits
 from tidelog.core.metadata.lifecycle import LifecycleSettings
 from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.quorum.state import QuorumSettings
@@ -204,6 +205,17 @@ class NodeConfig:
             ),
         )
 
+    def group_limits(self) -> GroupLimits:
+        """What the settings of one consumer group may be."""
+        session, heartbeat = "session.timeout.ms", "heartbeat.interval.ms"
+        return GroupLimits(
+            *(
+                self.settings.whole(f"group.consumer.{which}{name}")
+                for name in (session, heartbeat)
+                for which in ("", "min.", "max.")
+            )
+        )
+
     def controller_settings(self, cluster_id: str) -> ControllerSettings:
         given = self.settings
         return ControllerSettings(
@@ -222,6 +234,7 @@ class NodeConfig:
             max_idle_interval_ms=given.whole("metadata.max.idle.interval.ms"),
             unclean_check_interval_ms=given.whole("unclean.leader.election.interval.ms"),
             features=RELEASE_FEATURES,
+            group_limits=self.group_limits(),
             check_broker_config=check_live_config,
         )
 

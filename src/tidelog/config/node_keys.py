@@ -277,7 +277,7 @@ OURS: tuple[BrokerKey, ...] = (
         duration(
             "tidelog.group.disconnect.grace.ms",
             500,
-            "A member of a group whose connection broke, and who then misses a heartbeat, is looked"
+            "A member of a group whose connection broke, and who then misses heartbeats, is looked"
             " at once more after so long and removed if it is still silent; 0 waits for the end of"
             " its session, as Kafka does.",
             at_least=0,

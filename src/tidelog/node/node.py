@@ -25,6 +25,7 @@ from tidelog.node.disks import (
     previous_broker_epoch,
 )
 from tidelog.node.doors import Doors
+from tidelog.node.from_kafka import check_metadata
 from tidelog.node.leaving import Leaving
 from tidelog.node.own_address import OwnAddress
 from tidelog.quorum.entry_codec import KafkaEntryCodec
@@ -201,6 +202,7 @@ class Node:
             broker.verifications.close()
             broker.mending.close()
             broker.standing_aside.close()
+            await broker.moves.stop()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(
@@ -226,6 +228,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
             advice="controller.quorum.voters=1@host:port,… in its server.properties",
         )
     log = open_metadata_log(config, disks, host.clock)
+    check_metadata(log)
     place = QuorumPlace(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,

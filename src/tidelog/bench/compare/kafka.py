@@ -207,6 +207,13 @@ class KafkaCluster(LocalCluster):
         except subprocess.TimeoutExpired:
             self.kill(node_id)
 
+    def stop_all(self) -> None:
+        """At the same time: the last of them would wait in vain for a quorum."""
+        for child in self._children.values():
+            child.send_signal(signal.SIGTERM)
+        for node_id in self._children:
+            self.stop(node_id)
+
     def restart(self, node_id: int) -> None:
         place = self._place(node_id)
         self.stop(node_id)

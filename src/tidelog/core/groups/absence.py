@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 REMEMBERED: Final = 8
 """Gaps between heartbeats. The longest of them counts, so a busy client gets more time."""
 
-ADVISED_SHARE: Final = 3
-"""Heartbeats come at least three times in a session, as Kafka advises its clients."""
+BEATS: Final = 2
+"""A heartbeat may be lost with the connection. Then it is tried again, after pauses that grow to
+seconds, or the next one follows. So two of them have to be missing."""
 
 
 class Rhythm:
@@ -66,8 +67,13 @@ def last_chance_ms(silence: Silence, now_ms: int, grace_ms: int) -> int:
 
 def _patience_ms(silence: Silence, usual_ms: int, client_is_there: bool) -> int:
     if silence.is_interrupted:
-        return usual_ms  # a client whose request failed sends it again, it does not wait
-    advised_ms = silence.session_ms // ADVISED_SHARE
-    rhythm_ms = advised_ms if silence.rhythm_ms is None else silence.rhythm_ms
-    patience_ms = rhythm_ms + max(rhythm_ms, usual_ms) // 2
-    return max(patience_ms, advised_ms) if client_is_there else patience_ms
+        return BEATS * usual_ms
+    if silence.rhythm_ms is None:
+        return silence.session_ms // 2
+    patience_ms = BEATS * max(silence.rhythm_ms, usual_ms)
+    return max(patience_ms, silence.session_ms // 3) if client_is_there else patience_ms
+
+
+def patience_for_an_id_ms(usual_ms: int) -> int:
+    """Whoever was given an id uses it at once, if it lives."""
+    return BEATS * usual_ms
