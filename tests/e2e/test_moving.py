@@ -86,6 +86,7 @@ def test_a_cluster_of_tidelog_moves_to_kafka_and_back(class_path, tmp_path):
 def test_a_cluster_of_kafka_moves_to_tidelog_and_back(class_path, tmp_path):
     with run_by_kafka(class_path, None, tmp_path / "kafka") as servers:
         life.live(servers)
+        life.until_compacted(servers)
         before = census.take(servers)
     left = {node: tmp_path / "kafka" / str(node) / "data" for node in NODES}
     home = copied(left, tmp_path / "moved")

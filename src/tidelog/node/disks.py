@@ -1,18 +1,22 @@
 """What a node finds on its disks, before anything of it runs."""
 
+import logging
 import os
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 from tidelog.broker.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
 from tidelog.host.ports import Disk, Filesystem, Lock
-from tidelog.storage import clean_shutdown, meta_properties
+from tidelog.storage import clean_shutdown, kafka_gaps, meta_properties
 from tidelog.storage.errors import ForeignDirectory, StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
 
 FORMAT = "tidelog format --config FILE, with the cluster id of the other nodes"
+
+_LOGGER = logging.getLogger("tidelog.node")
 
 
 class CannotStart(Exception):  # noqa: N818 - it says what it means
@@ -86,6 +90,7 @@ def open_log_directories(
     opened = []
     for path in config.log_dirs:
         try:
+            _take_over_from_kafka(filesystem.open(path), path)
             opened.append(
                 LogDirectory.open(
                     filesystem.open(path),
@@ -98,6 +103,23 @@ def open_log_directories(
         except (StorageError, OSError) as error:
             raise unusable(path, error) from error
     return opened
+
+
+def _take_over_from_kafka(disk: Disk, path: str) -> None:
+    for directory, count in kafka_gaps.fill_gaps(disk).items():
+        _LOGGER.warning(
+            "%s/%s: Kafka compacted the end of %d segments away; an empty batch stands there now",
+            path,
+            directory,
+            count,
+        )
+
+
+def note_stop(config: NodeConfig, filesystem: Filesystem, broker_epoch: int) -> None:
+    """So that the next start knows whether Kafka ran in between."""
+    for path in config.log_dirs:
+        with suppress(StorageError, OSError):
+            kafka_gaps.note_stop(filesystem.open(path), broker_epoch)
 
 
 def _disk(filesystem: Filesystem, path: str) -> Disk:

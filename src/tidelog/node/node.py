@@ -19,13 +19,14 @@ from tidelog.node.disks import (
     CannotStart,
     Disks,
     cannot_listen,
+    note_stop,
     open_disks,
     open_log_directories,
     previous_broker_epoch,
     unusable,
 )
 from tidelog.node.doors import Doors
-from tidelog.node.from_kafka import check_metadata
+from tidelog.node.from_kafka import check_metadata, check_voters, recorded_voters
 from tidelog.node.leaving import Leaving
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
@@ -204,6 +205,7 @@ class Node:
         if broker is not None:
             replicas = broker.replicas
             await replicas.directories.stop()
+            note_stop(self.config, self.host.filesystem, broker.link.broker_epoch)
             replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
             broker.link.close()
             broker.workshop.close()
@@ -218,17 +220,21 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
             advice="controller.quorum.voters=1@host:port,… in its server.properties",
         )
     try:
-        codec = KafkaEntryCodec()
+        codec = KafkaEntryCodec(voters)
         log = MetadataLog.open(disks.metadata, codec, clock=host.clock)
     except (StorageError, OSError) as error:
         raise unusable(config.metadata_log_dir, error) from error
     check_metadata(log)
+    recorded = recorded_voters(log, codec)
+    if recorded is not None:
+        check_voters(recorded, voters, disks.identity)
     place = QuorumPlace(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,
         cluster_id=disks.identity.cluster_id,
         voters=voters,
         settings=config.quorum_settings(),
+        voters_are_recorded=recorded is not None,
     )
     return QuorumMember(place, log, disks.metadata, host, codec=codec)
 

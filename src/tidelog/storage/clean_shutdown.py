@@ -23,11 +23,18 @@ def write_marker(disk: Disk, broker_epoch: int) -> None:
 def take_marker(disk: Disk) -> int | None:
     """The broker epoch of an orderly stop, None if there was none. The marker is gone for good
     when this returns. One that cannot be read proves nothing."""
+    broker_epoch = read_marker(disk)
+    if disk.exists(FILE_NAME):
+        disk.remove(FILE_NAME)
+        disk.sync_dir(parent_of(FILE_NAME))
+    return broker_epoch
+
+
+def read_marker(disk: Disk) -> int | None:
+    """The same, and the marker stays."""
     content = read_file(disk, FILE_NAME)
     if content is None:
         return None
-    disk.remove(FILE_NAME)
-    disk.sync_dir(parent_of(FILE_NAME))
     try:
         fields = json.loads(content)
     except ValueError:

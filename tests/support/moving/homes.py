@@ -43,7 +43,8 @@ def copied(home: Home, directory: Path) -> Home:
 def run_by_kafka(class_path: str, home: Home | None, keep: Path) -> Iterator[str]:
     """Kafka on a copy of these directories, or on new ones; its bootstrap servers. What it leaves
     is in `keep`."""
-    with KafkaCluster(class_path, len(NODES), SETTINGS) as cluster:
+    settings = {**SETTINGS, "log.cleaner.backoff.ms": "500"}
+    with KafkaCluster(class_path, len(NODES), settings) as cluster:
         if home is None:
             cluster.format_all()
         else:
