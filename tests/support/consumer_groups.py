@@ -14,12 +14,18 @@ from tidelog.core.groups.consumer import ConsumerGroups
 from tidelog.core.groups.consumer_group import held
 from tidelog.core.groups.requests import (
     ClientName,
+    ConnectionLost,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
     DescribeConsumerGroup,
-    MemberGone,
 )
-from tidelog.core.groups.settings import GroupSettings, InvalidRegex, KnownTopic
+from tidelog.core.groups.settings import (
+    GroupSettings,
+    InvalidRegex,
+    KnownTopic,
+    RhythmOf,
+    rhythm_of_all,
+)
 
 GROUP = "g"
 CLIENT = ClientName("app", "10.0.0.7")
@@ -64,13 +70,19 @@ PLAIN = ConsumerHeartbeat(
 class Coordinator:
     """One shard, and those that follow it."""
 
-    def __init__(self, topics: Topics, settings: GroupSettings = SETTINGS) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        settings: GroupSettings = SETTINGS,
+        rhythm_of: RhythmOf | None = None,
+    ) -> None:
         self.topics = topics
         self.settings = settings
         self.now_ms = 1_000
         self.log: list[Any] = []
         self.events: list[Any] = []
-        self.machine = ConsumerGroups(settings, topics)
+        self.rhythm_of = rhythm_of or rhythm_of_all(settings)
+        self.machine = ConsumerGroups(settings, topics, self.rhythm_of)
 
     @property
     def now(self) -> Instant:
@@ -89,7 +101,7 @@ class Coordinator:
     def beat(self, member_id: str, epoch: int, **fields: Any) -> ConsumerHeartbeatResponse:
         request = PLAIN._replace(member_id=member_id, member_epoch=epoch, **fields)
         response: ConsumerHeartbeatResponse = self.ask(request)
-        assert response.heartbeat_interval_ms == self.settings.consumer_heartbeat_interval_ms
+        assert response.heartbeat_interval_ms == self.rhythm_of(GROUP).heartbeat_interval_ms
         return response
 
     def join(self, member_id: str, **fields: Any) -> ConsumerHeartbeatResponse:
@@ -100,9 +112,9 @@ class Coordinator:
         assert response.error == Error.NONE, response
         return response
 
-    def connection_broke(self, member_id: str, deadline_ms: int) -> None:
-        gone = MemberGone(GROUP, member_id, deadline_ms)
-        assert self._settle(self.machine.request(gone, None, self.now)).answers == ()
+    def connection_broke(self, member_id: str, *, client_is_there: bool = False) -> None:
+        lost = ConnectionLost(GROUP, member_id, client_is_there)
+        assert self._settle(self.machine.request(lost, None, self.now)).answers == ()
 
     def pass_time(self, elapsed_ms: int) -> None:
         """Timers fire when they are due, not later."""

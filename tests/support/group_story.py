@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import copy
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeVar
@@ -67,8 +68,15 @@ Answered = TypeVar("Answered", bound=Message)
 class Member:
     """One client with a connection of its own."""
 
-    def __init__(self, lone: LoneBroker, client_id: str = "reader", instance: str | None = None):
+    def __init__(
+        self,
+        lone: LoneBroker,
+        client_id: str = "reader",
+        instance: str | None = None,
+        session_ms: int = SESSION_MS,
+    ):
         self._address = ("127.0.0.1", lone.port)
+        self._session_ms = session_ms
         self._network = lone.broker.host.network
         self.client_id = client_id
         self.instance = instance
@@ -86,11 +94,17 @@ class Member:
         """The old connection stays as it is: closed, if somebody closed it."""
         self.peer = Peer(self._network, self._address, self.client_id)
 
+    def twin(self) -> "Member":
+        """The same member of the same client on a connection of its own."""
+        twin = copy.copy(self)
+        twin.reconnect()
+        return twin
+
     async def join(self, version: int = NEWEST_JOIN) -> JoinGroupResponse:
         """Both steps, where there are two."""
         request = JoinGroupRequest(
             group_id=GROUP,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=self._session_ms,
             rebalance_timeout_ms=SESSION_MS,
             member_id=self.member_id,
             group_instance_id=self.instance,
@@ -143,8 +157,13 @@ class GroupStory:
         self.lone = lone
         self._members: list[Member] = []
 
-    def member(self, client_id: str = "reader", instance: str | None = None) -> Member:
-        made = Member(self.lone, client_id, instance)
+    def member(
+        self,
+        client_id: str = "reader",
+        instance: str | None = None,
+        session_ms: int = SESSION_MS,
+    ) -> Member:
+        made = Member(self.lone, client_id, instance, session_ms)
         self._members.append(made)
         return made
 

@@ -334,11 +334,10 @@ def t17_epochs_out_of_step_change_nothing() -> None:
     story.elect(A, A, B, epoch=3, tell=(A,))
     refused = story.ask(B)
     story.deliver(B, refused, story.serve(A, refused))
-    assert story[B].follower.failed
-    story.now_ms = 100_000
-    assert story[B].follower.next_fetch(story.now_ms) is None  # until metadata
+    assert story[B].follower.next_fetch(story.now_ms) is None
+    story.now_ms = 2_000
+    assert story.ask(B) == refused  # metadata may come late, or the fence was a mistake
     story.tell(B)
-    assert not story[B].follower.failed
     story.fetch(B)
     assert story[A].high_watermark == 5
 

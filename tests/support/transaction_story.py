@@ -25,6 +25,7 @@ from tidelog.wire.protocol.schemas.add_offsets_to_txn_request import AddOffsetsT
 from tidelog.wire.protocol.schemas.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
 )
 from tidelog.wire.protocol.schemas.allocate_producer_ids_response import (
     AllocateProducerIdsResponse,
@@ -62,6 +63,7 @@ from tidelog.wire.records import Record, encode, iter_batches, iter_records
 COORDINATOR = 1
 LEADERS = {TRANSACTION_STATE: 1, "orders": 1, CONSUMER_OFFSETS: 2, "payments": 2}
 FIRST_PRODUCER_ID = 3000
+FIRST_ADD_OF_BROKERS = 4
 RETRIED = (14, 15, 16, 51)
 
 
@@ -261,24 +263,38 @@ class HandMade:
 
     async def add(self, *topics: str) -> list[int]:
         """Once the end of the last transaction is written."""
-        request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=self.transactional_id,
-            v3_and_below_producer_id=self.producer_id,
-            v3_and_below_producer_epoch=self.epoch,
-            v3_and_below_topics=[
-                AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics
-            ],
-        )
         while True:
-            answer = await self.story.ask(COORDINATOR, request, self.versions.add)
-            codes = [
-                each.partition_error_code
-                for topic in answer.results_by_topic_v3_and_below
-                for each in topic.results_by_partition
-            ]
+            codes = await self.add_once(*topics, version=self.versions.add)
             if not set(codes) & set(RETRIED):
                 return codes
             await asyncio.sleep(0.002)
+
+    async def add_once(self, *topics: str, version: int) -> list[int]:
+        added = [AddPartitionsToTxnTopic(name=topic, partitions=[0]) for topic in topics]
+        if version >= FIRST_ADD_OF_BROKERS:
+            transaction = AddPartitionsToTxnTransaction(
+                transactional_id=self.transactional_id,
+                producer_id=self.producer_id,
+                producer_epoch=self.epoch,
+                verify_only=False,
+                topics=added,
+            )
+            request = AddPartitionsToTxnRequest(transactions=[transaction])
+        else:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self.transactional_id,
+                v3_and_below_producer_id=self.producer_id,
+                v3_and_below_producer_epoch=self.epoch,
+                v3_and_below_topics=added,
+            )
+        answer = await self.story.ask(COORDINATOR, request, version)
+        results = [each.topic_results for each in answer.results_by_transaction]
+        return [
+            each.partition_error_code
+            for topics in results or [answer.results_by_topic_v3_and_below]
+            for topic in topics
+            for each in topic.results_by_partition
+        ]
 
     async def add_offsets(self, group_id: str) -> int:
         request = AddOffsetsToTxnRequest(

@@ -284,14 +284,14 @@ def test_the_quorum_state_of_a_kafka_with_static_voters_is_read() -> None:
 
 def test_a_proof_of_an_orderly_stop_is_good_once() -> None:
     disk = SimDisk()
-    assert clean_shutdown.take_marker(disk) is None
+    assert clean_shutdown.take_marker(disk, []) is None
     clean_shutdown.write_marker(disk, 12)
     assert disk.files()[".kafka_cleanshutdown"] == b'{"version":0,"brokerEpoch":12}'
-    assert clean_shutdown.take_marker(disk) == 12
-    assert clean_shutdown.take_marker(disk.after_power_loss(())) is None
+    assert clean_shutdown.take_marker(disk, []) == 12
+    assert clean_shutdown.take_marker(disk.after_power_loss(()), []) is None
     for content in (b"", b"{}", b'{"version":0}', b'{"version":1,"brokerEpoch":3}', b"\xff"):
         put(disk, ".kafka_cleanshutdown", content)
-        assert clean_shutdown.take_marker(disk) is None
+        assert clean_shutdown.take_marker(disk, []) is None
         assert not disk.exists(".kafka_cleanshutdown")
 
 

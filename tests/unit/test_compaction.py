@@ -486,7 +486,7 @@ def test_a_bad_segment_is_reported_once_and_left_alone() -> None:
     progress = bench.compact_once()
     assert progress is not None
     assert progress.clean_point == 0
-    assert any("checksum" in str(problem) for problem in bench.directory.problems)
+    assert any("checksum" in str(problem) for problem in bench.directory.repairs)
     assert bench.compact_once() is None
 
 

@@ -71,11 +71,12 @@ def test_replacing_forgets_what_is_not_named() -> None:
     ("name", "value"),
     [
         ("leader.replication.throttled.rate", "1000"),
-        ("num.replica.fetchers", "2"),
+        ("producer.id.expiration.ms", "2"),
         ("min.insync.replicas", "2"),
         ("unclean.leader.election.enable", "true"),
         ("log.retention.ms", "-1"),
         ("log.cleanup.policy", "compact"),
+        ("remote.log.reader.threads", "20"),
     ],
 )
 def test_what_can_change_while_a_broker_runs(name: str, value: str) -> None:
@@ -90,8 +91,11 @@ def test_what_can_change_while_a_broker_runs(name: str, value: str) -> None:
         ("node.id", "5", "restart"),
         ("listeners", "PLAINTEXT://:9092", "restart"),
         ("ssl.client.auth", "none", "does not support"),
-        ("num.replica.fetchers", "0", "from 1 to"),
-        ("num.replica.fetchers", "many", "'many'"),
+        ("advertised.listeners", "PLAINTEXT://here:9092", "restart"),
+        ("num.replica.fetchers", "2", "restart"),
+        ("group.share.max.size", "5", "restart"),
+        ("producer.id.expiration.ms", "0", "from 1 to"),
+        ("producer.id.expiration.ms", "many", "'many'"),
         ("log.cleanup.policy", "", "cleanup.policy must be"),
         ("log.cleaner.min.cleanable.ratio", "1e+0", "must be a number"),
         ("listener.name.internal.min.insync.replicas", "2", "one listener"),

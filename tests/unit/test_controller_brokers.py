@@ -102,15 +102,77 @@ def test_k11_a_second_process_with_the_same_id_waits_for_the_lease_of_the_first(
     assert cluster.ask(stale) == HeartbeatResponse(Error.STALE_BROKER_EPOCH)
 
 
-def test_who_holds_the_log_directories_of_the_first_need_not_wait_for_its_lease() -> None:
+DIRECTORY = b"a log directory."
+AT_HOME = (("PLAINTEXT", "tide-1", 9092),)
+
+
+def lives_again(cluster: Cluster) -> RegisterBrokerRequest:
+    """Broker 1 runs; what the next process on its directory asks for, in the same place."""
+    first = cluster.register_request(1)._replace(log_dirs=(DIRECTORY,), endpoints=AT_HOME)
+    cluster.ask(first)
+    cluster.beat(1)
+    return first._replace(incarnation_id=b"the next one....")
+
+
+def test_a_killed_broker_that_is_started_again_need_not_wait_for_its_own_lease() -> None:
     cluster = Cluster()
-    cluster.start_brokers(1)
+    again = lives_again(cluster)
     epoch = cluster.epoch_of(1)
-    successor = cluster.register_request(1)._replace(incarnation_id=b"the next one....")
-    other = successor._replace(previous_broker_epoch=epoch - 1)
-    assert cluster.ask(other).error is Error.DUPLICATE_BROKER_REGISTRATION
-    assert cluster.ask(successor._replace(previous_broker_epoch=epoch)).error is Error.NONE
+    cluster.controller.on_disconnected(1, epoch)
+    assert cluster.ask(again).error is Error.NONE
     assert cluster.epoch_of(1) > epoch
+
+
+def test_a_single_node_that_was_killed_need_not_wait_for_its_own_lease() -> None:
+    """Nobody has heard the former process since the claim of its own next life."""
+    cluster = Cluster()
+    again = lives_again(cluster)
+    cluster.elect(0)
+    assert cluster.ask(again).error is Error.NONE
+
+
+def test_a_copy_of_a_directory_waits_while_the_first_holder_is_connected() -> None:
+    cluster = Cluster()
+    copy = lives_again(cluster)
+    epoch = cluster.epoch_of(1)
+    for previous_broker_epoch in (-1, epoch):
+        claim = copy._replace(previous_broker_epoch=previous_broker_epoch)
+        assert cluster.ask(claim).error is Error.DUPLICATE_BROKER_REGISTRATION
+    assert cluster.epoch_of(1) == epoch
+    assert cluster.beat(1).error is Error.NONE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"endpoints": (("PLAINTEXT", "tide-1", 9099),)},
+        {"endpoints": (("PLAINTEXT", "elsewhere", 9092),)},
+        {"log_dirs": (b"another one.....",)},
+    ],
+)
+def test_who_does_not_stand_in_the_place_of_the_first_waits_for_its_lease(
+    changes: dict[str, Any],
+) -> None:
+    cluster = Cluster()
+    other = lives_again(cluster)._replace(**changes)
+    epoch = cluster.epoch_of(1)
+    cluster.controller.on_disconnected(1, epoch)
+    claim = other._replace(previous_broker_epoch=epoch)
+    assert cluster.ask(claim).error is Error.DUPLICATE_BROKER_REGISTRATION
+    cluster.now_ms += 9000
+    assert cluster.ask(claim).error is Error.NONE
+
+
+def test_a_connection_of_a_former_incarnation_that_closes_late_says_nothing() -> None:
+    cluster = Cluster()
+    again = lives_again(cluster)
+    former = cluster.epoch_of(1)
+    cluster.controller.on_disconnected(1, former)
+    assert cluster.ask(again).error is Error.NONE
+    cluster.beat(1)
+    cluster.controller.on_disconnected(1, former)
+    third = again._replace(incarnation_id=b"the third one...")
+    assert cluster.ask(third).error is Error.DUPLICATE_BROKER_REGISTRATION
 
 
 def test_a_fenced_broker_that_still_talks_also_keeps_its_id() -> None:

@@ -70,17 +70,6 @@ def test_the_same_leader_epoch_leaves_the_fetching_alone() -> None:
     assert role.delay_until_ms == 1_000
 
 
-def test_newer_metadata_in_the_same_epoch_lets_a_fenced_follower_try_again() -> None:
-    story = following()
-    fetch = story.ask(B)
-    story.deliver(B, fetch, answer()._replace(error=Error.FENCED_LEADER_EPOCH))
-    assert story[B].follower.next_fetch(10**9) is None
-    story.tell(B)  # the same version again: no news
-    assert story[B].follower.failed
-    story.set_isr(A)
-    assert story.ask(B) == fetch
-
-
 # ---- fetching ----
 
 
@@ -97,6 +86,7 @@ def test_an_undurable_log_waits_with_its_fetch() -> None:
 @pytest.mark.parametrize(
     "error",
     [
+        Error.FENCED_LEADER_EPOCH,
         Error.UNKNOWN_LEADER_EPOCH,
         Error.NOT_LEADER_OR_FOLLOWER,
         Error.UNKNOWN_TOPIC_OR_PARTITION,
@@ -138,7 +128,7 @@ def test_answers_that_no_longer_fit_change_nothing() -> None:
     for old_fetch, old_answer in ignored:
         assert story.deliver(B, old_fetch, old_answer) == []
     assert (story[B].end, len(story[B].effects)) == (12, effects)
-    assert not story[B].follower.failed
+    assert story[B].follower.failing_since_ms is None
 
 
 def test_an_answer_that_comes_during_the_backoff_is_ignored() -> None:
@@ -353,3 +343,69 @@ def test_a_disk_that_is_full_makes_the_follower_ask_again_later_from_what_fitted
     later = role.next_fetch(story.now_ms + story[B].replica.settings.replica_fetch_backoff_ms)
     assert later is not None
     assert later.fetch_offset == 11
+
+
+# ---- damage at rest ----
+
+
+def test_a_damaged_log_is_cut_there_and_fetched_again_from_the_damage_on() -> None:
+    story = following(hw=10)
+    role = story[B].follower
+    story.perform(story[B], role.cut_damaged(4, 0))
+    assert story[B].log.log_end_offset == 4
+    assert story.ask(B)[3:5] == (4, 1)
+
+
+def test_a_damaged_log_is_not_cut_while_something_else_is_under_way() -> None:
+    story = following(hw=10)
+    role = story[B].follower
+    fetch = story.ask(B)
+    (appending,) = role.on_fetch_answer(fetch, answer(batch(10, 12)), 0)
+    assert isinstance(appending, AppendBatches)
+    assert role.cut_damaged(4, 0) == []
+
+
+# ---- phases whose end got lost ----
+
+
+def lag_times(story: Story, count: int) -> int:
+    return story.now_ms + count * story[B].replica.settings.replica_lag_time_max_ms
+
+
+def test_a_question_that_is_never_answered_is_given_up() -> None:
+    story = following()
+    role, fetch = story[B].follower, story.ask(B)
+    role.on_fetch_answer(fetch, answer()._replace(error=Error.OFFSET_OUT_OF_RANGE), 0)
+    assert role.retry_lost_phase(lag_times(story, 1)) is None
+    assert role.next_fetch(10**9) is None
+    assert role.retry_lost_phase(lag_times(story, 2)) == []
+    assert role.next_fetch(lag_times(story, 2)) is None  # it backs off first
+    assert role.next_fetch(lag_times(story, 3)) == fetch
+
+
+def test_an_append_that_never_came_to_an_end_is_fetched_again_from_where_the_log_is() -> None:
+    story = following()
+    role, fetch = story[B].follower, story.ask(B)
+    effects = role.on_fetch_answer(fetch, answer(batch(10, 11)), 0)  # nobody performs it
+    assert [type(effect) for effect in effects] == [AppendBatches]
+    assert role.retry_lost_phase(lag_times(story, 2)) == []
+    assert role.next_fetch(lag_times(story, 3)) == fetch
+
+
+def test_a_blind_cut_that_was_not_made_is_made_before_anything_is_fetched() -> None:
+    story = following()
+    story[B].log.epochs.clear()
+    role = story[B].follower
+    assert role.begin(0) == [TruncateLog(PARTITION, 5)]  # nobody performs it
+    assert role.retry_lost_phase(lag_times(story, 2)) == [TruncateLog(PARTITION, 5)]
+    assert role.next_fetch(lag_times(story, 3)) is None
+
+
+def test_a_follower_knows_since_when_it_gets_no_sound_answer() -> None:
+    story = following()
+    role, fetch = story[B].follower, story.ask(B)
+    role.on_fetch_answer(fetch, answer()._replace(error=Error.NOT_LEADER_OR_FOLLOWER), 7)
+    role.on_fetch_failed(1_500)
+    assert (role.failing_since_ms, role.failure) == (7, Error.NONE)
+    role.on_fetch_answer(fetch, answer(), 2_500)
+    assert role.failing_since_ms is None

@@ -123,7 +123,7 @@ def test_the_mark_does_not_survive_logs_that_were_taken_away() -> None:
     remove_tree(disk, "a-0")
     again = opened(disk)
     assert again.intact_since_epoch() == -1
-    assert "the directory is gone" in str(again.problems[0])
+    assert "the directory is gone" in str(again.repairs[0])
     assert opened(disk).intact_since_epoch() == -1
 
 
@@ -144,7 +144,7 @@ def test_deleted_logs_are_not_missed_whenever_a_crash_comes() -> None:
     states = CrashStates(delete, start=start.after_power_loss(()))
     for crashed in states:
         again = opened(crashed)
-        assert again.intact_since_epoch() == 7, (crashed.story, again.problems)
+        assert again.intact_since_epoch() == 7, (crashed.story, again.repairs)
     assert states.count > 5
 
 

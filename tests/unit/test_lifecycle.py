@@ -133,6 +133,35 @@ def test_a_broker_that_was_alone_for_two_minutes_registers_when_the_others_come(
     assert isinstance(broker.next_request(now_ms, 40, ready=False), HeartbeatRequest)
 
 
+def refused(broker: BrokerLifecycle, now_ms: int, error: Error) -> int:
+    """When it asks again."""
+    request = broker.next_request(now_ms, -1, ready=False)
+    assert request is not None
+    broker.on_response(request, RegisterBrokerResponse(error), now_ms)
+    return broker.next_deadline_ms
+
+
+def test_a_rival_that_keeps_its_lease_for_two_sessions_is_alive() -> None:
+    broker = new_broker()
+    now_ms = 0
+    while not broker.rival_outlasts(now_ms):
+        now_ms = refused(broker, now_ms, Error.DUPLICATE_BROKER_REGISTRATION)
+    assert now_ms >= 2 * 9000
+
+
+def test_only_one_and_the_same_controller_can_say_that_a_rival_is_alive() -> None:
+    for interruption in ("another controller", "another answer"):
+        broker = new_broker()
+        now_ms = refused(broker, 0, Error.DUPLICATE_BROKER_REGISTRATION)
+        now_ms = refused(broker, now_ms + 17_000, Error.DUPLICATE_BROKER_REGISTRATION)
+        if interruption == "another controller":
+            broker.on_new_controller(now_ms)
+        else:
+            now_ms = refused(broker, now_ms, Error.NOT_CONTROLLER)
+        refused(broker, now_ms + 2_000, Error.DUPLICATE_BROKER_REGISTRATION)
+        assert not broker.rival_outlasts(now_ms + 2_000)
+
+
 def test_a_lost_heartbeat_is_sent_again_and_its_late_answer_counts_for_nothing() -> None:
     broker = running_broker()
     now_ms = broker.next_deadline_ms

@@ -101,7 +101,7 @@ def test_logs_come_back_after_an_orderly_stop_and_after_a_crash() -> None:
         assert {name: log.log_end_offset for name, log in again.logs.items()} == {A: 20, B: 3}
         assert again.topic_ids == {A: ID_A, B: ID_B}
         assert again.initial_high_watermark(A) == (15 if orderly else 0)
-        assert again.problems == []
+        assert again.repairs == []
         assert bool(again.dirty) is not orderly, "after a crash what was read is synced first"
 
 
@@ -164,7 +164,7 @@ def test_without_a_high_watermark_file_nothing_is_cut() -> None:
         again = open_directory(disk)
         assert again.initial_high_watermark(A) == 4
         assert again.logs[A].log_end_offset == 20
-        assert len(again.problems) == (1 if content else 0)
+        assert len(again.repairs) == (1 if content else 0)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"0\n", b"7\n0\n", bytes(30), b"0\n1\na 0 x\n"])

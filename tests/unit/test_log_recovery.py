@@ -15,6 +15,7 @@ from tidelog.storage import (
     LogConfig,
     NoSpace,
 )
+from tidelog.storage.errors import MissingRecords
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset
 
@@ -107,8 +108,9 @@ def test_a_bit_flip_above_the_recovery_point_ends_the_log_there() -> None:
     assert [s.base_offset for s in log.segments] == [0, victim.base_offset]
     assert log_faults(disk, log) == []
     assert last_sequence(log) == log.log_end_offset - 1
-    (problem,) = log.problems
-    assert problem.path == victim.path
+    (repair,) = log.place.repairs
+    assert repair.fault.path == victim.path
+    assert f"records from offset {log.log_end_offset} on are fetched again" in str(repair)
 
 
 def test_a_bit_flip_below_the_recovery_point_is_not_hidden_by_a_cut() -> None:
@@ -170,15 +172,17 @@ def test_any_damaged_byte_of_an_unsynced_batch_ends_the_log_before_it(byte: int)
 
 
 def test_a_segment_that_lost_its_whole_end_is_noticed_too() -> None:
-    """It ends with a whole batch; only the name of the next segment tells. In a segment that
-    is not scanned it is noticed by a read."""
+    """It ends with a whole batch; only the name of the next segment tells. Where compaction may
+    have left gaps, it is noticed by a read."""
     disk = written(20)
     log = open_log(disk, point=20)
     victim = log.segments[1]
     last = victim.locate(victim.next_offset - 1)
     assert last is not None
     disk.open(victim.path).truncate(last.position)
-    unseen = open_log(disk.copy(), point=20)
+    with pytest.raises(MissingRecords, match="records 9 to 9 are gone"):
+        open_log(disk.copy(), point=20)
+    unseen = Log.open(disk.copy(), "t-0", CONFIG, recovery_point=20, gaps=True)
     with pytest.raises(CorruptSegment, match="the file ends before") as caught:
         unseen.read(victim.next_offset - 1, END, 1)
     unseen.truncate_to(caught.value.offset)
@@ -289,7 +293,7 @@ def test_a_lost_epoch_history_is_read_from_the_batches(content: bytes | None, cl
         put(disk, path, content)
     log = open_log(disk, point=20, clean=clean)
     assert log.epochs.entries == [(0, 0), (1, 6), (2, 12), (3, 18)]
-    assert [problem.path for problem in log.problems] == [path]
+    assert [repair.fault.path for repair in log.place.repairs] == [path]
     assert log_faults(disk, log) == []
 
 
@@ -364,7 +368,7 @@ def test_after_an_orderly_stop_a_log_start_behind_the_end_is_a_bad_checkpoint() 
     open_log(disk, point=5).close()
     log = open_log(disk, point=5, start=12, clean=True)
     assert (log.log_start_offset, log.log_end_offset) == (0, 5)
-    assert [problem.path for problem in log.problems] == ["log-start-offset-checkpoint"]
+    assert [repair.fault.path for repair in log.place.repairs] == ["log-start-offset-checkpoint"]
 
 
 def test_the_recovery_point_never_moves_without_a_sync() -> None:
@@ -393,7 +397,7 @@ def test_an_orderly_stop_makes_the_next_load_look_at_the_end_only() -> None:
     before = disk.files()
     log = open_log(disk, point=20, clean=True)
     assert disk.files() == before
-    assert log.problems == []
+    assert log.place.repairs == []
     assert log_faults(disk, log) == []
     assert offsets(log.read(19, END, 1)) == [(19, 19)]
     log.append_as_leader(batch(b"and on", producer=9, sequence=20), 3)

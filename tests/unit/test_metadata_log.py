@@ -349,7 +349,7 @@ def test_a_bad_snapshot_is_replaced_by_the_older_one_and_the_log() -> None:
     again = opened(disk)
     assert (again.oldest_snapshot, again.latest_snapshot) == ((6, 1), (6, 1))
     assert [entry.offset for entry in again.entries_from(6, 99)] == [6, 7, 8, 9]
-    assert "checkpoint" in str(again.problems[0])
+    assert "checkpoint" in str(again.repairs[0])
 
 
 def test_without_any_good_snapshot_a_log_that_starts_late_is_refused() -> None:

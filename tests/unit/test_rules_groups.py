@@ -2,6 +2,8 @@
 
 from support.coordination_bench import GROUP, CoordinationBench
 from tidelog.core.coordination import ProducerStamp
+from tidelog.core.errors import Error
+from tidelog.core.events import MemberLeft
 from tidelog.core.groups.records import (
     ClassicGroup,
     ClassicGroupValue,
@@ -10,6 +12,13 @@ from tidelog.core.groups.records import (
     CurrentAssignment,
     CurrentAssignmentValue,
     OffsetCommit,
+)
+from tidelog.core.groups.requests import (
+    ClientName,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResponse,
+    Heartbeat,
+    HeartbeatResponse,
 )
 from tidelog.sim.membership import Owned, written
 from tidelog.sim.transaction_book import COMMIT
@@ -167,3 +176,52 @@ def test_a_group_does_not_commit_what_nobody_has_processed():
     assert bench.broken == []
     bench.accepts(skipping)
     assert bench.broken == ["G4"]
+
+
+# -- G5
+
+
+def beats(bench: CoordinationBench, *at_ms: int, node: int = 1) -> None:
+    for asked_ms in at_ms:
+        heard = HeartbeatResponse(Error.NONE)
+        bench.judge.member_heard(node, Heartbeat(GROUP, 1, "anna", None), heard, asked_ms)
+
+
+def evicted(bench: CoordinationBench, at_ms: int, reason: str = "connection lost") -> None:
+    bench.judge.member_left(1, MemberLeft(GROUP, "anna", reason), at_ms)
+
+
+def test_a_member_in_its_rhythm_is_not_evicted_by_a_cut_connection():
+    bench = CoordinationBench()
+    beats(bench, 1_000, 1_100, 1_200)
+    evicted(bench, 1_299)
+    assert bench.broken == ["G5"]
+
+
+def test_one_that_missed_a_heartbeat_may_be():
+    bench = CoordinationBench()
+    beats(bench, 1_000, 1_100, 1_200)
+    evicted(bench, 1_300)
+    assert bench.broken == []
+
+
+def test_so_may_one_whose_session_is_over_or_who_was_heard_by_another_coordinator():
+    bench = CoordinationBench()
+    beats(bench, 1_000, 1_100, node=2)
+    evicted(bench, 1_110)
+    beats(bench, 1_000, 1_100)
+    evicted(bench, 1_110, "session expired")
+    assert bench.broken == []
+
+
+def test_members_of_the_consumer_protocol_keep_the_rhythm_that_they_were_told():
+    bench = CoordinationBench()
+    answer = ConsumerHeartbeatResponse(
+        Error.NONE, member_id="anna", member_epoch=1, heartbeat_interval_ms=50
+    )
+    request = ConsumerHeartbeat(
+        GROUP, "anna", 1, None, None, -1, ClientName("", ""), None, None, None, None, ""
+    )
+    bench.judge.member_heard(1, request, answer, 1_000)
+    evicted(bench, 1_049)
+    assert bench.broken == ["G5"]

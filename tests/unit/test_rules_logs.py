@@ -312,3 +312,12 @@ def test_a_log_begun_again_at_the_leaders_batch_border_has_lost_nothing():
     bench[B].log.truncate_fully_and_start_at(0)
     bench.judge.truncated(bench[B], 4)
     assert bench.broken == ["R11"]
+
+
+def test_judging_an_answer_by_the_position_of_a_later_request_is_reported():
+    bench = Bench(A, B)
+    asked = FollowerFetch(B, -1, 0, 0, -1, 0)
+    bench.judge.answer_heard(PARTITION, asked, asked)
+    assert bench.broken == []
+    bench.judge.answer_heard(PARTITION, asked, asked._replace(leader_epoch=2))
+    assert bench.broken == ["R23"]

@@ -53,5 +53,3 @@ def test_nothing_is_kept_for_a_request_that_was_answered() -> None:
     sent = session.send()
     sent.answered()
     assert session.under_way == []
-    assert sent.is_of(session)
-    assert not sent.is_of(SentPositions())

@@ -32,7 +32,7 @@ from tidelog.wire.protocol.schemas.list_config_resources_response import (
     ListConfigResourcesResponse,
 )
 
-TOPIC, BROKER, LOGGER, METRICS = 2, 4, 8, 16
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 async def described(
@@ -150,6 +150,8 @@ def test_a_broker_shows_its_own_settings_and_the_clusters(tmp_path: Path) -> Non
                 for name in (rate, "log.retention.ms", "num.partitions", "node.id")
             ]
             assert seen == [("900", 2, False), ("8000", 3, False), ("7", 4, True), ("1", 4, True)]
+            fixed = [name for name in ("listeners", "advertised.listeners") if own[name].read_only]
+            assert fixed == ["listeners", "advertised.listeners"]
             secrets = [each for each in own.values() if each.is_sensitive]
             assert secrets
             assert {each.value for each in secrets} == {None}
@@ -157,6 +159,21 @@ def test_a_broker_shows_its_own_settings_and_the_clusters(tmp_path: Path) -> Non
             assert [(each.name, each.value, each.config_source) for each in cluster.configs] == [
                 ("log.retention.ms", "8000", 3)
             ]
+
+    loopback.run(story)
+
+
+def test_a_key_of_kafkas_that_has_no_effect_is_shown_where_it_was_set(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            key = "remote.log.reader.threads"
+            assert key not in by_name(await described(s, BROKER, "1"))
+            s.commit(r.Config(BROKER, "1", key, "20"), r.Config(BROKER, "", key, "30"))
+            own = by_name(await described(s, BROKER, "1", everything=True))[key]
+            assert (own.value, own.config_source, own.read_only) == ("20", 2, False)
+            assert [(each.value, each.source) for each in own.synonyms] == [("20", 2), ("30", 3)]
+            (cluster,) = (await described(s, BROKER, "")).configs
+            assert (cluster.name, cluster.value) == (key, "30")
 
     loopback.run(story)
 
@@ -170,7 +187,10 @@ def test_what_has_no_settings_here_is_refused_with_a_reason(tmp_path: Path) -> N
                 (TOPIC, "bad name"),
                 (BROKER, "2"),
                 (BROKER, "one"),
-                (LOGGER, "1"),
+                (LOGGER, "2"),
+                (METRICS, ""),
+                (GROUP, ""),
+                (64, "1"),
             ):
                 asked = asyncio.ensure_future(described(s, kind, name))
                 while not asked.done():
@@ -183,7 +203,7 @@ def test_what_has_no_settings_here_is_refused_with_a_reason(tmp_path: Path) -> N
             assert verdicts == [
                 Error.UNKNOWN_TOPIC_OR_PARTITION,
                 Error.INVALID_TOPIC_EXCEPTION,
-                *[Error.INVALID_REQUEST] * 3,
+                *[Error.INVALID_REQUEST] * 6,
             ]
 
     loopback.run(story)
@@ -206,6 +226,10 @@ def test_resources_with_settings_are_listed_by_kind(tmp_path: Path) -> None:
     async def story() -> None:
         async with admin_story(tmp_path) as s:
             s.create_topic("t")
+            s.commit(
+                r.Config(GROUP, "g", "consumer.session.timeout.ms", "50000"),
+                r.Config(METRICS, "all", "interval.ms", "1000"),
+            )
 
             async def listed(*kinds: int, version: int = 1) -> ListConfigResourcesResponse:
                 answer = await s.ask(
@@ -220,10 +244,15 @@ def test_resources_with_settings_are_listed_by_kind(tmp_path: Path) -> None:
                 (BROKER, "1"),
                 (BROKER, "2"),
                 (BROKER, "3"),
+                (LOGGER, "1"),
+                (LOGGER, "2"),
+                (LOGGER, "3"),
+                (METRICS, "all"),
+                (GROUP, "g"),
             ]
             assert [e.resource_name for e in (await listed(TOPIC)).config_resources] == ["t"]
-            assert not (await listed(METRICS)).config_resources
-            assert not (await listed(version=0)).config_resources
+            for only_metrics in (await listed(METRICS), await listed(version=0)):
+                assert [e.resource_name for e in only_metrics.config_resources] == ["all"]
             assert (await listed(5)).error_code == Error.UNSUPPORTED_VERSION
 
     loopback.run(story)

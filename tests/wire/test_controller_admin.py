@@ -331,7 +331,7 @@ def test_every_resource_has_its_own_result(tell) -> None:
             results = await alter(
                 node,
                 (RESOURCE_TOPIC, "none", [("retention.ms", SET, "6")]),
-                (RESOURCE_BROKER, "1", [rate, ("num.replica.fetchers", SET, "2")]),
+                (RESOURCE_BROKER, "1", [rate, ("producer.id.expiration.ms", SET, "2")]),
                 (RESOURCE_BROKER, "2", [("node.id", SET, "3")]),
                 (RESOURCE_BROKER, "", [("log.retention.ms", SET, "7")]),
                 (RESOURCE_TOPIC, "t", [("retention.ms", APPEND, "6")]),
@@ -341,11 +341,11 @@ def test_every_resource_has_its_own_result(tell) -> None:
                 (8, "1", [("root", SET, "DEBUG")]),
             )
             codes = [code for code, _ in results]
-            assert codes == [3, 0, 40, 0, 40, 42, 42, 42, 42]
+            assert codes == [3, 0, 42, 0, 40, 42, 42, 42, 42]
             assert all((message is None) == (code == 0) for code, message in results)
             assert "restart" in (results[2][1] or "")
             assert node.image.configs == {
-                (RESOURCE_BROKER, "1"): {rate[0]: "1000", "num.replica.fetchers": "2"},
+                (RESOURCE_BROKER, "1"): {rate[0]: "1000", "producer.id.expiration.ms": "2"},
                 (RESOURCE_BROKER, ""): {"log.retention.ms": "7"},
             }
             # The cluster's default is what a new topic is told to have.
@@ -550,6 +550,46 @@ def test_features_have_the_levels_they_were_created_with(tell, version: int) -> 
                 assert [each.error_code for each in refused.results] == [0, 95]
             assert (await ask(("metadata.version", level + 1))).error_code == 95
             assert (await ask(("eligible.leader.replicas.version", 0))).error_code == 95
+
+    tell(story)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_version_of_transactions_can_be_lowered_and_raised_again(tell, version: int) -> None:
+    """`kafka-features.sh downgrade --feature transaction.version=1`."""
+    feature = "transaction.version"
+    up, down, unsafe = 1, 2, 3
+
+    async def story():
+        async with controller_node(features=((feature, 2),)) as node:
+
+            async def ask(level: int, kind: int, **given: bool) -> UpdateFeaturesResponse:
+                update = FeatureUpdateKey(feature=feature, max_version_level=level)
+                if version == 0:
+                    update.allow_downgrade = kind != up
+                else:
+                    update.upgrade_type = kind
+                request = UpdateFeaturesRequest(feature_updates=[update], **given)
+                return await node.ask(request, version, UpdateFeaturesResponse)
+
+            def level() -> int:
+                return node.image.features[feature]
+
+            refused = await ask(1, up)
+            assert (refused.error_code, level()) == (Error.INVALID_UPDATE_VERSION, 2)
+            assert "ask for a downgrade" in refused.error_message
+            if version > 0:
+                assert (await ask(1, down, validate_only=True)).error_code == Error.NONE
+                assert (await ask(1, 9)).error_code == Error.INVALID_UPDATE_VERSION
+            assert level() == 2
+            assert (await ask(1, down)).error_code == Error.NONE
+            assert level() == 1
+            assert "no downgrade" in (await ask(2, unsafe)).error_message
+            assert (await ask(0, down)).error_code == Error.INVALID_UPDATE_VERSION
+            assert (await ask(3, up)).error_code == Error.INVALID_UPDATE_VERSION
+            assert level() == 1
+            assert (await ask(2, up)).error_code == Error.NONE
+            assert level() == 2
 
     tell(story)
 

@@ -24,6 +24,7 @@ from support.scripted_controller import (
     silence,
 )
 from tidelog.broker.producer_ids import NoProducerIds
+from tidelog.broker.registering import SeatTaken
 from tidelog.core.metadata.lifecycle import RUNNING
 from tidelog.host.ports import NetworkError
 from tidelog.rpc import Call
@@ -45,6 +46,8 @@ from tidelog.wire.protocol.schemas.create_topics_response import (
 )
 
 NOT_CONTROLLER = 41
+STALE_BROKER_EPOCH = 77
+DUPLICATE = 101
 FENCED = BrokerHeartbeatResponse(is_caught_up=False, is_fenced=True)
 TOPIC = "orders"
 
@@ -151,6 +154,38 @@ def test_a_broker_that_cannot_register_says_so_and_goes_on_trying(tmp_path: Path
         controller.usual[REGISTRATION] = BrokerRegistrationResponse(broker_epoch=BROKER_EPOCH)
         await lone.until(lambda: lone.broker.link.lifecycle.state == RUNNING, step_ms=200)
         assert findings.all() == ()
+
+    told(tmp_path, story)
+
+
+def seat_taken(lone: LoneBroker) -> list[SeatTaken]:
+    told_to_node: list[SeatTaken] = []
+    lone.broker.link.registering.on_seat_taken = told_to_node.append
+    return told_to_node
+
+
+def test_a_broker_stops_when_another_process_keeps_its_seat(tmp_path: Path) -> None:
+    async def story(lone: LoneBroker, controller: ScriptedController) -> None:
+        taken = seat_taken(lone)
+        controller.usual[REGISTRATION] = BrokerRegistrationResponse(error_code=DUPLICATE)
+        started_ms = lone.clock.monotonic_ms()
+        lone.broker.link.poke()
+        await lone.until(lambda: taken, step_ms=100)
+        assert lone.clock.monotonic_ms() - started_ms >= 2 * 9_000, "a dead one has lost its lease"
+        assert str(taken[0]) == "another process is running as node 1 at 127.0.0.1:1, elsewhere:1"
+        assert "copied" in taken[0].advice
+
+    told(tmp_path, story)
+
+
+def test_a_broker_whose_seat_was_given_away_stops(tmp_path: Path) -> None:
+    async def story(lone: LoneBroker, controller: ScriptedController) -> None:
+        taken = seat_taken(lone)
+        await running(lone)
+        stale = BrokerHeartbeatResponse(error_code=STALE_BROKER_EPOCH)
+        controller.says(HEARTBEAT, stale)
+        await lone.until(lambda: taken, step_ms=100)
+        assert "our seat was taken: another process is running as node 1" in str(taken[0])
 
     told(tmp_path, story)
 

@@ -3,6 +3,7 @@
 from support.controller_node import ControllerNode, StoryBroker, controller_node
 from support.loopback import until
 from tidelog.controller.liveness import RETRY_AFTER_MS
+from tidelog.core.errors import Error
 from tidelog.core.events import BrokerFenced
 
 
@@ -152,5 +153,37 @@ def test_who_is_not_active_probes_nobody(tell) -> None:
             await until(lambda: node.closed)
             assert not node.controller.liveness.probing
             assert not node.broker(1).fenced
+
+    tell(story)
+
+
+def test_a_broker_that_is_started_again_in_its_place_need_not_wait_for_its_lease(tell) -> None:
+    """It listens before it registers, so no probe can tell that the former process died."""
+
+    async def story():
+        async with controller_node() as node:
+            (broker,) = await node.start_brokers(1)
+            ports = [each.port for each in broker.listeners]
+            broker.peer.close()
+            await noticed(node)
+            again = StoryBroker(node, 1)
+            answer = await again.register(*ports, incarnation_id=b"n" * 16)
+            assert answer.error_code == 0
+
+    tell(story)
+
+
+def test_a_copy_of_a_directory_does_not_get_the_seat_of_a_broker_that_is_connected(tell) -> None:
+    async def story():
+        async with controller_node() as node:
+            (broker,) = await node.start_brokers(1)
+            ports = [each.port for each in broker.listeners]
+            copy = StoryBroker(node, 1)
+            for place in (ports, [ports[0] + 1]):
+                answer = await copy.register(
+                    *place, incarnation_id=b"c" * 16, previous_broker_epoch=broker.broker_epoch
+                )
+                assert answer.error_code == Error.DUPLICATE_BROKER_REGISTRATION
+            assert (await broker.beat()).error_code == 0
 
     tell(story)

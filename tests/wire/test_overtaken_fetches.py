@@ -18,7 +18,7 @@ PATIENT = {
     "replica_fetch_wait_max_ms": "100",
     "replica_lag_time_max_ms": "200000",
     "replica_socket_timeout_ms": "200000",
-    "replica_fetch_backoff_ms": "100000",
+    "replica_fetch_backoff_ms": "100",
 }
 """Nobody gets going again by a timeout or a second try within these stories."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from support.loopback import until
 from support.transaction_story import (
+    COORDINATOR,
     FIRST,
     FIRST_PRODUCER_ID,
     NEWEST,
@@ -21,6 +22,7 @@ from support.transaction_story import (
     move_leader,
     told,
 )
+from tidelog.broker import early_requests
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.host.clock import SystemClock
 from tidelog.wire.protocol.schemas.describe_transactions_request import (
@@ -392,6 +394,27 @@ def test_the_next_transaction_waits_for_the_end_of_the_last_one(tmp_path: Path) 
         while (result := await producer.send("payments", bytearray(next_one))).error_code == 51:
             pass
         assert result.error_code == 0
+
+    told(tmp_path, story)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_client_that_adds_partitions_waits_for_the_end_of_the_last_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Also with the versions that are meant for brokers: some clients send them."""
+    monkeypatch.setattr(early_requests, "PATIENCE_MS", 60_000)
+
+    async def story(s: TransactionStory) -> None:
+        producer = await begun(s, FIRST, "payments")
+        assert (await producer.produce("payments", b"a")).error_code == 0
+        s.gate.close(WRITE_MARKERS)
+        assert await producer.end(commit=True) == 0
+        adding = asyncio.ensure_future(producer.add_once("orders", version=version))
+        waiting = s.cluster[COORDINATOR].early_requests._open
+        await until(lambda: waiting or adding.done())
+        s.gate.open()
+        assert await adding == [0]
 
     told(tmp_path, story)
 

@@ -1,14 +1,13 @@
-"""Members of groups whose connection broke: are they dead, or will they be back?
+"""Members of groups whose connection broke: what the coordinator is told of it.
 
 A process that is killed closes its connections at once, and Kafka would wait for the end of its
-session, 45 s by default, before somebody else gets its partitions. The broken connection is the
-better witness, but not a proof: connections also break under living members. Those come back
-within moments, so a client that does not open a new one has ended. One that does is granted the
-time in which a living member sends a heartbeat. A process that is only paused keeps its
-connections, and with them its seat.
+session, 45 s by default, before somebody else gets its partitions. The broken connection is an
+early witness, but not a proof: connections also break under living members. The coordinator
+weighs it against the member's heartbeats (`core.groups.absence`, ADR 0021). From here it gets
+facts: which member spoke last through a connection that the other side closed, whether the same
+client has another connection or opened one since, and whose request nobody waits for any more.
 
-It is a hint to the coordinator (`MemberGone`), and whatever the member says takes it back. Static
-members are left alone: they are expected to go and come again under the same name.
+A process that is only paused keeps its connections, and with them its seat.
 """
 
 from __future__ import annotations
@@ -17,19 +16,24 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.group_calls import client_name
-from tidelog.core.groups.requests import ClientName, MemberGone
+from tidelog.broker.pending_call import PendingCall
+from tidelog.core.groups.requests import CallerGone, ClientName, ConnectionLost
 from tidelog.host.ports import CloseReason, PeerConnection
+from tidelog.host.timers import Timer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from tidelog.broker.broker import Broker
+    from tidelog.core.errors import Error
     from tidelog.rpc import Call
+    from tidelog.wire.protocol import Message
 
 HUNG_UP = (CloseReason.CLOSED_BY_PEER, CloseReason.RESET_BY_PEER, CloseReason.HALF_FRAME)
 """The other process ended the connection. A network that fails says nothing about it."""
-PATIENCE_MIN_MS = 3_500
-"""Longer than the 3 s between heartbeats that clients have by default."""
-PATIENCE_OF_STRANGERS_MS = 15_000
-"""A third of the usual session, for a member whose session was agreed with another broker."""
+REMEMBERED_MS = 300_000
+"""How long a client that went is known here. The coordinator has decided long before."""
 
 
 class MemberName(NamedTuple):
@@ -38,118 +42,196 @@ class MemberName(NamedTuple):
 
 
 class Speaker:
-    """A connection through which members speak, and how long each may be silent after it."""
+    """An open connection through which members speak."""
 
-    __slots__ = ("client", "patience_ms")
+    __slots__ = ("members", "waiting")
 
-    def __init__(self, client: ClientName) -> None:
-        self.client = client
-        self.patience_ms: dict[MemberName, int] = {}
+    def __init__(self) -> None:
+        self.members: dict[MemberName, None] = {}
+        self.waiting: dict[WaitingCall, str] = {}
+        """Calls that are parked in a group, with the name of the group."""
 
 
-class Absence:
-    """A member whose connection broke and who was not heard of since."""
+class Client:
+    """All that one client, known by its address and client id, has here."""
 
-    __slots__ = ("client", "reconnected", "until_ms")
+    __slots__ = ("absent", "connections")
 
-    def __init__(self, client: ClientName, until_ms: int) -> None:
-        self.client = client
-        self.until_ms = until_ms
-        """When it is taken for dead if its client has connected again."""
-        self.reconnected = False
+    def __init__(self) -> None:
+        self.connections = 0
+        self.absent: dict[MemberName, None] = {}
+        """Members whose connection broke, and not heard of since. The client did not open another
+        one since either, or they would not be here."""
+
+
+class Absence(NamedTuple):
+    """One such member."""
+
+    client: ClientName
+    forgetting: Timer
+
+
+class WaitingCall(PendingCall):
+    """The token of a call that may wait for other members. Should its connection break, the
+    coordinator hears of that."""
+
+    __slots__ = ("_absences", "_connection")
+
+    def __init__(
+        self,
+        absences: Absences,
+        call: Call,
+        group_id: str,
+        to_message: Callable[[Any], Message],  # Any: as in PendingCall
+        refused: Callable[[Error], Message],
+    ) -> None:
+        super().__init__(call, to_message, refused)
+        self._absences = absences
+        self._connection = call.connection
+        absences.expect(call).waiting[self] = group_id
+
+    def answer(self, response: object) -> None:
+        self._absences.answered(self, self._connection)
+        super().answer(response)
+
+    def refuse(self, error: Error) -> None:
+        self._absences.answered(self, self._connection)
+        super().refuse(error)
 
 
 class Absences:
-    """Which member spoke last through which connection."""
+    """Which member spoke last through which connection, and what its client has besides."""
 
-    __slots__ = ("_absent", "_broker", "_grace_ms", "_heard_on", "_speakers")
+    __slots__ = (
+        "_absent",
+        "_broker",
+        "_client_of",
+        "_clients",
+        "_enabled",
+        "_heard_on",
+        "_speakers",
+    )
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._grace_ms = broker.config.coordinating.disconnect_grace_ms
+        self._enabled = broker.config.coordinating.disconnect_grace_ms > 0
+        self._client_of: dict[PeerConnection, ClientName] = {}
+        self._clients: dict[ClientName, Client] = {}
         self._speakers: dict[PeerConnection, Speaker] = {}
         self._heard_on: dict[MemberName, PeerConnection] = {}
         self._absent: dict[MemberName, Absence] = {}
 
-    def expect(self, call: Call) -> None:
-        """A member asks something here. `heard` may follow when it is answered, much later."""
-        if call.connection not in self._speakers:
-            self._speakers[call.connection] = Speaker(client_name(call))
+    # -- members speak
 
-    def heard(self, call: Call, group_id: str, member_id: str, session_ms: int = 0) -> None:
+    def expect(self, call: Call) -> Speaker:
+        """A member asks something here. `heard` may follow when it is answered, much later."""
+        return self._speakers.setdefault(call.connection, Speaker())
+
+    def heard(self, call: Call, group_id: str, member_id: str) -> None:
         """The coordinator knows this member, and it spoke through the connection of this call."""
-        patience_ms = max(session_ms // 3, PATIENCE_MIN_MS) if session_ms > 0 else 0
-        self._note(call, MemberName(group_id, member_id), patience_ms)
+        member = MemberName(group_id, member_id)
+        self._found(member)
+        speaker = self._speakers.get(call.connection)
+        before = self._heard_on.get(member)
+        if speaker is None:
+            # It hung up before it was answered, and nobody will tell us again.
+            if before is None:
+                self._miss(member, client_name(call))
+            return
+        if before is not None:
+            del self._speakers[before].members[member]
+        self._heard_on[member] = call.connection
+        speaker.members[member] = None
 
     def heard_again(self, call: Call, group_id: str, member_id: str) -> None:
         """It asks something that may be answered late. Strangers have to be known first."""
         member = MemberName(group_id, member_id)
         if member in self._heard_on or member in self._absent:
-            self._note(call, member, 0)
+            self.heard(call, group_id, member_id)
 
-    def heard_consumer(self, call: Call, group_id: str, member_id: str) -> None:
-        """The same in the consumer protocol, where the coordinator sets the pace."""
-        interval_ms = self._broker.config.settings.whole("group.consumer.heartbeat.interval.ms")
-        self._note(call, MemberName(group_id, member_id), 2 * interval_ms)
+    def answered(self, call: WaitingCall, connection: PeerConnection) -> None:
+        speaker = self._speakers.get(connection)
+        if speaker is not None:
+            speaker.waiting.pop(call, None)
 
     def forget(self, group_id: str, member_id: str) -> None:
         """It leaves."""
         member = MemberName(group_id, member_id)
-        self._absent.pop(member, None)
+        self._found(member)
         connection = self._heard_on.pop(member, None)
         if connection is not None:
-            self._speakers[connection].patience_ms.pop(member, None)
+            del self._speakers[connection].members[member]
+
+    # -- connections come and go
 
     def on_opened(self, call: Call) -> None:
-        """The first call on a new connection: whoever missed one has it again."""
-        if self._absent:
-            client = client_name(call)
-            for absence in self._absent.values():
-                if absence.client == client:
-                    absence.reconnected = True
+        """The first call on a new connection, before it is served: its client is there."""
+        name = client_name(call)
+        self._client_of[call.connection] = name
+        client = self._clients.setdefault(name, Client())
+        client.connections += 1
+        for member in list(client.absent):
+            self._found(member)
+            self._tell(member.group_id, ConnectionLost(*member, client_is_there=True))
 
     def on_closed(self, connection: PeerConnection, reason: CloseReason) -> None:
         speaker = self._speakers.pop(connection, None)
-        if speaker is None:
+        name = self._client_of.pop(connection, None)
+        if speaker is not None:
+            for member in speaker.members:
+                del self._heard_on[member]
+        if name is None:
             return
-        for member, patience_ms in speaker.patience_ms.items():
-            del self._heard_on[member]
-            if reason in HUNG_UP:
-                self._miss(member, speaker.client, patience_ms)
+        client = self._clients[name]
+        client.connections -= 1
+        if speaker is not None and reason in HUNG_UP:
+            for caller, group_id in speaker.waiting.items():
+                self._tell(group_id, CallerGone(group_id, caller))
+            for member in speaker.members:
+                self._miss(member, name)
+        if client.connections == 0:
+            # One process had all of them: only with the last one does it look gone.
+            for member in list(client.absent):
+                self._tell(member.group_id, ConnectionLost(*member, client_is_there=False))
+        self._may_forget(name)
 
     def connections(self) -> list[PeerConnection]:
         """Through which members speak."""
         return list(self._speakers)
 
-    def _note(self, call: Call, member: MemberName, patience_ms: int) -> None:
-        self._absent.pop(member, None)
-        speaker = self._speakers.get(call.connection)
-        before = self._heard_on.get(member)
-        if speaker is None:
-            # It hung up while its request was parked, and nobody will tell us again.
-            if before is None:
-                patience_ms = patience_ms or PATIENCE_OF_STRANGERS_MS
-                self._miss(member, client_name(call), patience_ms)
-            return
-        if before is not None:
-            known_ms = self._speakers[before].patience_ms.pop(member)
-            patience_ms = patience_ms or known_ms
-        self._heard_on[member] = call.connection
-        speaker.patience_ms[member] = patience_ms or PATIENCE_OF_STRANGERS_MS
+    def open_connections(self) -> int:
+        """Of all clients."""
+        return len(self._client_of)
 
-    def _miss(self, member: MemberName, client: ClientName, patience_ms: int) -> None:
-        if self._grace_ms == 0:
-            return
-        absence = Absence(client, self._broker.now_ms() + patience_ms)
-        self._absent[member] = absence
-        self._broker.host.timers.after(self._grace_ms, partial(self._decide, member, absence))
+    # -- inside
 
-    def _decide(self, member: MemberName, absence: Absence) -> None:
-        if self._absent.get(member) is not absence:
-            return  # it was heard of, or left
-        del self._absent[member]
+    def _miss(self, member: MemberName, name: ClientName) -> None:
+        if not self._enabled:
+            return
+        self._found(member)
+        client = self._clients.setdefault(name, Client())
+        client.absent[member] = None
+        timers = self._broker.host.timers
+        forgetting = timers.after(REMEMBERED_MS, partial(self._found, member))
+        self._absent[member] = Absence(name, forgetting)
+        there = client.connections > 0
+        self._tell(member.group_id, ConnectionLost(*member, client_is_there=there))
+
+    def _found(self, member: MemberName) -> None:
+        """It is heard of, left, or was given up."""
+        absence = self._absent.pop(member, None)
+        if absence is not None:
+            absence.forgetting.cancel()
+            del self._clients[absence.client].absent[member]
+            self._may_forget(absence.client)
+
+    def _may_forget(self, name: ClientName) -> None:
+        client = self._clients.get(name)
+        if client is not None and client.connections == 0 and not client.absent:
+            del self._clients[name]
+
+    def _tell(self, group_id: str, fact: ConnectionLost | CallerGone) -> None:
         coordination = self._broker.coordination
-        index = coordination.group_partition(member.group_id)
-        if index is not None:
-            deadline_ms = absence.until_ms if absence.reconnected else self._broker.now_ms()
-            coordination.groups.tell(index, MemberGone(*member, deadline_ms))
+        index = coordination.group_partition(group_id)
+        if self._enabled and index is not None:
+            coordination.groups.tell(index, fact)

@@ -9,6 +9,15 @@ from tidelog.rpc import Peer
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
+    from tidelog.rpc import Call
+
+
+CLIENT_ID_PREFIX = "broker-"
+
+
+def is_on_a_line(call: Call) -> bool:
+    """Did another broker send this? A client that takes such a name is served as one."""
+    return call.client_id.startswith(CLIENT_ID_PREFIX)
 
 
 class BrokerLines:
@@ -31,7 +40,7 @@ class BrokerLines:
             peer.close()
             peer = None
         if peer is None and address is not None:
-            client_id = f"broker-{self._broker.id}-{self._purpose}"
+            client_id = f"{CLIENT_ID_PREFIX}{self._broker.id}-{self._purpose}"
             peer = self._peers[broker_id] = Peer(self._broker.host.network, address, client_id)
         return peer
 

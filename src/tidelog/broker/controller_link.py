@@ -24,6 +24,7 @@ from tidelog.core.replication.proposals import IsrProposals
 from tidelog.core.requests import AlterPartitionRequest, AlterPartitionResponse, IsrProposal
 from tidelog.core.types import NEVER_MS, PartitionId
 from tidelog.host.ports import Network, NetworkError, RequestTimedOut
+from tidelog.host.timers import pause
 from tidelog.rpc import Answer, Peer
 
 if TYPE_CHECKING:
@@ -56,13 +57,13 @@ class ControllerLink:
         "_next_voter",
         "_proposal_timer",
         "_protocols",
-        "_registering",
         "_request_timeout_ms",
         "_voters",
         "heard_ms",
         "lifecycle",
         "producer_ids",
         "proposals",
+        "registering",
         "stopped",
     )
 
@@ -93,7 +94,7 @@ class ControllerLink:
             endpoints=tuple((each.name, each.host, each.port) for each in endpoints),
             draw=host.entropy.below,
         )
-        self._registering = Registering(broker)
+        self.registering = Registering(broker)
         self.heard_ms = 0
         """When the active controller last granted us a session."""
         self.proposals = IsrProposals()
@@ -184,7 +185,7 @@ class ControllerLink:
         if response.error is NO_ERROR:
             self.heard_ms = now_ms
         lifecycle.on_response(request, response, now_ms)
-        self._registering.look(address, answer, response.error)
+        self.registering.look(address, answer, response.error)
         if lifecycle.registered and not was_registered:
             self._broker.on_registered(lifecycle.broker_epoch)
         if was_starting and lifecycle.state not in (STARTING, SHUTTING_DOWN):
@@ -296,7 +297,7 @@ class ControllerLink:
                 if not messages.was_not_controller(answer):
                     return answer
                 failure = NetworkError(f"{address[0]}:{address[1]} is not the active controller")
-            await self._pause(min(FORWARD_RETRY_MS, max(deadline_ms - host.now_ms(), 1)))
+            await pause(host.timers, min(FORWARD_RETRY_MS, max(deadline_ms - host.now_ms(), 1)))
         raise RequestTimedOut(f"no answer of a controller within {timeout_ms} ms: {failure}")
 
     def _leave_former_controllers(self) -> None:
@@ -304,14 +305,6 @@ class ControllerLink:
         found = self._find_controller()
         if found is not None:
             self._forward_line.leave_all_but(found[1])
-
-    async def _pause(self, delay_ms: int) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._broker.host.timers.after(delay_ms, partial(_settle, over))
-        try:
-            await over
-        finally:
-            timer.cancel()
 
     def _controller(self) -> Address:
         """The quorum's leader if we know it, else one voter after the other."""
@@ -350,8 +343,3 @@ class Line:
         self.closed = True
         for peer in self._peers.values():
             peer.close()
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

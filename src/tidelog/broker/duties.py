@@ -1,4 +1,4 @@
-"""What a broker does by the clock: in-sync checks, checkpoints, retention, compaction."""
+"""What a broker does by the clock: in-sync checks, stalls, checkpoints, retention, compaction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidelog.broker.disk_rooms import LOOK_EVERY_MS
+from tidelog.broker.effective_config import effective_broker
+from tidelog.broker.stalled_replicas import StalledReplicas
 from tidelog.host.timers import Timer
+from tidelog.storage import repairs
 from tidelog.storage.errors import NoSpace, StorageError
 
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 HOST_AGAIN_MS = 2_000
 """How soon a partition that found a full disk is tried again."""
 STORE_EPOCHS_MS = 1_000
+TELL_REPAIRS_MS = 1_000
 COMPACTION_PAUSE_MS = 15_000
 COMPACTION_SLICE_BYTES = 256 * 1024
 """A slice of compaction runs on the event loop: small enough that nobody notices."""
@@ -24,19 +28,21 @@ BETWEEN_SLICES_MS = 5
 class Duties:
     """The repeated work of one broker. A duty that fails for want of space is tried again."""
 
-    __slots__ = ("_broker", "_checkpointed", "_on_failure", "_timers")
+    __slots__ = ("_broker", "_checkpointed", "_lag_ms", "_on_failure", "_stalled", "_timers")
 
     def __init__(self, broker: Broker, on_failure: Callable[[Exception], None]) -> None:
         self._broker = broker
         self._on_failure = on_failure
         self._checkpointed: dict[tuple[str, int], int] = {}
+        self._lag_ms = broker.config.settings.whole("replica.lag.time.max.ms")
+        self._stalled = StalledReplicas(broker)
         self._timers: dict[Callable[[], None], Timer] = {}
 
     def start(self) -> None:
         config = self._broker.config
         logs = config.logs
-        lag_ms = config.settings.whole("replica.lag.time.max.ms")
-        self._every(max(1, lag_ms // 2), self._broker.replicas.check_isr)
+        self._every(max(1, self._lag_ms // 2), self._broker.replicas.check_isr)
+        self._after(self._lag_ms, self._look_for_stalls)
         self._every(
             config.replication.high_watermark_checkpoint_interval_ms,
             self.checkpoint_high_watermarks,
@@ -45,10 +51,12 @@ class Duties:
         self._every(logs.log_start_checkpoint_interval_ms, self._checkpoint_log_starts)
         self._every(logs.retention_check_interval_ms, self._apply_retention)
         self._every(STORE_EPOCHS_MS, self._broker.replicas.directories.store_epochs)
+        self._every(TELL_REPAIRS_MS, self._tell_repairs)
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
         self._every(LOOK_EVERY_MS, self._broker.rooms.look)
         self._after(COMPACTION_PAUSE_MS, self._compact)
         self._broker.replicas.makes_logs_later = True
+        self._broker.scrubbing.start()
 
     def stop(self) -> None:
         self._broker.replicas.makes_logs_later = False
@@ -56,6 +64,7 @@ class Duties:
             timer.cancel()
         self._timers.clear()
         self._broker.rooms.close()
+        self._broker.scrubbing.close()
 
     def checkpoint_high_watermarks(self) -> None:
         high_watermarks = self._broker.replicas.high_watermarks()
@@ -77,10 +86,16 @@ class Duties:
         for directory in self._broker.replicas.directories.all:
             directory.checkpoint_log_starts()
 
+    def _tell_repairs(self) -> None:
+        """Of files that turned out to be bad while the node runs."""
+        paths = self._broker.config.log_dirs
+        for path, directory in zip(paths, self._broker.replicas.directories.all, strict=True):
+            repairs.tell(path, directory.repairs)
+
     def _apply_retention(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
         high_watermarks = replicas.high_watermarks()
-        expiration_ms = self._broker.config.logs.producer_id_expiration_ms
+        expiration_ms = self._producer_id_expiration_ms()
         for directory in replicas.directories.all:
             directory.apply_retention(
                 wall_ms=clock.wall_ms(),
@@ -89,6 +104,17 @@ class Duties:
             )
             for log in directory.logs.values():
                 log.producers.expire(clock.wall_ms(), expiration_ms)
+
+    def _look_for_stalls(self) -> None:
+        more = self._stalled.look_on()
+        self._after(BETWEEN_SLICES_MS if more else self._lag_ms // 2, self._look_for_stalls)
+
+    def _producer_id_expiration_ms(self) -> int:
+        """It can change while the broker runs."""
+        broker = self._broker
+        value = effective_broker(broker.image, broker.config, "producer.id.expiration.ms")
+        assert value is not None, "it has a default"
+        return int(value)
 
     def _compact(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas

@@ -11,13 +11,21 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from tidelog.config import kafka_keys
 from tidelog.config.broker_keys import BROKER_NAMES_OF_TOPIC_CONFIGS, KEYS, synonyms
 from tidelog.config.key_types import BrokerKey, Kind
 from tidelog.config.node_config import NodeConfig
 from tidelog.config.settings import Settings
 from tidelog.config.values import show_value
+from tidelog.core.metadata import client_metrics_configs
+from tidelog.core.metadata.group_configs import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
 from tidelog.core.metadata.image import MetadataImage
-from tidelog.core.metadata.records import RESOURCE_BROKER, RESOURCE_TOPIC
+from tidelog.core.metadata.records import (
+    RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
 from tidelog.core.metadata.topic_configs import KNOWN
 
 CLUSTER_DEFAULT = ""
@@ -32,6 +40,9 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class Said(NamedTuple):
@@ -76,14 +87,51 @@ def topic_layers(image: MetadataImage, config: NodeConfig, topic: str, name: str
 def broker_layers(image: MetadataImage, config: NodeConfig, name: str) -> list[Said]:
     """What is said about a broker key, the value in force first. Never empty."""
     layers = []
-    for resource, source in (
-        (str(config.node_id), ConfigSource.DYNAMIC_BROKER),
-        (CLUSTER_DEFAULT, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-    ):
+    for resource, source in _live_resources(config):
         value = _dynamic(image, resource, KEYS[name])
         if value is not None:
             layers.append(Said(name, value, source))
     return [*layers, *_layers_at_start(config.settings, name)]
+
+
+def only_kafkas_layers(image: MetadataImage, config: NodeConfig) -> dict[str, list[Said]]:
+    """Kafka's keys that were set while the cluster runs, although nothing depends on them."""
+    found: dict[str, list[Said]] = {}
+    for resource, source in _live_resources(config):
+        for name, value in image.configs.get((RESOURCE_BROKER, resource), {}).items():
+            if name in kafka_keys.ALL:
+                found.setdefault(name, []).append(Said(name, value, source))
+    return found
+
+
+def group_layers(image: MetadataImage, config: NodeConfig, group: str) -> dict[str, list[Said]]:
+    """The settings of a consumer group, the value in force first."""
+    own = image.configs.get((RESOURCE_GROUP, group), {})
+    limits = config.group_limits()
+    defaults = {
+        SESSION_TIMEOUT_MS: limits.session_timeout_ms,
+        HEARTBEAT_INTERVAL_MS: limits.heartbeat_interval_ms,
+    }
+    return {
+        name: [
+            *([Said(name, own[name], ConfigSource.GROUP)] if name in own else []),
+            Said(name, str(default), ConfigSource.DEFAULT),
+        ]
+        for name, default in defaults.items()
+    }
+
+
+def client_metrics_layers(image: MetadataImage, name: str) -> dict[str, list[Said]]:
+    """The settings of a subscription to client metrics; none if there is no such subscription."""
+    own = image.configs.get((RESOURCE_CLIENT_METRICS, name))
+    if own is None:
+        return {}
+    return {
+        key: [Said(key, own[key], ConfigSource.CLIENT_METRICS)]
+        if key in own
+        else [Said(key, default, ConfigSource.DEFAULT)]
+        for key, default in client_metrics_configs.DEFAULTS.items()
+    }
 
 
 def cluster_defaults(image: MetadataImage) -> Iterator[Said]:
@@ -96,7 +144,17 @@ def cluster_defaults(image: MetadataImage) -> Iterator[Said]:
 def is_secret(name: str) -> bool:
     """Whether a setting's value must not be told. One we do not know may be anything."""
     key = KEYS.get(name)
+    if key is None and name in kafka_keys.ALL:
+        return name in kafka_keys.SECRET
     return name not in KNOWN if key is None else key.kind is Kind.PASSWORD
+
+
+def _live_resources(config: NodeConfig) -> tuple[tuple[str, ConfigSource], ...]:
+    """Where values of this broker's keys may be set while it runs, the stronger first."""
+    return (
+        (str(config.node_id), ConfigSource.DYNAMIC_BROKER),
+        (CLUSTER_DEFAULT, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+    )
 
 
 def _dynamic(image: MetadataImage, resource: str, key: BrokerKey) -> str | None:

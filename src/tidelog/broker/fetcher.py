@@ -72,6 +72,7 @@ class Fetcher:
     """Carries the partitions of one loop."""
 
     __slots__ = (
+        "_asked_ms",
         "_broker",
         "_changed",
         "_connected_at",
@@ -110,6 +111,8 @@ class Fetcher:
         self._connected_at = -1
         """Metadata up to this offset say that the peer is where it was."""
         self._in_flight = 0
+        self._asked_ms = 0
+        """When the last request was sent."""
         self._hurried = False
         self._generation = 0
         self._timer: Timer | None = None
@@ -153,6 +156,7 @@ class Fetcher:
         if now - self._reviewed_ms >= REVIEW_MS:
             self._reviewed_ms = now
             self._changed.update(dict.fromkeys(self._partitions))
+        self._leave_former_address()
         plan = self._plan(now)
         if plan is None:
             return
@@ -193,7 +197,7 @@ class Fetcher:
             elif hosted.log.durable_offset < hosted.log.log_end_offset:
                 return None
             else:
-                retry_at_ms = role.delay_until_ms if not role.failed else 0
+                retry_at_ms = role.delay_until_ms
             left_out.append(partition)
             if retry_at_ms > now_ms:
                 wake_at_ms = min(wake_at_ms or retry_at_ms, retry_at_ms)
@@ -218,7 +222,6 @@ class Fetcher:
             self._fail(self._broker.now_ms())
             self._arm_for_retry()
             return
-        settings = self._broker.config.replication
         epoch = self._session_epoch
         if epoch == INITIAL_EPOCH or self._forgotten:
             request: FetchRequest | EncodedRequest = self._request(plan, broker_epoch)
@@ -232,13 +235,19 @@ class Fetcher:
         if epoch != INITIAL_EPOCH:
             self._session_epoch = epoch + 1 if epoch < EPOCH_MAX else INITIAL_EPOCH + 1
         self._in_flight += 1
+        self._asked_ms = self._broker.now_ms()
         peer.send(
             request,
             FETCH_VERSION,
             partial(self._on_answer, self._generation, self._sent.send()),
-            timeout_ms=settings.fetch_wait_max_ms + settings.socket_timeout_ms,
+            timeout_ms=self._timeout_ms,
             borrows=True,  # appended before `_on_answer` returns
         )
+
+    @property
+    def _timeout_ms(self) -> int:
+        settings = self._broker.config.replication
+        return settings.fetch_wait_max_ms + settings.socket_timeout_ms
 
     def _begin_session(self, broker_epoch: int) -> SessionFetch:
         settings = self._broker.config.replication
@@ -287,17 +296,20 @@ class Fetcher:
             topics.setdefault(topic_id, []).append(index)
         return [ForgottenTopic(topic_id=key, partitions=each) for key, each in topics.items()]
 
-    def _connect(self) -> Peer | None:
-        """The way to the leader; it may have moved."""
-        if self._peer is not None and self._connected_at == self._broker.metadata_offset:
-            return self._peer
+    def _leave_former_address(self) -> None:
+        """The leader may have moved. A new session begins there, before anything is said in it."""
+        if self._peer is None or self._connected_at == self._broker.metadata_offset:
+            return
         self._connected_at = self._broker.metadata_offset
-        address = address_of(self._broker, self.leader)
-        if self._peer is not None and self._peer.address != address:
+        if self._peer.address != address_of(self._broker, self.leader):
             self._disconnect()
-        if self._peer is None and address is not None:
+
+    def _connect(self) -> Peer | None:
+        address = address_of(self._broker, self.leader) if self._peer is None else None
+        if address is not None:
             client_id = f"broker-{self._broker.id}-fetcher"
             self._peer = Peer(self._broker.host.network, address, client_id)
+            self._connected_at = self._broker.metadata_offset
         return self._peer
 
     # -- hearing
@@ -316,23 +328,29 @@ class Fetcher:
             return
         assert isinstance(answer, FetchResponse), answer
         self._broker.doubts.end(self.leader)
-        if answer.error_code in _SESSION_ERRORS:
-            if sent.is_of(self._sent):
-                self._begin_session_anew()
-        elif answer.error_code != NO_ERROR:
+        if answer.error_code not in (NO_ERROR, *_SESSION_ERRORS):
             self._fail(now)
             self._arm_for_retry()
             return
-        else:
-            if sent.is_of(self._sent):
-                self._follow_session(answer)
-            for topic in answer.responses:
-                for data in topic.partitions:
-                    partition = PartitionId(topic.topic_id, data.partition_index)
-                    fetch = sent.position(partition)
-                    if fetch is not None:
-                        self._take(partition, fetch, data, now)
-        self.wake()
+        try:
+            self._hear(sent, answer, now)
+        finally:
+            self.wake()  # a partition that could not be dealt with does not stop the others
+
+    def _hear(self, sent: SentFetch, answer: FetchResponse, now_ms: int) -> None:
+        is_present = sent.session is self._sent
+        if answer.error_code != NO_ERROR:
+            if is_present:
+                self._begin_session_anew()
+            return
+        if is_present:
+            self._follow_session(answer)
+        for topic in answer.responses:
+            for data in topic.partitions:
+                partition = PartitionId(topic.topic_id, data.partition_index)
+                fetch = sent.position(partition)
+                if fetch is not None:
+                    self._take(partition, fetch, data, now_ms)
 
     def _follow_session(self, answer: FetchResponse) -> None:
         if self._session_epoch == INITIAL_EPOCH and answer.session_id != NO_SESSION:
@@ -362,6 +380,14 @@ class Fetcher:
             self._broker.replicas.perform(hosted, effects)
 
     # -- failing
+
+    def revive(self, now_ms: int) -> None:
+        """Whatever became of the last request, this loop goes on."""
+        if self._in_flight and now_ms - self._asked_ms > 2 * self._timeout_ms:
+            self._fail(now_ms)
+            self._arm_for_retry()
+        else:
+            self.wake()
 
     def _fail(self, now_ms: int) -> None:
         """No answer: every partition backs off, and the next request begins a new session."""

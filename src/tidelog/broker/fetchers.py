@@ -38,7 +38,7 @@ LIST_OFFSETS_VERSION = 9
 class Fetchers:
     """Which partition is fetched from whom. One per broker."""
 
-    __slots__ = ("_askers", "_broker", "_loop_of", "_loops", "_throttle")
+    __slots__ = ("_askers", "_broker", "_loop_of", "_loops", "_questions", "_throttle")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -46,6 +46,8 @@ class Fetchers:
         self._loops: dict[tuple[int, int], Fetcher] = {}
         self._loop_of: dict[PartitionId, Fetcher] = {}
         self._askers = BrokerLines(broker, "offsets")
+        self._questions: dict[PartitionId, OffsetsQuestion] = {}
+        """The latest question for the leader's offsets; answers to earlier ones do not count."""
 
     def follow(self, hosted: Hosted) -> None:
         """Fetch from the replica's present leader; from nobody if there is none, or if the
@@ -63,6 +65,7 @@ class Fetchers:
 
     def drop(self, partition: PartitionId) -> None:
         """Fetch this partition no more."""
+        self._questions.pop(partition, None)
         fetcher = self._loop_of.pop(partition, None)
         if fetcher is not None:
             fetcher.remove(partition)
@@ -82,6 +85,11 @@ class Fetchers:
         for fetcher in list(self._loops.values()):
             fetcher.wake()
 
+    def revive(self, now_ms: int) -> None:
+        """Called now and then: no loop stands still for good, whatever has happened to it."""
+        for fetcher in list(self._loops.values()):
+            fetcher.revive(now_ms)
+
     async def stop(self) -> None:
         """Fetch nothing more, close the connections."""
         self._loop_of.clear()
@@ -98,6 +106,7 @@ class Fetchers:
         assert role is not None, f"{hosted} asks {effect.leader} without following it"
         peer = self._askers.to(effect.leader)
         question = OffsetsQuestion(hosted, role, self._on_offsets)
+        self._questions[hosted.partition] = question
         if peer is None:
             self._broker.host.timers.after(0, question.give_up)
             return
@@ -117,8 +126,11 @@ class Fetchers:
 
     def _on_offsets(self, question: OffsetsQuestion) -> None:
         hosted, role = question.hosted, question.role
+        if self._questions.get(hosted.partition) is not question:
+            return  # it follows anew, or has given up waiting, and asks for itself
+        del self._questions[hosted.partition]
         if hosted.replica.role is not role or role.phase != ASKING:
-            return  # it follows anew, and asks for itself
+            return
         now = self._broker.now_ms()
         start, end = question.offsets.get(EARLIEST), question.offsets.get(LATEST)
         if start is None or end is None:

@@ -17,121 +17,128 @@ from tidelog.core.metadata.topic_configs import DAY_MS, HOUR_MS, INT32_MAX
 
 SHORT_MAX = 2**15 - 1
 
-SOCKETS: tuple[BrokerKey, ...] = without_effect(
-    size(
-        "socket.send.buffer.bytes",
-        100 * 1024,
-        "The send buffer of a connection; -1 leaves it to the system.",
-        at_least=-1,
-        at_most=INT32_MAX,
+SOCKETS: tuple[BrokerKey, ...] = (
+    *implemented(
+        size(
+            "socket.request.max.bytes",
+            100 * 1024**2,
+            "The largest request; a connection that announces more is closed.",
+            at_least=1,
+            at_most=INT32_MAX,
+        ),
+        duration(
+            "connections.max.idle.ms",
+            600_000,
+            "A connection on which nothing came for so long is closed.",
+            at_least=-1,
+        ),
+        integer(
+            "max.connections",
+            INT32_MAX,
+            "Connections that the node accepts in all.",
+            at_least=0,
+        ),
+        integer(
+            "max.connections.per.ip",
+            INT32_MAX,
+            "Connections that the node accepts from one address.",
+            at_least=0,
+        ),
+        integer(
+            "max.incremental.fetch.session.cache.slots",
+            1000,
+            "Incremental fetch sessions that the node remembers.",
+            at_least=0,
+        ),
+        size(
+            "fetch.max.bytes",
+            55 * 1024**2,
+            "The most that one fetch is answered with.",
+            at_least=1024,
+            at_most=INT32_MAX,
+        ),
     ),
-    size(
-        "socket.receive.buffer.bytes",
-        100 * 1024,
-        "The receive buffer of a connection; -1 leaves it to the system.",
-        at_least=-1,
-        at_most=INT32_MAX,
+    *without_effect(
+        size(
+            "socket.send.buffer.bytes",
+            100 * 1024,
+            "The send buffer of a connection; -1 leaves it to the system.",
+            at_least=-1,
+            at_most=INT32_MAX,
+        ),
+        size(
+            "socket.receive.buffer.bytes",
+            100 * 1024,
+            "The receive buffer of a connection; -1 leaves it to the system.",
+            at_least=-1,
+            at_most=INT32_MAX,
+        ),
+        integer(
+            "socket.listen.backlog.size",
+            50,
+            "Connections that may wait to be accepted.",
+            at_least=1,
+        ),
+        duration(
+            "socket.connection.setup.timeout.ms",
+            10_000,
+            "How long the first attempt to connect to another node may take.",
+            at_least=1,
+        ),
+        duration(
+            "socket.connection.setup.timeout.max.ms",
+            30_000,
+            "How long later attempts to connect to another node may take.",
+            at_least=1,
+        ),
+        integer(
+            "queued.max.requests",
+            500,
+            "Requests in work at which no further ones are read.",
+            at_least=1,
+        ),
+        size(
+            "queued.max.request.bytes",
+            -1,
+            "Bytes of requests in work at which no further ones are read; -1 without limit.",
+            at_least=-1,
+        ),
+        duration(
+            "request.timeout.ms",
+            30_000,
+            "How long the node waits for answers of others.",
+            at_least=1,
+        ),
+        duration(
+            "connections.max.reauth.ms",
+            0,
+            "How long an authentication holds; 0 as long as the connection.",
+            at_least=0,
+        ),
+        text(
+            "max.connections.per.ip.overrides",
+            "",
+            "Other limits for some addresses, as address:number pairs.",
+            live=True,
+        ),
+        integer(
+            "max.connection.creation.rate",
+            INT32_MAX,
+            "New connections per second that the node accepts.",
+            at_least=0,
+            live=True,
+        ),
+        integer(
+            "max.request.partition.size.limit",
+            2000,
+            "Partitions that one description of topics may contain.",
+            at_least=1,
+        ),
+        integer("quota.window.num", 11, "Samples kept to measure clients.", at_least=1),
+        duration(
+            "quota.window.size.seconds", 1, "The time that one such sample covers.", at_least=1
+        ),
     ),
-    size(
-        "socket.request.max.bytes",
-        100 * 1024**2,
-        "The largest request; a connection that announces more is closed.",
-        at_least=1,
-        at_most=INT32_MAX,
-    ),
-    integer(
-        "socket.listen.backlog.size",
-        50,
-        "Connections that may wait to be accepted.",
-        at_least=1,
-    ),
-    duration(
-        "socket.connection.setup.timeout.ms",
-        10_000,
-        "How long the first attempt to connect to another node may take.",
-        at_least=1,
-    ),
-    duration(
-        "socket.connection.setup.timeout.max.ms",
-        30_000,
-        "How long later attempts to connect to another node may take.",
-        at_least=1,
-    ),
-    integer(
-        "queued.max.requests",
-        500,
-        "Requests in work at which no further ones are read.",
-        at_least=1,
-    ),
-    size(
-        "queued.max.request.bytes",
-        -1,
-        "Bytes of requests in work at which no further ones are read; -1 without limit.",
-        at_least=-1,
-    ),
-    duration(
-        "request.timeout.ms", 30_000, "How long the node waits for answers of others.", at_least=1
-    ),
-    duration(
-        "connections.max.idle.ms",
-        600_000,
-        "A connection on which nothing came for so long is closed.",
-        at_least=-1,
-    ),
-    duration(
-        "connections.max.reauth.ms",
-        0,
-        "How long an authentication holds; 0 as long as the connection.",
-        at_least=0,
-    ),
-    integer(
-        "max.connections",
-        INT32_MAX,
-        "Connections that the node accepts in all.",
-        at_least=0,
-        live=True,
-    ),
-    integer(
-        "max.connections.per.ip",
-        INT32_MAX,
-        "Connections that the node accepts from one address.",
-        at_least=0,
-        live=True,
-    ),
-    text(
-        "max.connections.per.ip.overrides",
-        "",
-        "Other limits for some addresses, as address:number pairs.",
-        live=True,
-    ),
-    integer(
-        "max.connection.creation.rate",
-        INT32_MAX,
-        "New connections per second that the node accepts.",
-        at_least=0,
-        live=True,
-    ),
-    integer(
-        "max.incremental.fetch.session.cache.slots",
-        1000,
-        "Incremental fetch sessions that the node remembers.",
-        at_least=0,
-    ),
-    size(
-        "fetch.max.bytes",
-        55 * 1024**2,
-        "The most that one fetch is answered with.",
-        at_least=1024,
-        at_most=INT32_MAX,
-    ),
-    integer(
-        "max.request.partition.size.limit",
-        2000,
-        "Partitions that one description of topics may contain.",
-        at_least=1,
-    ),
-    integer("quota.window.num", 11, "Samples kept to measure clients.", at_least=1),
-    duration("quota.window.size.seconds", 1, "The time that one such sample covers.", at_least=1),
 )
 
 OFFSETS: tuple[BrokerKey, ...] = (
@@ -244,20 +251,7 @@ GROUPS: tuple[BrokerKey, ...] = (
             choices=("uniform", "range"),
         ),
     ),
-    *without_effect(
-        names(
-            "group.coordinator.rebalance.protocols",
-            ("classic", "consumer", "streams"),
-            "The group protocols that are offered.",
-            choices=("classic", "consumer", "streams", "share"),
-        ),
-        integer("group.coordinator.threads", 4, "Threads of the coordinator in Kafka.", at_least=1),
-        duration(
-            "group.coordinator.append.linger.ms",
-            5,
-            "How long a coordinator collects records before it writes them.",
-            at_least=-1,
-        ),
+    *implemented(
         duration(
             "group.consumer.min.session.timeout.ms",
             45_000,
@@ -281,6 +275,21 @@ GROUPS: tuple[BrokerKey, ...] = (
             15_000,
             "The longest such interval that a group may set.",
             at_least=1,
+        ),
+    ),
+    *without_effect(
+        names(
+            "group.coordinator.rebalance.protocols",
+            ("classic", "consumer", "streams"),
+            "The group protocols that are offered.",
+            choices=("classic", "consumer", "streams", "share"),
+        ),
+        integer("group.coordinator.threads", 4, "Threads of the coordinator in Kafka.", at_least=1),
+        duration(
+            "group.coordinator.append.linger.ms",
+            5,
+            "How long a coordinator collects records before it writes them.",
+            at_least=-1,
         ),
         text(
             "group.consumer.migration.policy",
@@ -370,6 +379,16 @@ TRANSACTIONS: tuple[BrokerKey, ...] = (
             at_least=1,
         ),
     ),
+    *implemented(
+        duration(
+            "producer.id.expiration.ms",
+            DAY_MS,
+            "How long the last sequences of a silent producer are remembered.",
+            at_least=1,
+            at_most=INT32_MAX,
+            live=True,
+        ),
+    ),
     *without_effect(
         size(
             "transaction.state.log.load.buffer.size",
@@ -394,14 +413,6 @@ TRANSACTIONS: tuple[BrokerKey, ...] = (
             "transaction.two.phase.commit.enable",
             False,
             "Whether transactions without timeout are allowed (KIP-939).",
-        ),
-        duration(
-            "producer.id.expiration.ms",
-            DAY_MS,
-            "How long the last sequences of a silent producer are remembered.",
-            at_least=1,
-            at_most=INT32_MAX,
-            live=True,
         ),
         duration(
             "producer.id.expiration.check.interval.ms",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from tidelog.config import kafka_keys
 from tidelog.config.broker_keys import KEYS, find_key, nearest_name
 from tidelog.config.key_types import Kind
 from tidelog.config.profiles import PROFILES
@@ -85,20 +86,24 @@ class Gathered(NamedTuple):
     """Known keys; for each of them what counts most comes first."""
     problems: list[Finding]
     warnings: list[Finding]
+    only_kafkas: set[str]
+    """Keys that mean something to Kafka and nothing here."""
 
 
 def gather(inputs: Inputs) -> Gathered:
-    gathered = Gathered({}, [], [])
+    gathered = Gathered({}, [], [], set())
     layers = (_overrides(inputs, gathered), _environment(inputs), _profile(inputs), _file(inputs))
     unknown: dict[str, Setting] = {}
     for layer in layers:
         # The last word of a layer counts: `-X a=1 -X a=2` means 2.
         latest = {setting.name: setting for setting in layer}
         for name, setting in latest.items():
-            if find_key(name) is None:
-                unknown.setdefault(name, setting)
-            else:
+            if find_key(name) is not None:
                 gathered.settings.setdefault(name, []).append(setting)
+            elif name in kafka_keys.ALL:
+                gathered.only_kafkas.add(name)
+            else:
+                unknown.setdefault(name, setting)
     gathered.warnings.extend(unknown_name(setting) for setting in unknown.values())
     return gathered
 
@@ -123,7 +128,8 @@ def unknown_name(setting: Setting) -> Finding:
 def shown_text(name: str, text: str) -> str:
     """Secrets stay hidden, also under a name that is only nearly right."""
     key = find_key(name) or KEYS.get(nearest_name(name) or "")
-    return HIDDEN if key is not None and key.kind is Kind.PASSWORD else text
+    is_secret = name in kafka_keys.SECRET or (key is not None and key.kind is Kind.PASSWORD)
+    return HIDDEN if is_secret else text
 
 
 def _overrides(inputs: Inputs, gathered: Gathered) -> Iterator[Setting]:

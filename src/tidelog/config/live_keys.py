@@ -1,18 +1,27 @@
 """Broker keys that can change while a node runs, as the controller is asked to change them."""
 
-from tidelog.config.broker_keys import find_key, nearest_name
+from tidelog.config import kafka_keys
+from tidelog.config.broker_keys import KEYS, find_key, nearest_name
 from tidelog.config.key_types import Kind, Status
 from tidelog.config.values import MisfitError, parse_value, show_value
 from tidelog.core.metadata.topic_configs import check_config
 
 LONGEST_SHOWN = 80
-OPENED_AT_START = ("listeners", "advertised.listeners")
-"""Live in Kafka. Here a listener is opened when a process starts and closed when it ends."""
+
+
+def can_change(name: str) -> bool:
+    """Whether a running broker can be given another value of this key."""
+    key = KEYS.get(name)
+    if key is None:
+        return name in kafka_keys.LIVE
+    return key.live and key.status is not Status.UNSUPPORTED
 
 
 def check_live_config(name: str, value: str) -> str | None:
     """The reason why a running broker cannot be given this value of this key, or None."""
     key = find_key(name)
+    if key is None and name in kafka_keys.ALL:
+        return None if can_change(name) else _fixed(name)
     if key is None:
         near = nearest_name(name)
         hint = f", did you mean {near}?" if near is not None else ""
@@ -21,8 +30,8 @@ def check_live_config(name: str, value: str) -> str | None:
         return f"{name}: Tidelog has no settings for one listener alone"
     if key.status is Status.UNSUPPORTED:
         return f"Tidelog does not support {name}"
-    if not key.live or name in OPENED_AT_START:
-        return f"{name} cannot change while a broker runs: set it in its file and restart it"
+    if not can_change(name):
+        return _fixed(name)
     try:
         parse_value(key, value, with_units=False)
     except MisfitError as misfit:
@@ -37,6 +46,10 @@ def live_list_default(name: str) -> str | None:
     if key is None or key.kind is not Kind.LIST:
         return None
     return show_value(key, key.default) if key.default else ""
+
+
+def _fixed(name: str) -> str:
+    return f"{name} cannot change while a broker runs: set it in its file and restart it"
 
 
 def _shown(text: str) -> str:

@@ -161,7 +161,7 @@ RETENTION: tuple[BrokerKey, ...] = (
             topic_name="retention.bytes",
         ),
     ),
-    *without_effect(
+    *implemented(
         duration(
             "log.retention.check.interval.ms",
             300_000,
@@ -171,40 +171,44 @@ RETENTION: tuple[BrokerKey, ...] = (
     ),
 )
 
-FLUSHING: tuple[BrokerKey, ...] = without_effect(
-    long(
-        "log.flush.interval.messages",
-        INT64_MAX,
-        "Records after which a log is synced in page-cache mode.",
-        at_least=1,
-        live=True,
-        topic_name="flush.messages",
+FLUSHING: tuple[BrokerKey, ...] = (
+    *implemented(
+        duration(
+            "log.flush.offset.checkpoint.interval.ms",
+            60_000,
+            "How often it is noted up to where each log is synced.",
+            at_least=0,
+        ),
+        duration(
+            "log.flush.start.offset.checkpoint.interval.ms",
+            60_000,
+            "How often it is noted where each log starts.",
+            at_least=0,
+        ),
     ),
-    duration(
-        "log.flush.interval.ms",
-        None,
-        "Time after which a log is synced in page-cache mode.",
-        at_least=0,
-        live=True,
-        topic_name="flush.ms",
-        falls_back_to="log.flush.scheduler.interval.ms",
-    ),
-    duration(
-        "log.flush.scheduler.interval.ms",
-        INT64_MAX,
-        "How often logs are searched for what has to be synced.",
-    ),
-    duration(
-        "log.flush.offset.checkpoint.interval.ms",
-        60_000,
-        "How often it is noted up to where each log is synced.",
-        at_least=0,
-    ),
-    duration(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        60_000,
-        "How often it is noted where each log starts.",
-        at_least=0,
+    *without_effect(
+        long(
+            "log.flush.interval.messages",
+            INT64_MAX,
+            "Records after which a log is synced in page-cache mode.",
+            at_least=1,
+            live=True,
+            topic_name="flush.messages",
+        ),
+        duration(
+            "log.flush.interval.ms",
+            None,
+            "Time after which a log is synced in page-cache mode.",
+            at_least=0,
+            live=True,
+            topic_name="flush.ms",
+            falls_back_to="log.flush.scheduler.interval.ms",
+        ),
+        duration(
+            "log.flush.scheduler.interval.ms",
+            INT64_MAX,
+            "How often logs are searched for what has to be synced.",
+        ),
     ),
 )
 
@@ -295,74 +299,78 @@ CLEANING: tuple[BrokerKey, ...] = without_effect(
     ),
 )
 
-RECORDS: tuple[BrokerKey, ...] = without_effect(
-    size(
-        "message.max.bytes",
-        1_048_588,
-        "The largest batch that a producer may send.",
-        at_least=0,
-        at_most=INT32_MAX,
-        live=True,
-        topic_name="max.message.bytes",
+RECORDS: tuple[BrokerKey, ...] = (
+    *implemented(
+        size(
+            "message.max.bytes",
+            1_048_588,
+            "The largest batch that a producer may send.",
+            at_least=0,
+            at_most=INT32_MAX,
+            live=True,
+            topic_name="max.message.bytes",
+        ),
+        text(
+            "log.message.timestamp.type",
+            "CreateTime",
+            "Whether a record has the time of its producer or of its append.",
+            choices=("CreateTime", "LogAppendTime"),
+            live=True,
+            topic_name="message.timestamp.type",
+        ),
+        duration(
+            "log.message.timestamp.before.max.ms",
+            INT64_MAX,
+            "How far a producer's time may lie in the past.",
+            at_least=0,
+            live=True,
+            topic_name="message.timestamp.before.max.ms",
+        ),
+        duration(
+            "log.message.timestamp.after.max.ms",
+            HOUR_MS,
+            "How far a producer's time may lie in the future.",
+            at_least=0,
+            live=True,
+            topic_name="message.timestamp.after.max.ms",
+        ),
+        text(
+            "compression.type",
+            "producer",
+            "How records are compressed on disk; producer leaves them as they come.",
+            choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            live=True,
+            topic_name="compression.type",
+        ),
     ),
-    text(
-        "log.message.timestamp.type",
-        "CreateTime",
-        "Whether a record has the time of its producer or of its append.",
-        choices=("CreateTime", "LogAppendTime"),
-        live=True,
-        topic_name="message.timestamp.type",
-    ),
-    duration(
-        "log.message.timestamp.before.max.ms",
-        INT64_MAX,
-        "How far a producer's time may lie in the past.",
-        at_least=0,
-        live=True,
-        topic_name="message.timestamp.before.max.ms",
-    ),
-    duration(
-        "log.message.timestamp.after.max.ms",
-        HOUR_MS,
-        "How far a producer's time may lie in the future.",
-        at_least=0,
-        live=True,
-        topic_name="message.timestamp.after.max.ms",
-    ),
-    text(
-        "compression.type",
-        "producer",
-        "How records are compressed on disk; producer leaves them as they come.",
-        choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        live=True,
-        topic_name="compression.type",
-    ),
-    integer(
-        "compression.gzip.level",
-        -1,
-        "The effort of gzip.",
-        at_least=-1,
-        at_most=9,
-        live=True,
-        topic_name="compression.gzip.level",
-    ),
-    integer(
-        "compression.lz4.level",
-        9,
-        "The effort of lz4.",
-        at_least=1,
-        at_most=17,
-        live=True,
-        topic_name="compression.lz4.level",
-    ),
-    integer(
-        "compression.zstd.level",
-        3,
-        "The effort of zstd.",
-        at_least=-131_072,
-        at_most=22,
-        live=True,
-        topic_name="compression.zstd.level",
+    *without_effect(
+        integer(
+            "compression.gzip.level",
+            -1,
+            "The effort of gzip.",
+            at_least=-1,
+            at_most=9,
+            live=True,
+            topic_name="compression.gzip.level",
+        ),
+        integer(
+            "compression.lz4.level",
+            9,
+            "The effort of lz4.",
+            at_least=1,
+            at_most=17,
+            live=True,
+            topic_name="compression.lz4.level",
+        ),
+        integer(
+            "compression.zstd.level",
+            3,
+            "The effort of zstd.",
+            at_least=-131_072,
+            at_most=22,
+            live=True,
+            topic_name="compression.zstd.level",
+        ),
     ),
 )
 

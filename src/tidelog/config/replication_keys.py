@@ -66,8 +66,10 @@ TOPICS: tuple[BrokerKey, ...] = (
             at_least=0,
         ),
     ),
-    *without_effect(
+    *implemented(
         switch("auto.create.topics.enable", True, "Whether asking for a topic creates it."),
+    ),
+    *without_effect(
         switch("delete.topic.enable", True, "Whether topics can be deleted."),
     ),
     *unsupported(
@@ -99,7 +101,7 @@ FOLLOWERS: tuple[BrokerKey, ...] = (
             choices=(LEADER_SELECTOR, RACK_AWARE_SELECTOR),
         ),
     ),
-    *without_effect(
+    *implemented(
         duration(
             "replica.fetch.wait.max.ms",
             500,
@@ -134,13 +136,6 @@ FOLLOWERS: tuple[BrokerKey, ...] = (
             "How long a follower waits for the answer to a fetch.",
             at_least=1,
         ),
-        size(
-            "replica.socket.receive.buffer.bytes",
-            64 * 1024,
-            "The receive buffer of a follower's connection.",
-            at_least=-1,
-            at_most=INT32_MAX,
-        ),
         duration(
             "replica.high.watermark.checkpoint.interval.ms",
             5000,
@@ -152,7 +147,15 @@ FOLLOWERS: tuple[BrokerKey, ...] = (
             1,
             "Connections over which a broker fetches from each other broker.",
             at_least=1,
-            live=True,
+        ),
+    ),
+    *without_effect(
+        size(
+            "replica.socket.receive.buffer.bytes",
+            64 * 1024,
+            "The receive buffer of a follower's connection.",
+            at_least=-1,
+            at_most=INT32_MAX,
         ),
         duration(
             "controller.socket.timeout.ms",
@@ -178,33 +181,41 @@ FOLLOWERS: tuple[BrokerKey, ...] = (
     ),
 )
 
-THROTTLES: tuple[BrokerKey, ...] = without_effect(
-    long(
-        "leader.replication.throttled.rate",
-        INT64_MAX,
-        "Bytes per second that leaders send to throttled followers.",
-        at_least=0,
-        live=True,
+THROTTLES: tuple[BrokerKey, ...] = (
+    *implemented(
+        long(
+            "leader.replication.throttled.rate",
+            INT64_MAX,
+            "Bytes per second that leaders send to throttled followers.",
+            at_least=0,
+            live=True,
+        ),
+        long(
+            "follower.replication.throttled.rate",
+            INT64_MAX,
+            "Bytes per second that throttled followers fetch.",
+            at_least=0,
+            live=True,
+        ),
     ),
-    long(
-        "follower.replication.throttled.rate",
-        INT64_MAX,
-        "Bytes per second that throttled followers fetch.",
-        at_least=0,
-        live=True,
+    *implemented(
+        long(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            INT64_MAX,
+            "Bytes per second for moving replicas between the directories of a broker.",
+            at_least=0,
+            live=True,
+        ),
     ),
-    long(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        INT64_MAX,
-        "Bytes per second for moving replicas between the directories of a broker.",
-        at_least=0,
-        live=True,
-    ),
-    integer("replication.quota.window.num", 11, "Samples kept to measure replication.", at_least=1),
-    duration(
-        "replication.quota.window.size.seconds",
-        1,
-        "The time that one such sample covers.",
-        at_least=1,
+    *without_effect(
+        integer(
+            "replication.quota.window.num", 11, "Samples kept to measure replication.", at_least=1
+        ),
+        duration(
+            "replication.quota.window.size.seconds",
+            1,
+            "The time that one such sample covers.",
+            at_least=1,
+        ),
     ),
 )

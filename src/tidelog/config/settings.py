@@ -130,13 +130,13 @@ def resolve(inputs: Inputs) -> Resolution:
     result = Resolution(Settings(), gathered.problems, gathered.warnings, ())
     if inputs.file is not None:
         result.warnings.extend(_repeated(inputs))
-    idle: list[str] = []
+    idle = set(gathered.only_kafkas)
     for setting in _in_order(gathered):
         key = find_key(setting.name)
         assert key is not None, f"{setting.name} was gathered, but nobody knows it"
         _take(key, setting, result)
-        if key.status is Status.NO_EFFECT and setting.name not in idle:
-            idle.append(setting.name)
+        if key.status is Status.NO_EFFECT:
+            idle.add(setting.name)
     return result._replace(without_effect=tuple(sorted(idle)))
 
 

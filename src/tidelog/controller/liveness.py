@@ -65,6 +65,7 @@ class Liveness:
         silent = [broker for broker, last in self._heard_on.items() if last is connection]
         for broker_id in silent:
             del self._heard_on[broker_id]
+            self._controller.on_disconnected(broker_id, self._epoch_of(broker_id))
             if reason not in OUR_OWN_END:
                 self._look_at(broker_id, RETRY_AFTER_MS)
 

@@ -158,6 +158,12 @@ class UnregisterBrokerRequest(NamedTuple):
     broker_id: int
 
 
+class UpdateFeaturesRequest(NamedTuple):
+    """Levels that this release can do. All of them are set together."""
+
+    levels: tuple[tuple[str, int], ...]
+
+
 class AdminResponse(NamedTuple):
     """Answer of the admin requests that only succeed or fail."""
 
@@ -177,6 +183,7 @@ ControllerRequest = (
     | AlterReassignmentRequest
     | AllocateProducerIdsRequest
     | UnregisterBrokerRequest
+    | UpdateFeaturesRequest
 )
 ControllerResponse = (
     RegisterBrokerResponse

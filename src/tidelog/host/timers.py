@@ -150,3 +150,18 @@ class LoopDriver:
                 deadline_ms = self._wheel.next_deadline_ms
                 if deadline_ms is not None:
                     self._wake_at(deadline_ms)
+
+
+async def pause(timers: TimerWheel, delay_ms: int) -> None:
+    """Sleep by the clock of the wheel."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timer = timers.after(delay_ms, lambda: _settle(over))
+    try:
+        await over
+    finally:
+        timer.cancel()
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

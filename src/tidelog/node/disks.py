@@ -8,23 +8,24 @@ from typing import NamedTuple
 
 from tidelog.broker.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
-from tidelog.host.ports import Disk, Filesystem, Lock
-from tidelog.storage import clean_shutdown, kafka_gaps, meta_properties
-from tidelog.storage.errors import ForeignDirectory, StorageError
+from tidelog.host.failures import CannotGoOn
+from tidelog.host.ports import Clock, Disk, Filesystem, Lock
+from tidelog.quorum.entry_codec import KafkaEntryCodec
+from tidelog.quorum.member import QUORUM_STATE_PATH
+from tidelog.storage import clean_shutdown, kafka_gaps, meta_properties, repairs
+from tidelog.storage.errors import CorruptFile, ForeignDirectory, StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
+from tidelog.storage.metadata_log import MetadataLog
+from tidelog.storage.repairs import Repair
 
 FORMAT = "tidelog format --config FILE, with the cluster id of the other nodes"
 
 _LOGGER = logging.getLogger("tidelog.node")
 
 
-class CannotStart(Exception):  # noqa: N818 - it says what it means
-    """The node must not run like this. The message says why, `advice` what to do."""
-
-    def __init__(self, why: str, *, advice: str) -> None:
-        super().__init__(why)
-        self.advice = advice
+class CannotStart(CannotGoOn):
+    """The node must not run like this."""
 
 
 def cannot_listen(address: str, key: str, error: OSError) -> CannotStart:
@@ -86,22 +87,23 @@ def open_disks(config: NodeConfig, filesystem: Filesystem) -> Disks:
 def open_log_directories(
     config: NodeConfig, disks: Disks, filesystem: Filesystem
 ) -> list[LogDirectory]:
-    """Every log is loaded, and recovered where the last process did not stop in order."""
+    """Every log is loaded, and recovered where the last process did not stop in order. What had
+    to be repaired is told."""
     opened = []
     for path in config.log_dirs:
         try:
             _take_over_from_kafka(filesystem.open(path), path)
-            opened.append(
-                LogDirectory.open(
-                    filesystem.open(path),
-                    partial(settings_before_metadata, config),
-                    cluster_id=disks.identity.cluster_id,
-                    node_id=config.node_id,
-                    lock=HeldLock(disks.locks[path]),
-                )
+            directory = LogDirectory.open(
+                filesystem.open(path),
+                partial(settings_before_metadata, config),
+                cluster_id=disks.identity.cluster_id,
+                node_id=config.node_id,
+                lock=HeldLock(disks.locks[path]),
             )
         except (StorageError, OSError) as error:
             raise unusable(path, error) from error
+        repairs.tell(path, directory.repairs)
+        opened.append(directory)
     return opened
 
 
@@ -120,6 +122,23 @@ def note_stop(config: NodeConfig, filesystem: Filesystem, broker_epoch: int) -> 
     for path in config.log_dirs:
         with suppress(StorageError, OSError):
             kafka_gaps.note_stop(filesystem.open(path), broker_epoch)
+
+
+def open_metadata_log(
+    config: NodeConfig, disks: Disks, codec: KafkaEntryCodec, clock: Clock
+) -> MetadataLog:
+    """With everything that had to be repaired told."""
+    path = config.metadata_log_dir
+    try:
+        log = MetadataLog.open(disks.metadata, codec, clock=clock)
+        voted = disks.metadata.exists(QUORUM_STATE_PATH)
+    except (StorageError, OSError) as error:
+        raise unusable(path, error) from error
+    if log.log_end_offset > 0 and not voted:
+        fault = CorruptFile(QUORUM_STATE_PATH, "byte 0", "the file is gone")
+        log.repairs.append(Repair(fault, "the node forgot its last vote, and begins without one"))
+    repairs.tell(path, log.repairs)
+    return log
 
 
 def _disk(filesystem: Filesystem, path: str) -> Disk:

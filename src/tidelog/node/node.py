@@ -22,18 +22,17 @@ from tidelog.node.disks import (
     note_stop,
     open_disks,
     open_log_directories,
+    open_metadata_log,
     previous_broker_epoch,
-    unusable,
 )
 from tidelog.node.doors import Doors
 from tidelog.node.from_kafka import check_metadata, check_voters, recorded_voters
 from tidelog.node.leaving import Leaving
+from tidelog.node.own_address import OwnAddress
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.place import QuorumPlace
 from tidelog.rpc import ApiTable, serve
-from tidelog.storage.errors import StorageError
-from tidelog.storage.metadata_log import MetadataLog
 from tidelog.wire.protocol import Listener
 
 DRAIN_TIMEOUT_MS = 2_000
@@ -67,8 +66,11 @@ class Node:
             self.controller = self._make_controller()
             self.quorum.listeners.append(self.controller)
             self.quorum.snapshot_source = self.controller.core.snapshot_records
+        own = _voters(config).get(config.node_id)
+        self._own_address = OwnAddress(host, config.node_id, own) if own is not None else None
         if config.is_broker:
             self.broker = self._make_broker()
+            self.broker.link.registering.on_seat_taken = self._fail
             self.quorum.listeners.append(self.broker)
             self._duties = Duties(self.broker, self._fail)
 
@@ -102,6 +104,8 @@ class Node:
         if broker is not None:
             replicas = broker.replicas
             replicas.directories.start(replicas.on_durable, self._fail)
+        if self._own_address is not None:
+            await self._own_address.check(self._fail)
         self.quorum.start()
         if broker is not None and self._duties is not None:
             broker.when_running(partial(self._open_doors, on_ready))
@@ -135,11 +139,13 @@ class Node:
             if self.controller is None:
                 return
             table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
+            own = self._own_address
             accept = serve(
                 table,
                 listener.name,
                 on_closed=self._on_controller_connection_closed,
                 work=self.host.work,
+                on_opened=None if own is None else own.on_opened,
             )
             opened = await network.listen(host, port, accept, privileged=True)
         elif self.broker is None:
@@ -184,6 +190,8 @@ class Node:
     async def stop(self) -> None:
         """Leaders first, then connections, then files, then the proof that all was in order."""
         self.stopping = True
+        if self._own_address is not None:
+            self._own_address.stop()
         broker = self.broker
         if broker is not None:
             voters = _voters(self.config)
@@ -193,7 +201,9 @@ class Node:
             broker.coordination.close()  # members are told at once to look for the next one
             broker.markers.close()
             broker.verifications.close()
+            broker.mending.close()
             broker.standing_aside.close()
+            await broker.moves.stop()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
         await asyncio.gather(
@@ -219,11 +229,8 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
             "controller.quorum.bootstrap.servers alone does not say who may vote",
             advice="controller.quorum.voters=1@host:port,… in its server.properties",
         )
-    try:
-        codec = KafkaEntryCodec(voters)
-        log = MetadataLog.open(disks.metadata, codec, clock=host.clock)
-    except (StorageError, OSError) as error:
-        raise unusable(config.metadata_log_dir, error) from error
+    codec = KafkaEntryCodec(voters)
+    log = open_metadata_log(config, disks, codec, host.clock)
     check_metadata(log)
     recorded = recorded_voters(log, codec)
     if recorded is not None:

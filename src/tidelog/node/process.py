@@ -12,6 +12,7 @@ from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
 from tidelog.host.disk_space import disk_space
 from tidelog.host.entropy import SystemEntropy
+from tidelog.host.failures import CannotGoOn
 from tidelog.host.frames import FrameLimits
 from tidelog.host.gate import GatedNetwork
 from tidelog.host.network import TcpNetwork
@@ -23,7 +24,7 @@ from tidelog.observe.journal import JournalHandler, install
 from tidelog.observe.stream import EventStream
 from tidelog.wire import kernel
 
-STOPPED, DISK_FAILED = 0, 3
+STOPPED, CANNOT_GO_ON = 0, 3
 USUAL_CONNECTIONS = ConnectionLimits()
 COLLECT_AFTER = (50_000, 20, 100)
 """New objects before the youngest generation is looked at, and how often each looks before the
@@ -37,7 +38,7 @@ Ready = Callable[[int | None], None]
 
 
 def run(config: NodeConfig, ready: Ready) -> int:
-    """Run a node until SIGTERM or SIGINT, or until its disk fails; the exit code. CannotStart if
+    """Run a node until SIGTERM or SIGINT, or until it cannot go on; the exit code. CannotStart if
     it cannot."""
     assert sys.flags.optimize == 0, "assertions guard the data: do not run with -O"
     return event_loop.run(_main(config, ready))
@@ -114,8 +115,11 @@ async def _until_the_end(node: Node, stop: asyncio.Event) -> int:
     await asyncio.wait([stopped, failed], return_when=asyncio.FIRST_COMPLETED)
     if failed.done():
         stopped.cancel()
-        _LOGGER.error("this node cannot go on: %s", failed.result())
-        return DISK_FAILED  # without a word to the disk: nothing on it may be trusted now
+        error = failed.result()
+        _LOGGER.error("this node cannot go on: %s", error)
+        if isinstance(error, CannotGoOn):
+            _LOGGER.error("try: %s", error.advice)
+        return CANNOT_GO_ON  # without a word to the disk: nothing on it may be trusted now
     failed.cancel()
     _LOGGER.info("stopping: leaders first, then connections, then files")
     await node.stop()

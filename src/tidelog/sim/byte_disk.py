@@ -256,7 +256,11 @@ class ByteNodeDisk(NodeDisk):
             Found(log.batches, log.log_start_offset, log.log_end_offset),
             faults,
             repaired=partition in self._condemned,
-            torn=any(isinstance(problem, CorruptSegment) for problem in stored.problems),
+            torn=any(
+                isinstance(repair.fault, CorruptSegment)
+                and repair.fault.path.startswith(f"{stored.directory}/")
+                for repair in self._directory.repairs
+            ),
         )
 
     # -- faults

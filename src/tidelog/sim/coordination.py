@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 from tidelog.coordinators.shard import AppendFailed, Shard
 from tidelog.core.coordination import CoordinatorMachine, Instant, Marker, ProducerStamp, Write
 from tidelog.core.errors import Error
-from tidelog.core.events import Event
-from tidelog.core.groups.requests import ConsumerHeartbeat, FetchOffsets, JoinGroup
+from tidelog.core.events import Event, MemberLeft
+from tidelog.core.groups.requests import (
+    ConsumerHeartbeat,
+    FetchOffsets,
+    Heartbeat,
+    JoinGroup,
+    SyncGroup,
+)
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.transactions.machine import TransactionMachine
 from tidelog.core.transactions.requests import (
@@ -40,12 +46,13 @@ LOAD_AGAIN_MS = 50
 class Caller:
     """Who asked a coordinator. A `core.coordination.Token`."""
 
-    __slots__ = ("_broker", "_call", "_client", "_floor")
+    __slots__ = ("_asked_ms", "_broker", "_call", "_client", "_floor")
 
     def __init__(self, broker: SimBroker, client: int, call: m.CoordinatorCall) -> None:
         self._broker = broker
         self._client = client
         self._call = call
+        self._asked_ms = broker.node.now_ms()
         chronicle = broker.node.judge.chronicle
         assert chronicle is not None, "asked before there is a judge"
         # What was committed when it asked: an answer must not know less. A leader that does not
@@ -59,6 +66,8 @@ class Caller:
     def answer(self, response: object) -> None:
         node, call = self._broker.node, self._call
         node.judge.coordinator_answered(call.partition, call.request, response, self._floor)
+        if isinstance(call.request, JoinGroup | SyncGroup | Heartbeat | ConsumerHeartbeat):
+            node.judge.member_heard(node.id, call.request, response, self._asked_ms)
         node.send(self._client, m.CoordinatorReply(call.request_id, Error.NONE, response))
 
     def refuse(self, error: Error) -> None:
@@ -132,6 +141,9 @@ class Coordination:
     def on_call(self, client: int, call: m.CoordinatorCall) -> None:
         if call.connection is None or call.connection.delivers():
             self.ask(client, call)
+
+    def on_connection_closed(self, _client: int, message: m.ConnectionClosed) -> None:
+        self.tell(message.partition, message.hint)
 
     def ask(self, client: int, call: m.CoordinatorCall) -> None:
         caller = Caller(self._broker, client, call)
@@ -263,7 +275,10 @@ class Seat:
         self._coordination.order(self.log, order)
 
     def emit(self, event: Event) -> None:
-        self._coordination.broker.node.emit(event)
+        node = self._coordination.broker.node
+        if isinstance(event, MemberLeft):
+            node.judge.member_left(node.id, event, node.now_ms())
+        node.emit(event)
 
     def failed(self, shard: Shard, reason: AppendFailed) -> None:
         self._coordination.start_over(self)

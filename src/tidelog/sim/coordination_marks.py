@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.core import events
 from tidelog.core.coordination import CoordinatorMachine
 from tidelog.core.errors import Error
-from tidelog.core.groups.classic_rebalance import SESSION_EXPIRED
+from tidelog.core.groups.classic_rebalance import CONNECTION_LOST, SESSION_EXPIRED
 from tidelog.core.groups.requests import CommitOffsets, CommitTransactionalOffsets, FetchOffsets
 from tidelog.core.transactions.machine import TIMED_OUT, TransactionMachine
 from tidelog.core.transactions.records import TransactionState
@@ -56,6 +56,8 @@ class CoordinationMarks:
     def _on_left(self, event: events.MemberLeft) -> None:
         if event.reason == SESSION_EXPIRED:
             self._marks.add("member_expired")
+        elif event.reason == CONNECTION_LOST:
+            self._marks.add("member_missed")
 
     def _on_aborted(self, event: events.TransactionAborted) -> None:
         if event.reason == TIMED_OUT:

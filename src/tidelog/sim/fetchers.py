@@ -1,4 +1,8 @@
-"""Follower side: one fetch loop per leader broker, one request in flight on each."""
+"""Follower side: one fetch loop per leader broker.
+
+One request is under way on each, or two: as in production, a partition that joins does not wait
+for the answer to a request that knows nothing of it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import TYPE_CHECKING
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import FollowerFetch
 from tidelog.core.replication.replica import Replica
+from tidelog.core.replication.sent_positions import SentFetch, SentPositions
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.sim import messages as m
 from tidelog.sim.kernel import WORLD
@@ -14,26 +19,41 @@ from tidelog.sim.kernel import WORLD
 if TYPE_CHECKING:
     from tidelog.sim.broker import SimBroker
 
-_IDLE = 0
+IN_FLIGHT_MAX = 2
 
 
 class Fetcher:
     """Carries every partition that this broker follows on one leader."""
 
-    __slots__ = ("_broker", "_in_flight", "_timer_ms", "leader", "partitions")
+    __slots__ = (
+        "_broker",
+        "_hurried",
+        "_in_flight",
+        "_sent",
+        "_timer_ms",
+        "leader",
+        "partitions",
+    )
 
     def __init__(self, broker: SimBroker, leader: int) -> None:
         self._broker = broker
         self.leader = leader
         self.partitions: dict[PartitionId, Replica] = {}
-        self._in_flight = _IDLE
+        self._sent = SentPositions()
+        self._in_flight: dict[int, SentFetch] = {}
+        self._hurried = False
         self._timer_ms = 0
 
+    def add(self, partition: PartitionId, replica: Replica) -> None:
+        self.partitions[partition] = replica
+        self._hurried = True
+
     def wake(self) -> None:
-        """Send the next fetch, unless one is under way or nothing may be fetched yet."""
+        """Send the next fetch, unless enough are under way or nothing may be fetched yet."""
         lifecycle = self._broker.node.link.lifecycle
         assert lifecycle.registered, "a fetch names our incarnation (KIP-903)"
-        if self._in_flight != _IDLE:
+        in_flight = len(self._in_flight)
+        if in_flight and not (self._hurried and in_flight < IN_FLIGHT_MAX):
             return
         now = self._broker.node.now_ms()
         fetches: list[tuple[PartitionId, FollowerFetch]] = []
@@ -50,16 +70,27 @@ class Fetcher:
             if fetch is not None:
                 fetch = fetch._replace(replica_epoch=lifecycle.broker_epoch)
                 fetches.append((partition, fetch))
-            elif role.delay_until_ms > now and not role.failed:
+            elif role.delay_until_ms > now:
                 wake_at_ms = min(wake_at_ms or role.delay_until_ms, role.delay_until_ms)
-        if fetches:
+        if fetches and (not in_flight or self._has_moved(fetches)):
+            self._hurried = False
             self._send(fetches)
         elif wake_at_ms:
             self._arm(wake_at_ms)
 
+    def _has_moved(self, fetches: list[tuple[PartitionId, FollowerFetch]]) -> bool:
+        newest = self._sent.newest
+        return any(newest.get(partition) != fetch for partition, fetch in fetches)
+
     def _send(self, fetches: list[tuple[PartitionId, FollowerFetch]]) -> None:
-        node = self._broker.node
-        self._in_flight = request_id = node.next_request_id()
+        node, sent = self._broker.node, self._sent
+        named = dict(fetches)
+        for partition in [each for each in sent.newest if each not in named]:
+            sent.drop(partition)
+        for partition, fetch in fetches:
+            sent.put(partition, fetch)
+        request_id = node.next_request_id()
+        self._in_flight[request_id] = sent.send()
         request = m.ReplicaFetch(request_id, tuple(fetches))
         node.send(self.leader, request)
         if node.fetches_late_ms:
@@ -84,9 +115,10 @@ class Fetcher:
         self.wake()
 
     def _timed_out(self, request_id: int) -> None:
-        if self._in_flight != request_id:
+        if request_id not in self._in_flight:
             return
-        self._in_flight = _IDLE
+        self._in_flight.clear()
+        self._sent = SentPositions()
         now = self._broker.node.now_ms()
         for replica in self.partitions.values():
             if isinstance(replica.role, FollowerReplica):
@@ -94,19 +126,26 @@ class Fetcher:
         self.wake()
 
     def on_reply(self, reply: m.ReplicaFetchReply) -> None:
-        if reply.request_id != self._in_flight:
-            self._broker.node.marks.add("fetch_answer_late")
+        node = self._broker.node
+        sent = self._in_flight.pop(reply.request_id, None)
+        if sent is None:
+            node.marks.add("fetch_answer_late")
             return
-        self._in_flight = _IDLE
-        now = self._broker.node.now_ms()
-        for partition, fetch, answer in reply.answers:
+        sent.answered()
+        now = node.now_ms()
+        for partition, asked, answer in reply.answers:
+            fetch = sent.position(partition)
+            node.judge.answer_heard(partition, asked, fetch)
             replica = self.partitions.get(partition)
-            if replica is not None and isinstance(replica.role, FollowerReplica):
-                effects = replica.role.on_fetch_answer(fetch, answer, now)
-                if effects:
-                    self._broker.perform(replica, effects)
-                elif answer.batches:
-                    self._broker.node.marks.add("fetch_answer_ignored")
+            if fetch is None or replica is None or not isinstance(replica.role, FollowerReplica):
+                continue
+            if asked != self._sent.newest.get(partition):
+                node.marks.add("fetch_answer_overtaken")
+            effects = replica.role.on_fetch_answer(fetch, answer, now)
+            if effects:
+                self._broker.perform(replica, effects)
+            elif answer.batches:
+                node.marks.add("fetch_answer_ignored")
         self.wake()
 
 
@@ -128,7 +167,7 @@ class Fetchers:
         fetcher = self._by_leader.get(replica.leader)
         if fetcher is None:
             fetcher = self._by_leader[replica.leader] = Fetcher(self._broker, replica.leader)
-        fetcher.partitions[partition] = replica
+        fetcher.add(partition, replica)
         self._leader_of[partition] = replica.leader
 
     def drop(self, partition: PartitionId) -> None:

@@ -8,15 +8,17 @@ from tidelog.core.errors import Error
 from tidelog.core.groups.records import CommittedOffset
 from tidelog.core.groups.requests import (
     CommitOffsets,
+    ConnectionLost,
     FetchOffsets,
     FetchOffsetsResponse,
     NewOffset,
 )
 from tidelog.core.replication.inputs import ConsumerFetch
-from tidelog.core.types import NO_EPOCH, PartitionId
+from tidelog.core.types import NO_EPOCH, NO_LEADER, PartitionId
 from tidelog.sim import messages as m
 from tidelog.sim.clients import RETRY_MS
 from tidelog.sim.coordination_plan import CONSUMER, COOPERATIVE, INPUTS, GroupPlan
+from tidelog.sim.entropy import stream
 from tidelog.sim.membership import (
     LOST,
     REBALANCE,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 READ_WAIT_MS: Final = 20
 IDLE_MS: Final = 10
+CUT_PERCENT: Final = 10
+"""Of the heartbeats are followed by the end of the connection."""
 COMMIT_AGAIN_MS: Final = 2_000
 """A commit that came late may have overtaken the last one: say it again."""
 GONE: Final = (
@@ -151,11 +155,12 @@ class GroupReader(ScriptedClient):
 class GroupMember(GroupReader):
     """Reads and commits: at least once. Now and then it leaves, vanishes, or sleeps too long."""
 
-    __slots__ = ("_committed", "_committed_ms", "_plan")
+    __slots__ = ("_committed", "_committed_ms", "_cuts", "_plan")
 
     def __init__(self, world: World, plan: GroupPlan, group_id: str) -> None:
         super().__init__(world, group_id)
         self._plan = plan
+        self._cuts = stream(world.plan.seed, f"cuts of client {self.address}")
         self._committed: dict[int, int] = {}
         self._committed_ms = 0
         compact = Compact(
@@ -193,6 +198,8 @@ class GroupMember(GroupReader):
                 return
             elif set(self.positions) - set(self.membership.assigned):
                 yield from self._commit()
+            if self._cuts.randrange(100) < CUT_PERCENT:
+                self._hang_up(client_is_there=self._cuts.random() < 0.3)
             if self._tempted() and not (yield from self._misbehave()):
                 return
 
@@ -236,6 +243,15 @@ class GroupMember(GroupReader):
         self._committed_ms = self.now_ms
         return True
 
+    def _hang_up(self, *, client_is_there: bool) -> None:
+        """Its connection breaks. It opens the next one when it has something to say."""
+        partition = self.world.books.group_partition(self.group_id)
+        leader = self.known_leader(partition)
+        if leader != NO_LEADER:
+            member_id = self.membership.standing.member_id
+            lost = ConnectionLost(self.group_id, member_id, client_is_there)
+            self.world.network.send(self.address, leader, m.ConnectionClosed(partition, lost))
+
     def _misbehave(self) -> Steps[bool]:
         """False: it is out of the group, or gone."""
         what = self.entropy.choice(("leave", "vanish", "sleep"))
@@ -248,6 +264,8 @@ class GroupMember(GroupReader):
             self.world.workload.start_member(
                 self._plan, self.group_id, self.entropy.randrange(self._plan.session_timeout_ms)
             )
+            if self._cuts.random() < 0.5:  # or its machine is gone as well
+                self._hang_up(client_is_there=False)
             self.crash()
             return False
         yield Sleep(self._plan.session_timeout_ms * self.entropy.choice((2, 3)))

@@ -156,7 +156,10 @@ class Detector:
         return self.node.running and self.node.detector is self
 
     def on_closed(self, node_id: int) -> None:
-        suspicion = failover.suspect(node_id, self.node.controller, self.node.quorum)
+        controller = self.node.controller
+        suspicion = failover.suspect(node_id, controller, self.node.quorum)
+        if controller is not None and suspicion is not None:
+            controller.on_disconnected(node_id, suspicion.broker_epoch)
         if suspicion is not None:
             self.node.world.hints.probe(self, suspicion)
 

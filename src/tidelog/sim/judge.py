@@ -36,10 +36,13 @@ HOOKS: dict[str, int] = {
     "produce_acked": 3,
     "duplicate_answered": 4,
     "follower_fetched": 3,
+    "answer_heard": 3,
     "consumer_read": 4,
     "latest_answered": 2,
     # coordinators
     "coordinator_answered": 4,
+    "member_heard": 4,
+    "member_left": 3,
     "committed_read": 3,
     # control plane
     "metadata_appended": 2,
@@ -100,9 +103,12 @@ class Judge:
     produce_acked: Hook
     duplicate_answered: Hook
     follower_fetched: Hook
+    answer_heard: Hook
     consumer_read: Hook
     latest_answered: Hook
     coordinator_answered: Hook
+    member_heard: Hook
+    member_left: Hook
     committed_read: Hook
     metadata_appended: Hook
     metadata_committed: Hook

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidelog.core.coordination import Marker
 from tidelog.core.errors import Error
-from tidelog.core.groups.requests import CommitTransactionalOffsets
+from tidelog.core.groups.requests import CommitTransactionalOffsets, ConnectionLost
 from tidelog.core.replication.inputs import ConsumerFetch, FetchAnswer, FollowerFetch
 from tidelog.core.requests import ControllerRequest, ControllerResponse
 from tidelog.core.types import EpochEnd, PartitionId
@@ -143,6 +143,14 @@ class CoordinatorCall(NamedTuple):
     """None where late and doubled requests must do no harm."""
     committed_end: int = 0
     """Of that partition when the client asked; for the rules alone."""
+
+
+class ConnectionClosed(NamedTuple):
+    """What the machine of a client does when its process ends, and networks at times: the
+    coordinator on this partition gets to know that a connection is gone."""
+
+    partition: PartitionId
+    hint: ConnectionLost
 
 
 class CoordinatorReply(NamedTuple):

@@ -47,17 +47,22 @@ class ParkedRead:
 
 
 class Reads:
-    __slots__ = ("_broker", "_parked_fetches", "_parked_reads")
+    __slots__ = ("_broker", "_parked_by", "_parked_fetches", "_parked_reads")
 
     def __init__(self, broker: SimBroker) -> None:
         self._broker = broker
         self._parked_fetches: dict[PartitionId, list[ParkedFetch]] = {}
+        self._parked_by: dict[int, ParkedFetch] = {}
+        """The fetch of each follower that waits."""
         self._parked_reads: dict[PartitionId, list[ParkedRead]] = {}
 
     # -- followers
 
     def on_replica_fetch(self, source: int, request: m.ReplicaFetch) -> None:
         broker = self._broker
+        overtaken = self._parked_by.get(source)
+        if overtaken is not None:
+            self._finish_fetch(overtaken)  # its follower has more to say
         now = broker.node.now_ms()
         answers = []
         ready = False
@@ -98,7 +103,7 @@ class Reads:
         )
 
     def _park_fetch(self, source: int, request: m.ReplicaFetch) -> None:
-        parked = ParkedFetch(source, request)
+        self._parked_by[source] = parked = ParkedFetch(source, request)
         for partition, _ in request.fetches:
             self._parked_fetches.setdefault(partition, []).append(parked)
         node = self._broker.node
@@ -111,6 +116,8 @@ class Reads:
     def _finish_fetch(self, parked: ParkedFetch) -> None:
         """Answer with what there is now. The fetch was counted when it arrived."""
         parked.done = True
+        if self._parked_by.get(parked.source) is parked:
+            del self._parked_by[parked.source]
         answers = []
         for partition, fetch in parked.request.fetches:
             waiting = self._parked_fetches.get(partition)

@@ -134,6 +134,11 @@ class ScriptedClient:
             if known.leader == NO_LEADER:
                 yield Sleep(RETRY_MS)
 
+    def known_leader(self, partition: PartitionId) -> int:
+        """NO_LEADER if it knows none."""
+        known = self._leaders.get(partition)
+        return NO_LEADER if known is None else known.leader
+
     def forget_leader(self, partition: PartitionId) -> None:
         """It may be another one by now."""
         self._leaders[partition].leader = NO_LEADER

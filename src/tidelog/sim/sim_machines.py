@@ -29,6 +29,9 @@ def _group_settings(plan: CoordinationPlan) -> GroupSettings:
     return GroupSettings(
         initial_rebalance_delay_ms=plan.rebalance_delay_ms,
         min_session_timeout_ms=1,
+        # Heartbeats and sessions are much shorter than in life, and so is this.
+        usual_heartbeat_interval_ms=max(2, plan.session_timeout_ms // 15),
+        disconnect_grace_ms=max(1, plan.session_timeout_ms // 90),
         consumer_session_timeout_ms=plan.session_timeout_ms,
         consumer_heartbeat_interval_ms=max(1, plan.session_timeout_ms // 5),
     )

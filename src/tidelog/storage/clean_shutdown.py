@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from tidelog.host.ports import Disk
 from tidelog.storage import atomic_file
 from tidelog.storage.atomic_file import parent_of, read_file
+from tidelog.storage.errors import CorruptFile
+from tidelog.storage.repairs import Repair, Repairs
 
 FILE_NAME = ".kafka_cleanshutdown"
 NO_BROKER_EPOCH = -1
@@ -20,21 +22,27 @@ def write_marker(disk: Disk, broker_epoch: int) -> None:
     atomic_file.replace_file(disk, FILE_NAME, content.encode())
 
 
-def take_marker(disk: Disk) -> int | None:
+def take_marker(disk: Disk, repairs: Repairs) -> int | None:
     """The broker epoch of an orderly stop, None if there was none. The marker is gone for good
     when this returns. One that cannot be read proves nothing."""
-    broker_epoch = read_marker(disk)
-    if disk.exists(FILE_NAME):
-        disk.remove(FILE_NAME)
-        disk.sync_dir(parent_of(FILE_NAME))
+    content = read_file(disk, FILE_NAME)
+    if content is None:
+        return None
+    disk.remove(FILE_NAME)
+    disk.sync_dir(parent_of(FILE_NAME))
+    broker_epoch = _parse(content)
+    if broker_epoch is None:
+        fault = CorruptFile(FILE_NAME, "byte 0", "it cannot be read, so it proves no orderly stop")
+        repairs.append(Repair(fault, "removed, and every log is looked at as after a crash"))
     return broker_epoch
 
 
 def read_marker(disk: Disk) -> int | None:
     """The same, and the marker stays."""
-    content = read_file(disk, FILE_NAME)
-    if content is None:
-        return None
+    return _parse(read_file(disk, FILE_NAME) or b"")
+
+
+def _parse(content: bytes) -> int | None:
     try:
         fields = json.loads(content)
     except ValueError:

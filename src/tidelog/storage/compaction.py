@@ -238,7 +238,7 @@ class Compaction:
     def _clean_group(self, group: Sequence[Segment], walk: TransactionWalk) -> Iterator[int]:
         """Copy what survives of these segments, and put the copy in their place."""
         log, base = self._log, group[0].base_offset
-        writer = CleanedWriter(self._disk, log, base)
+        writer = CleanedWriter(log, base)
         replaced = False
         try:
             for segment in group:
@@ -287,10 +287,8 @@ class CleanedWriter:
 
     __slots__ = ("_headers", "_interval_bytes", "_pieces", "_size_bytes", "changed", "segment")
 
-    def __init__(self, disk: Disk, log: Log, base_offset: int) -> None:
-        self.segment = Segment.create(
-            disk, log.directory, base_offset, log.config, gaps=True, suffix=CLEANED_SUFFIX
-        )
+    def __init__(self, log: Log, base_offset: int) -> None:
+        self.segment = Segment.create(log.place, base_offset, gaps=True, suffix=CLEANED_SUFFIX)
         self.segment.transactions.file.create()
         self.changed = False
         self._interval_bytes = log.config.index_interval_bytes

@@ -14,6 +14,8 @@ from contextlib import suppress
 from tidelog.host.ports import Disk
 from tidelog.storage import atomic_file
 from tidelog.storage.atomic_file import parent_of, read_file
+from tidelog.storage.errors import CorruptFile
+from tidelog.storage.repairs import Repair, Repairs
 from tidelog.storage.uuids import uuid_text
 
 FILE_NAME = ".intact-since-epoch"
@@ -30,10 +32,22 @@ def write_mark(disk: Disk, broker_epoch: int, directory_id: bytes) -> None:
     atomic_file.replace_file(disk, FILE_NAME, content.encode())
 
 
-def read_mark(disk: Disk, directory_id: bytes) -> int | None:
+def read_mark(disk: Disk, directory_id: bytes, repairs: Repairs) -> int | None:
     """The broker epoch it vouches for; None if there is no mark, or none to believe."""
+    content = read_file(disk, FILE_NAME)
+    if content is None:
+        return None
+    broker_epoch = _parse(content, directory_id)
+    if broker_epoch is None:
+        fault = CorruptFile(FILE_NAME, "byte 0", "it cannot be read, or is of another directory")
+        done = "not believed: this broker leaves its in-sync replicas until it has caught up"
+        repairs.append(Repair(fault, done))
+    return broker_epoch
+
+
+def _parse(content: bytes, directory_id: bytes) -> int | None:
     try:
-        fields = json.loads(read_file(disk, FILE_NAME) or b"null")
+        fields = json.loads(content)
     except ValueError:
         return None
     if not isinstance(fields, dict) or fields.get("version") != 0:

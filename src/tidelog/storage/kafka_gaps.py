@@ -22,6 +22,7 @@ from tidelog.storage.errors import CorruptFile
 from tidelog.storage.guarded_disk import guard
 from tidelog.storage.recovery import base_of
 from tidelog.storage.segment import LOG_SUFFIX, Segment
+from tidelog.storage.segment_place import SegmentPlace
 from tidelog.wire.records import encode, read_header
 
 FILE_NAME = ".tidelog-stopped"
@@ -68,7 +69,7 @@ def _fill(disk: Disk, name: PartitionName, clean_point: int) -> int:
 
 
 def _fill_segment(disk: Disk, directory: str, base: int, following: int) -> bool:
-    segment = Segment(guard(disk), directory, base, LogConfig(), gaps=True)
+    segment = Segment(SegmentPlace(guard(disk), directory, LogConfig(), []), base, gaps=True)
     try:
         segment.find_end()
         end = segment.next_offset

@@ -9,7 +9,7 @@ Failure: the first failed sync takes the whole directory offline (guarded_disk).
 it then refuses every operation with DirectoryOffline until a new process starts on it.
 
 Bad files at load: a checkpoint that cannot be read is replaced by the value that is safe to
-assume, and noted in `problems`. A log whose synced records are bad is not opened: it stands in
+assume, and noted in `repairs`. A log whose synced records are bad is not opened: it stands in
 `refused`, and `repair` opens it once it is known that another replica has the records.
 """
 
@@ -24,21 +24,19 @@ from tidelog.storage import (
     meta_properties,
     partition_metadata,
 )
-from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join
+from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join, read_file
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction import (
     DEDUPE_BUFFER_BYTES,
     SLICE_BYTES,
-    Compaction,
-    CompactionPlan,
     CompactionProgress,
     CompactionTimes,
-    is_due,
-    survey,
 )
+from tidelog.storage.compactor import CleanPoints, Compactor
 from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
     METADATA,
     OUT_OF_SERVICE_SUFFIXES,
     STRAY_SUFFIX,
@@ -52,12 +50,13 @@ from tidelog.storage.errors import (
     DirectoryLocked,
     DirectoryOffline,
     NoSpace,
-    StorageError,
 )
 from tidelog.storage.group_commit import PendingPass, start_pass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
+from tidelog.storage.recovery import LARGEST_OFFSET
+from tidelog.storage.repairs import Repair, Repairs
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
 from tidelog.storage.unstored_epochs import UnstoredEpochs
@@ -66,6 +65,13 @@ ConfigOf = Callable[[str], LogConfig]
 """The settings of a topic, by name."""
 
 _NO_ID = "no-id"
+BEGINS_ANEW = "the replica begins anew and fetches everything from the leader"
+WITHOUT_CHECKPOINT = {
+    checkpoints.RECOVERY_POINTS: "every log is read from its start",
+    checkpoints.LOG_STARTS: "every log starts with its first segment",
+    checkpoints.HIGH_WATERMARKS: "high watermarks begin at the log starts, leaders tell the rest",
+    checkpoints.CLEAN_POINTS: "compaction begins again at the start of every log",
+}
 
 
 class LogDirectory:
@@ -75,7 +81,7 @@ class LogDirectory:
         "_clean_points",
         "_clean_points_are_lost",
         "_clock",
-        "_compaction",
+        "_compactor",
         "_config_of",
         "_disk",
         "_high_watermarks",
@@ -83,13 +89,12 @@ class LogDirectory:
         "_lock",
         "_stored_log_starts",
         "_stored_recovery_points",
-        "_uncleanable",
         "broker_epoch_at_stop",
         "dirty",
         "logs",
-        "problems",
         "properties",
         "refused",
+        "repairs",
         "topic_ids",
         "unstored",
     )
@@ -100,6 +105,7 @@ class LogDirectory:
         config_of: ConfigOf,
         properties: meta_properties.MetaProperties,
         broker_epoch_at_stop: int | None,
+        repairs: Repairs,
     ) -> None:
         """Use `open`."""
         self._disk = disk
@@ -113,18 +119,18 @@ class LogDirectory:
         self.refused: dict[PartitionName, CorruptSegment] = {}
         self.dirty: dict[str, Log] = {}
         self.unstored = UnstoredEpochs(disk)
-        self.problems: list[CorruptFile] = []
+        self.repairs = repairs
         self._stored_recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
         self._stored_log_starts = self._offsets(checkpoints.LOG_STARTS)
         self._high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
-        known_problems = len(self.problems)
+        known_repairs = len(repairs)
         self._clean_points = self._offsets(checkpoints.CLEAN_POINTS)
-        self._clean_points_are_lost = len(self.problems) > known_problems
+        self._clean_points_are_lost = len(repairs) > known_repairs
         self._intact_epoch = broker_epoch_at_stop
         if self._intact_epoch is None:
-            self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id)
-        self._compaction: tuple[PartitionName, Compaction] | None = None
-        self._uncleanable: set[PartitionName] = set()
+            self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id, repairs)
+        points = CleanPoints(self.clean_point, self._move_clean_point)
+        self._compactor = Compactor(disk, self.logs, points, repairs)
 
     @classmethod
     def open(
@@ -144,19 +150,22 @@ class LogDirectory:
             raise DirectoryLocked("another process uses this log directory")
         guarded = guard(disk)
         properties = meta_properties.require_owner(guarded, cluster_id=cluster_id, node_id=node_id)
-        marker = clean_shutdown.take_marker(guarded)
-        directory = cls(guarded, config_of, properties, marker)
+        repairs: Repairs = []
+        marker = clean_shutdown.take_marker(guarded, repairs)
+        directory = cls(guarded, config_of, properties, marker, repairs)
         directory._lock = lock
         entries = guarded.list("")
         for entry in entries:
             name = parse_directory(entry)
             if entry.endswith(TEMPORARY_SUFFIX):
                 discard(guarded, entry)
-            elif entry.endswith(DELETE_SUFFIX):
-                discard_tree(guarded, entry)
+            elif entry.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
+                discard_tree(guarded, entry)  # a log that was moving in is still where it was
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
         directory._notice_missing_logs(entries)
+        with suppress(NoSpace):
+            directory._remove_deleted_files(0)  # a crash came before it
         if marker is None:
             guarded.sync_dir("")  # a crash may have come between the making of logs and that
         return directory
@@ -178,11 +187,11 @@ class LogDirectory:
             topic_id = partition_metadata.read_topic_id(
                 self._disk, join(path, partition_metadata.FILE_NAME)
             )
+            reason = CorruptFile(join(path, partition_metadata.FILE_NAME), "byte 0", "it is gone")
         except CorruptFile as error:
-            self.problems.append(error)
-            topic_id = None
+            reason, topic_id = error, None
         if topic_id is None:
-            self._set_aside(name, _NO_ID)
+            self._set_aside(name, _NO_ID, reason)
             return
         self.topic_ids[name] = topic_id
         try:
@@ -198,7 +207,8 @@ class LogDirectory:
         for name, offset in self._stored_recovery_points.items():
             if offset > 0 and name not in self.topic_ids and directory_of(name) not in leaving:
                 reason = f"records up to {offset} were on disk, and the directory is gone"
-                self.problems.append(CorruptFile(directory_of(name), "*", reason))
+                fault = CorruptFile(directory_of(name), "*", reason)
+                self.repairs.append(Repair(fault, BEGINS_ANEW))
                 self.forget_intact()
 
     def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
@@ -208,9 +218,11 @@ class LogDirectory:
             self._config_of(name[0]),
             recovery_point=self._stored_recovery_points.get(name, 0),
             log_start=self._stored_log_starts.get(name, 0),
+            knows_start=name in self._stored_log_starts,
             clean_shutdown=clean,
             repair=repair,
             gaps=self._may_have_gaps(name),
+            repairs=self.repairs,
         )
         try:
             log.recall_ended_transactions(self._high_watermarks.get(name, 0))
@@ -225,7 +237,6 @@ class LogDirectory:
         log.on_log_start_raised = self._on_log_start_raised
         log.on_unsynced = self._on_unsynced
         self.unstored.watch(log)
-        self.problems.extend(log.problems)
         self.logs[name] = log
         if not log.is_synced:
             self._on_unsynced(log)
@@ -257,7 +268,7 @@ class LogDirectory:
         assert name not in self.logs, f"{name} exists"
         self._forget_promises(name)
         config, gaps = self._config_of(name[0]), self._may_have_gaps(name)
-        return NewLog(self._disk, directory_of(name), topic_id, config, gaps)
+        return NewLog(self._disk, directory_of(name), topic_id, config, gaps, self.repairs)
 
     def _may_have_gaps(self, name: PartitionName) -> bool:
         if self._clean_points_are_lost:
@@ -268,6 +279,8 @@ class LogDirectory:
         """Open a refused log, cut before its first bad record. Only when another replica has
         the records that go: they are fetched again."""
         error = self.refused[name]
+        done = f"cut there, records from offset {error.offset} on are fetched again from the leader"
+        self.repairs.append(Repair(error, done))
         self.forget_intact()
         self._stored_recovery_points[name] = min(
             self._stored_recovery_points.get(name, 0), error.offset
@@ -289,11 +302,50 @@ class LogDirectory:
         The new name of its directory."""
         return self._take_out_of_service(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX)
 
+    def note_mended(self, name: PartitionName) -> None:
+        """Its damage is gone: it may be compacted again."""
+        self._compactor.note_mended(name)
+
+    # Logs that move in from another directory
+
+    def make_future(self, name: PartitionName, topic_id: bytes) -> Log:
+        """An empty log beside those in service, for what another directory has of this name."""
+        path = aside(name, topic_id.hex(), FUTURE_SUFFIX)
+        order = NewLog(self._disk, path, topic_id, self._config_of(name[0]), False, self.repairs)
+        (made,) = make_all([order], map)
+        if isinstance(made, NoSpace):
+            raise made
+        return made
+
+    def drop_future(self, future: Log) -> None:
+        future.release()
+        discard_tree(self._disk, future.directory)
+
+    def take_future(
+        self, name: PartitionName, topic_id: bytes, future: Log, high_watermark: int
+    ) -> Log:
+        """It has all records of the log it was made for: put it in service. Until the other one
+        is deleted there are two, and a process that starts then keeps one of them."""
+        assert name not in self.topic_ids, f"{name} is in service here"
+        future.close()
+        self._high_watermarks[name] = high_watermark
+        if future.may_have_gaps:
+            self._move_clean_point(name, 0)
+        if future.log_start_offset > future.segments[0].base_offset:
+            self._stored_log_starts[name] = future.log_start_offset
+            self._write_log_starts()
+        self._disk.rename(future.directory, directory_of(name))
+        self._disk.sync_dir("")
+        self.topic_ids[name] = topic_id
+        # Not before: a recovery point without a log would be taken for a log that was lost.
+        self._stored_recovery_points[name] = future.recovery_point
+        self._write_recovery_points()
+        return self._open_log(name, clean=True, repair=False)
+
     def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
         log = self.logs.pop(name, None)
-        self._uncleanable.discard(name)
+        self._compactor.forget(name)
         if log is not None:
-            self._give_up_compaction(name)
             self.dirty.pop(log.directory, None)
             self.unstored.forget(log)
             log.release()
@@ -304,13 +356,14 @@ class LogDirectory:
         self._forget_promises(name)
         return target
 
-    def _set_aside(self, name: PartitionName, unique: str) -> None:
+    def _set_aside(self, name: PartitionName, unique: str, reason: CorruptFile) -> None:
         """A directory without a topic id: made by a process that died at once if it holds no
         records, else something we do not understand and therefore keep."""
         path = directory_of(name)
         if any(entry.endswith(LOG_SUFFIX) for entry in self._disk.list(path)):
             self.forget_intact()
-            self._take_out_of_service(name, unique, STRAY_SUFFIX)
+            target = self._take_out_of_service(name, unique, STRAY_SUFFIX)
+            self.repairs.append(Repair(reason, f"kept as {target}, {BEGINS_ANEW}"))
         else:
             discard_tree(self._disk, path)
 
@@ -390,14 +443,9 @@ class LogDirectory:
         self._write_recovery_points()
 
     def checkpoint_log_starts(self) -> None:
-        """Only of logs that start inside a segment; for others its name says it."""
-        starts = {
-            name: log.log_start_offset
-            for name, log in self.logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        self._stored_log_starts = self._with_refused(starts, self._stored_log_starts)
-        self._write_log_starts()
+        """Of all logs: a log whose first segment is gone must not seem to start later."""
+        starts = {name: log.log_start_offset for name, log in self.logs.items()}
+        self._store_log_starts(self._with_refused(starts, self._stored_log_starts))
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[PartitionName, int]) -> None:
         self._high_watermarks = self._with_refused(dict(high_watermarks), self._high_watermarks)
@@ -443,8 +491,9 @@ class LogDirectory:
     def _on_log_start_raised(self, log: Log) -> None:
         name = parse_directory(log.directory)
         assert name is not None, log.directory
-        self._stored_log_starts[name] = log.log_start_offset
-        self._write_log_starts()
+        if log.size_bytes == 0 and name not in self._stored_log_starts:
+            return  # a new replica: nothing can be lost, and thousands of them may begin at once
+        self._store_log_starts({**self._stored_log_starts, name: log.log_start_offset})
 
     def _forget_promises(self, name: PartitionName) -> None:
         """A deleted log must not leave a recovery point to the next one of its name."""
@@ -465,7 +514,12 @@ class LogDirectory:
         )
 
     def _write_log_starts(self) -> None:
-        checkpoints.write_offsets(self._disk, checkpoints.LOG_STARTS, self._stored_log_starts)
+        self._store_log_starts(self._stored_log_starts)
+
+    def _store_log_starts(self, starts: dict[PartitionName, int]) -> None:
+        """What we believe to be stored is: on a full disk it stays as it was."""
+        checkpoints.write_offsets(self._disk, checkpoints.LOG_STARTS, starts)
+        self._stored_log_starts = starts
 
     def _write_clean_points(self) -> None:
         checkpoints.write_offsets(self._disk, checkpoints.CLEAN_POINTS, self._clean_points)
@@ -474,10 +528,18 @@ class LogDirectory:
         """Without a checkpoint that can be read, 0 is safe for all of them: scan everything,
         show everything, know of nothing committed or compacted."""
         try:
-            return checkpoints.read_offsets(self._disk, path)
+            offsets = checkpoints.read_offsets(self._disk, path)
+            if not offsets and self.broker_epoch_at_stop is not None:
+                self._require_written(path)
+            return offsets
         except CorruptFile as error:
-            self.problems.append(error)
+            self.repairs.append(Repair(error, WITHOUT_CHECKPOINT[path]))
             return {}
+
+    def _require_written(self, path: str) -> None:
+        """An orderly stop writes all of them but that of compaction."""
+        if path != checkpoints.CLEAN_POINTS and not read_file(self._disk, path):
+            raise CorruptFile(path, "line 1", "the file is gone or empty")
 
     # Retention
 
@@ -489,8 +551,25 @@ class LogDirectory:
         removed = 0
         for name, log in self.logs.items():
             removed += log.apply_retention(now_ms, high_watermarks.get(name, 0))
-            log.remove_deleted_files(now_ms)
+        self._remove_deleted_files(now_ms)
         return removed
+
+    def _remove_deleted_files(self, now_ms: int) -> None:
+        """A log start is stored before the last trace of the segments below it goes."""
+        due = {name: log for name, log in self.logs.items() if log.deleted.due(now_ms)}
+        if any(self._start_is_unstored(name, log) for name, log in due.items()):
+            try:
+                self.checkpoint_log_starts()
+            except NoSpace:
+                for log in due.values():
+                    log.deleted.empty_due(now_ms)
+                self.checkpoint_log_starts()
+        for log in due.values():
+            log.remove_deleted_files(now_ms)
+
+    def _start_is_unstored(self, name: PartitionName, log: Log) -> bool:
+        """Whether a load would take its first segment for one that follows lost ones."""
+        return self._stored_log_starts.get(name, LARGEST_OFFSET) < log.segments[0].base_offset
 
     def _trusted_now(self, *, wall_ms: int, monotonic_ms: int) -> int:
         if self._clock is None:
@@ -506,6 +585,10 @@ class LogDirectory:
         """Below it every key has one record in the log, at most."""
         return self._clean_points.get(name, 0)
 
+    def _move_clean_point(self, name: PartitionName, offset: int) -> None:
+        self._clean_points[name] = offset
+        self._write_clean_points()
+
     def compact_once(
         self,
         *,
@@ -515,65 +598,14 @@ class LogDirectory:
         budget_bytes: int = SLICE_BYTES,
         dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES,
     ) -> CompactionProgress | None:
-        """Clean the filthiest log, or go on with it, for about `budget_bytes` of reading. None
-        if no log needs it. A log with a bad segment is noted and left alone from then on."""
+        """Go on with compaction for about `budget_bytes` of reading; None if no log needs it."""
         now_ms = self._trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
-        if self._compaction is None:
-            found = self._filthiest(high_watermarks, now_ms)
-            if found is None:
-                return None
-            name, plan = found
-            times = CompactionTimes(wall_ms=wall_ms, trusted_now_ms=now_ms)
-            self._compaction = (
-                name,
-                Compaction(
-                    self._disk,
-                    self.logs[name],
-                    plan,
-                    times=times,
-                    dedupe_buffer_bytes=dedupe_buffer_bytes,
-                ),
-            )
-        name, compaction = self._compaction
-        try:
-            finished = compaction.step(budget_bytes)
-        except CorruptSegment as error:
-            self.problems.append(error)
-            self._uncleanable.add(name)
-            self._give_up_compaction(name)
-            return CompactionProgress(name, finished=True, clean_point=self.clean_point(name))
-        except StorageError:
-            self._give_up_compaction(name)
-            raise
-        if finished:
-            self._compaction = None
-            if not compaction.abandoned:
-                self._clean_points[name] = compaction.clean_point
-                self._write_clean_points()
-        return CompactionProgress(name, finished=finished, clean_point=self.clean_point(name))
-
-    def _filthiest(
-        self, high_watermarks: Mapping[PartitionName, int], now_ms: int
-    ) -> tuple[PartitionName, CompactionPlan] | None:
-        """The log with the largest dirty part, of those that are dirty enough."""
-        best: tuple[PartitionName, CompactionPlan] | None = None
-        for name, log in self.logs.items():
-            if not log.config.compacts or name in self._uncleanable:
-                continue
-            plan = survey(
-                log,
-                clean_point=self.clean_point(name),
-                high_watermark=high_watermarks.get(name, 0),
-                now_ms=now_ms,
-            )
-            if is_due(plan, log.config) and (best is None or plan.dirt > best[1].dirt):
-                best = (name, plan)
-        return best
-
-    def _give_up_compaction(self, name: PartitionName) -> None:
-        if self._compaction is not None and self._compaction[0] == name:
-            self._compaction[1].abandon()
-            self._compaction = None
+        return self._compactor.step(
+            CompactionTimes(wall_ms=wall_ms, trusted_now_ms=now_ms),
+            high_watermarks,
+            budget_bytes=budget_bytes,
+            dedupe_buffer_bytes=dedupe_buffer_bytes,
+        )
 
     # End
 
@@ -581,7 +613,7 @@ class LogDirectory:
         """An orderly stop: logs, then checkpoints, then the proof. Without the proof if a log
         could not be opened: it was not closed in order."""
         for name, log in self.logs.items():
-            self._give_up_compaction(name)
+            self._compactor.give_up(name)
             log.close()
         self.dirty.clear()
         self.checkpoint_recovery_points()

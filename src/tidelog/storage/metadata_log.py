@@ -34,6 +34,7 @@ from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.metadata_snapshots import SnapshotStore
 from tidelog.storage.pending_sync import PendingSync
+from tidelog.storage.repairs import Repair, Repairs
 from tidelog.wire.records import InvalidBatch, iter_batches
 
 DIRECTORY = directory_of(METADATA)
@@ -59,7 +60,7 @@ class MetadataLog:
         "_store",
         "_stored_log_start",
         "_stored_recovery_point",
-        "problems",
+        "repairs",
     )
 
     def __init__(
@@ -69,7 +70,7 @@ class MetadataLog:
         self._disk = disk
         self._codec = codec
         self._clock = clock
-        self.problems: list[CorruptFile] = []
+        self.repairs: Repairs = []
         self._stored_recovery_point = self._stored(checkpoints.RECOVERY_POINTS)
         self._stored_log_start = self._stored(checkpoints.LOG_STARTS)
         self._log = log = Log.open(
@@ -78,12 +79,12 @@ class MetadataLog:
             config,
             recovery_point=self._stored_recovery_point,
             log_start=self._stored_log_start,
+            repairs=self.repairs,
         )
-        self.problems += log.problems
         log.before_truncation = self._before_truncation
         log.on_log_start_raised = self._on_log_start_raised
         self._store = SnapshotStore(disk, DIRECTORY, codec)
-        self._snapshots = self._store.load(self.problems)
+        self._snapshots = self._store.load(self.repairs)
         self._entries: list[LogEntry] = []
         self._offsets: list[int] = []
 
@@ -270,7 +271,7 @@ class MetadataLog:
         try:
             stored = checkpoints.read_offsets(self._disk, join(DIRECTORY, name))
         except CorruptFile as error:
-            self.problems.append(error)
+            self.repairs.append(Repair(error, "every entry is read and checked"))
             return 0
         return stored.get(METADATA, 0)
 

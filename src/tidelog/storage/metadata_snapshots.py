@@ -6,6 +6,7 @@ from tidelog.storage.atomic_file import discard, join, read_file
 from tidelog.storage.entry_codec import EntryCodec
 from tidelog.storage.errors import CorruptFile
 from tidelog.storage.guarded_disk import GuardedDisk
+from tidelog.storage.repairs import Repair, Repairs
 from tidelog.wire.records import InvalidBatch
 
 SUFFIX = ".checkpoint"
@@ -38,7 +39,7 @@ class SnapshotStore:
         self._directory = directory
         self._codec = codec
 
-    def load(self, problems: list[CorruptFile]) -> list[SnapshotId]:
+    def load(self, repairs: Repairs) -> list[SnapshotId]:
         """The good ones, oldest first. Bad ones are noted and removed: each can be replaced by
         an older one and the log, or by another node's."""
         found = []
@@ -51,7 +52,9 @@ class SnapshotStore:
                 self.records(snapshot)
                 found.append(snapshot)
             except CorruptFile as error:
-                problems.append(error)
+                repairs.append(
+                    Repair(error, "removed, the log and older snapshots stand in for it")
+                )
                 bad.append(snapshot)
         self.remove(bad)
         return sorted(found)

@@ -15,6 +15,7 @@ from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import NoSpace
 from tidelog.storage.log import Log
+from tidelog.storage.repairs import Repairs
 
 
 class NewLog(NamedTuple):
@@ -25,6 +26,7 @@ class NewLog(NamedTuple):
     topic_id: bytes
     config: LogConfig
     gaps: bool
+    repairs: Repairs
 
 
 NewLogs = Mapping[PartitionName, bytes]
@@ -47,6 +49,6 @@ def make(new: NewLog) -> Made:
         new.disk.make_dir(new.directory)
         path = join(new.directory, partition_metadata.FILE_NAME)
         partition_metadata.write_topic_id(new.disk, path, new.topic_id)
-        return Log.open(new.disk, new.directory, new.config, gaps=new.gaps)
+        return Log.open(new.disk, new.directory, new.config, gaps=new.gaps, repairs=new.repairs)
     except NoSpace as full:
         return full

@@ -55,7 +55,7 @@ def rebuild(
     *,
     replay_from: int,
     aborted: Callable[[Segment, AbortedTransaction], None] | None = None,
-) -> None:
+) -> list[CorruptFile]:
     """The state at the end of the log: newest snapshot not after `replay_from`, then replay.
 
     Records below the log start are replayed while they are there: a retry of one is still a
@@ -63,13 +63,16 @@ def rebuild(
 
     Transactions that have ended hold readers back until their marker is committed. Those that
     end after the snapshot are replayed; those before it are in the log as they were.
+
+    Bad snapshots are removed on the way; they are returned.
     """
+    bad: list[CorruptFile] = []
     ended_before = producers.ended_transactions()
     producers.clear()
     oldest = start = segments[0].base_offset
     for offset in snapshots.offsets(newest_first=True):
         if oldest <= offset <= replay_from:
-            entries = snapshots.load(offset)
+            entries = snapshots.load(offset, bad)
             if entries is not None:
                 producers.load(entries)
                 start = offset
@@ -82,6 +85,7 @@ def rebuild(
             ended = follow_batch(producers, batch.header, batch.buffer, batch.start)
             if ended is not None and aborted is not None:
                 aborted(segment, ended)
+    return bad
 
 
 class SnapshotFiles:
@@ -99,11 +103,12 @@ class SnapshotFiles:
     def offsets(self, *, newest_first: bool = False) -> list[int]:
         return self._offsets[::-1] if newest_first else self._offsets[:]
 
-    def load(self, offset: int) -> list[ProducerEntry] | None:
+    def load(self, offset: int, bad: list[CorruptFile]) -> list[ProducerEntry] | None:
         """None if it was bad; then it is gone."""
         try:
             return read_snapshot(self._disk, self._path(offset))
-        except CorruptFile:
+        except CorruptFile as error:
+            bad.append(error)
             self.remove(offset)
             return None
 

@@ -13,15 +13,22 @@ from tidelog.core.replication.producers import ProducerStates
 from tidelog.host.ports import Disk
 from tidelog.storage import checkpoints
 from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
-from tidelog.storage.config import LogConfig
 from tidelog.storage.epoch_file import path_in
-from tidelog.storage.errors import ContradictedSegment, CorruptFile, CorruptSegment
+from tidelog.storage.errors import (
+    ContradictedSegment,
+    CorruptFile,
+    CorruptSegment,
+    MissingRecords,
+)
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.producer_replay import SnapshotFiles, rebuild
+from tidelog.storage.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
+from tidelog.storage.repairs import INDEX_MADE_ANEW, PRODUCERS_REPLAYED, Repair, Repairs
 from tidelog.storage.scan import ScannedBatch
 from tidelog.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
-from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swap
-from tidelog.wire.records import BatchHeader, check_crc
+from tidelog.storage.segment_place import SegmentPlace
+from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swap, is_log
+from tidelog.wire.records import HEADER_SIZE, BatchHeader, InvalidBatch, check_crc, read_header
 
 LARGEST_OFFSET = (1 << 63) - 1
 
@@ -29,18 +36,29 @@ LARGEST_OFFSET = (1 << 63) - 1
 class LoadRequest(NamedTuple):
     """Where the log is, and what the checkpoints of its directory say about it."""
 
-    disk: Disk
-    directory: str
-    config: LogConfig
+    place: SegmentPlace
     recovery_point: int
     log_start: int
+    knows_start: bool
+    """Whether the log start was stored: then a segment above it proves that some are gone."""
     clean_shutdown: bool
     repair: bool
     gaps: bool = False
 
     @property
+    def disk(self) -> Disk:
+        return self.place.disk
+
+    @property
+    def directory(self) -> str:
+        return self.place.directory
+
+    @property
     def may_have_gaps(self) -> bool:
-        return self.gaps or self.config.compacts
+        return self.gaps or self.place.config.compacts
+
+    def note(self, fault: CorruptFile, done: str) -> None:
+        self.place.repairs.append(Repair(fault, done))
 
     @property
     def epochs_end(self) -> int:
@@ -58,21 +76,28 @@ class LoadedLog(NamedTuple):
     """The latest one in the epoch checkpoint."""
     producers: ProducerStates
     snapshots: SnapshotFiles
-    problems: list[CorruptFile]
     gaps_are_noted: bool
+    leaving: list[str]
+    """Files that prove that the segments below the log start went on purpose."""
 
 
 def load(request: LoadRequest) -> LoadedLog:
     """The log as it is after whatever happened to it. A second load changes nothing more."""
     disk, directory = request.disk, request.directory
-    sweep_leftovers(disk, directory)
-    problems: list[CorruptFile] = []
+    finish_swaps(disk, directory)
+    leaving = sweep_leftovers(request)
     segments = open_segments(request)
-    epochs = load_epochs(request, segments, problems)
+    hole = None if leaving else hole_at_start(request, segments)
+    if hole is not None:
+        if not request.repair:
+            raise hole
+        drop_segments(request, segments)
+        segments.clear()
+    epochs = load_epochs(request, segments)
     stored = epochs.latest_epoch
-    recovered = recover_segments(request, segments, epochs, problems)
+    recovered = recover_segments(request, segments, epochs)
     refuse_lost_records(request, segments)
-    log_start = settle_start(request, segments, epochs, problems)
+    log_start = settle_start(request, segments, epochs)
     stored = settle_epochs(request, epochs, stored, log_start, segments[-1].next_offset)
     producers, snapshots = load_producers(request, segments, recovered)
     end = segments[-1].next_offset
@@ -87,25 +112,34 @@ def load(request: LoadRequest) -> LoadedLog:
         stored,
         producers,
         snapshots,
-        problems,
         request.gaps,
+        leaving,
     )
 
 
 # Step 2: files that were on their way out or in
 
 
-def sweep_leftovers(disk: Disk, directory: str) -> None:
-    """Finish deletions and swaps that a crash interrupted; drop indexes without a segment."""
+def finish_swaps(disk: Disk, directory: str) -> None:
+    """Those that a crash interrupted."""
     names = disk.list(directory)
     cleaned = [base_of(name) for name in names if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)]
     unfinished = min(cleaned, default=1 << 63)
     for name in names:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and base_of(name) < unfinished:
             finish_swap(disk, directory, base_of(name), names)
+
+
+def sweep_leftovers(request: LoadRequest) -> list[str]:
+    """Finish deletions that a crash interrupted; drop indexes without a segment. Kept for now are
+    those segments without which the log would seem to have lost its start."""
+    disk, directory = request.disk, request.directory
     names = disk.list(directory)
+    leaving = segments_on_their_way_out(request, names)
     changed = False
     for name in names:
+        if name in leaving:
+            continue
         leftover = name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX))
         orphan = name.endswith(INDEX_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names
         if leftover or orphan:
@@ -113,6 +147,18 @@ def sweep_leftovers(disk: Disk, directory: str) -> None:
             changed = True
     if changed:
         disk.sync_dir(directory)
+    return [join(directory, name) for name in leaving]
+
+
+def segments_on_their_way_out(request: LoadRequest, names: list[str]) -> list[str]:
+    """A crash came before the log start was stored that retention had raised. An orderly stop
+    stores it."""
+    bases = [base_of(name) for name in names if is_log(name)]
+    if request.clean_shutdown or not request.knows_start or not bases:
+        return []
+    out = [name for name in names if name.endswith(LOG_SUFFIX + DELETED_SUFFIX)]
+    explains = any(base_of(name) <= request.log_start for name in out)
+    return out if explains and min(bases) > request.log_start else []
 
 
 def base_of(name: str) -> int:
@@ -126,41 +172,46 @@ def base_of(name: str) -> int:
 def open_segments(request: LoadRequest) -> list[Segment]:
     """In offset order; each ends where the next one begins, the last one is not known yet."""
     disk, directory = request.disk, request.directory
-    bases = sorted(
-        base_of(name)
-        for name in disk.list(directory)
-        if name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
-    )
-    segments = [
-        Segment(disk, directory, base, request.config, gaps=request.may_have_gaps) for base in bases
-    ]
+    bases = sorted(base_of(name) for name in disk.list(directory) if is_log(name))
+    segments = [Segment(request.place, base, gaps=request.may_have_gaps) for base in bases]
     for segment, following in zip(segments, bases[1:], strict=False):
         segment.next_offset = following
     return segments
 
 
+def hole_at_start(request: LoadRequest, segments: list[Segment]) -> MissingRecords | None:
+    """A log start moves by retention, DeleteRecords or a leader that did one of these, and each
+    of them is on disk before the segments below go. So a first segment above the log start that
+    is on disk means that files were lost, and not that the log starts later (mutant M46)."""
+    if not request.knows_start or not segments or segments[0].base_offset <= request.log_start:
+        return None
+    first = segments[0]
+    return MissingRecords(first.path, position=0, offset=request.log_start, end=first.base_offset)
+
+
 def recover_segments(
-    request: LoadRequest,
-    segments: list[Segment],
-    epochs: EpochHistory,
-    problems: list[CorruptFile],
+    request: LoadRequest, segments: list[Segment], epochs: EpochHistory
 ) -> list[Segment]:
     """Step 4: walk over every segment that cannot be trusted; cut at the first bad batch and
     drop everything behind it. The segments whose indexes were made anew."""
     recovered: list[Segment] = []
     for number, segment in enumerate(segments):
         is_last = number == len(segments) - 1
-        if not must_recover(request, segment, is_last, problems):
+        noted = len(request.place.repairs)
+        doubts = doubts_about(request, segment, is_last)
+        if doubts is None:
             continue
         recovered.append(segment)
         following = None if is_last else segments[number + 1]
         fault = recover_segment(segment, epochs, request.epochs_end)
         fault = fault or gap_behind(segment, following)
         if fault is None:
+            request.place.repairs.extend(doubts)
             continue
+        del request.place.repairs[noted:]  # its indexes only did not fit what is left of it
         if is_corruption(fault, request) and not request.repair:
             raise fault
-        problems.append(fault)
+        request.note(fault, cut_in_words(fault, dropped=len(segments) - number - 1))
         cut_torn_tail(segment, fault)
         drop_segments(request, segments[number + 1 :])
         del segments[number + 1 :]
@@ -168,26 +219,45 @@ def recover_segments(
     return recovered
 
 
-def must_recover(
-    request: LoadRequest, segment: Segment, is_last: bool, problems: list[CorruptFile]
-) -> bool:
-    """After a crash: the segment with the recovery point and all behind it. Always: one whose
-    indexes are missing or bad, and the last one if it does not end with a whole batch."""
+def doubts_about(request: LoadRequest, segment: Segment, is_last: bool) -> Repairs | None:
+    """None if it need not be walked over. It must be, after a crash: the segment with the recovery
+    point and all behind it. Always: one whose indexes are missing or bad, which are named, and the
+    last one if it does not end with a whole batch."""
     if not request.clean_shutdown and (is_last or segment.next_offset > request.recovery_point):
-        return True
+        return []
+    if not is_last and not request.may_have_gaps and not seems_to_reach_its_end(segment):
+        return [bad_index(request, segment, f"it does not lead to offset {segment.next_offset}")]
     for suffix in (OffsetIndex.SUFFIX, TimeIndex.SUFFIX):
         path = join(request.directory, file_name(segment.base_offset, suffix))
         if not request.disk.exists(path):
-            problems.append(CorruptFile(path, "byte 0", "the file is gone"))
-            return True
+            return [Repair(CorruptFile(path, "byte 0", "the file is gone"), INDEX_MADE_ANEW)]
     try:
         segment.transactions.load()
         if is_last:
             segment.find_end()
+    except CorruptSegment as error:  # if the segment is sound, it was the index
+        return [bad_index(request, segment, error.reason)]
     except CorruptFile as error:
-        problems.append(error)
-        return True
-    return False
+        return [Repair(error, INDEX_MADE_ANEW)]
+    return None
+
+
+def bad_index(request: LoadRequest, segment: Segment, reason: str) -> Repair:
+    path = join(request.directory, file_name(segment.base_offset, OffsetIndex.SUFFIX))
+    return Repair(CorruptFile(path, "byte 0", reason), INDEX_MADE_ANEW)
+
+
+def seems_to_reach_its_end(segment: Segment) -> bool:
+    """Do its batches end where the next segment begins, as far as the last index entry and the
+    headers behind it tell? If not, only a walk over all of it makes sure."""
+    position, end = segment.offsets.stored_last_position(), segment.base_offset
+    try:
+        while position < segment.size:
+            header = read_header(segment.file.read(position, HEADER_SIZE))
+            position, end = position + header.size_bytes, header.next_offset
+    except InvalidBatch:
+        return False
+    return position == segment.size and end == segment.next_offset
 
 
 def recover_segment(
@@ -249,12 +319,9 @@ def gap_behind(segment: Segment, following: Segment | None) -> CorruptSegment | 
     """A segment may end with a whole batch and yet have lost some."""
     if following is None or segment.next_offset == following.base_offset:
         return None
-    return CorruptSegment(
-        segment.path,
-        position=segment.size,
-        offset=segment.next_offset,
-        reason=f"it ends before the next segment, {following.base_offset}, begins",
-    )
+    end = segment.next_offset
+    path, position = segment.path, segment.size
+    return MissingRecords(path, position=position, offset=end, end=following.base_offset)
 
 
 def is_corruption(fault: CorruptSegment, request: LoadRequest) -> bool:
@@ -267,6 +334,12 @@ def is_corruption(fault: CorruptSegment, request: LoadRequest) -> bool:
 def cut_torn_tail(segment: Segment, fault: CorruptSegment) -> None:
     """Nothing but whole batches may remain in the file (mutant M36)."""
     segment.cut_at(fault.position, fault.offset)
+
+
+def cut_in_words(fault: CorruptSegment, *, dropped: int) -> str:
+    later = f", {dropped} later segments removed" if dropped else ""
+    again = f"records from offset {fault.offset} on are fetched again if a leader has them"
+    return f"cut to {fault.position} bytes{later}, {again}"
 
 
 def drop_segments(request: LoadRequest, segments: list[Segment]) -> None:
@@ -294,19 +367,15 @@ def refuse_lost_records(request: LoadRequest, segments: list[Segment]) -> None:
         )
 
 
-def settle_start(
-    request: LoadRequest,
-    segments: list[Segment],
-    epochs: EpochHistory,
-    problems: list[CorruptFile],
-) -> int:
+def settle_start(request: LoadRequest, segments: list[Segment], epochs: EpochHistory) -> int:
     """The log start offset. A log that a crash left ending before it holds nothing that may be
     shown. After an orderly stop it cannot end before it: then the checkpoint is wrong."""
     if segments and segments[-1].next_offset < request.log_start:
         if request.clean_shutdown:
             where = f"{request.directory} {request.log_start}"
             reason = f"the log ends at {segments[-1].next_offset}"
-            problems.append(CorruptFile(checkpoints.LOG_STARTS, where, reason))
+            fault = CorruptFile(checkpoints.LOG_STARTS, where, reason)
+            request.note(fault, "the log starts with its first segment")
             return segments[0].base_offset
         drop_segments(request, segments)
         segments.clear()
@@ -315,30 +384,23 @@ def settle_start(
             epochs.clear()
             checkpoints.write_epochs(request.disk, path_in(request.directory), ())
         segments.append(
-            Segment.create(
-                request.disk,
-                request.directory,
-                request.log_start,
-                request.config,
-                gaps=request.may_have_gaps,
-            )
+            Segment.create(request.place, request.log_start, gaps=request.may_have_gaps)
         )
         request.disk.sync_dir(request.directory)
     return max(request.log_start, segments[0].base_offset)
 
 
-def load_epochs(
-    request: LoadRequest, segments: list[Segment], problems: list[CorruptFile]
-) -> EpochHistory:
+def load_epochs(request: LoadRequest, segments: list[Segment]) -> EpochHistory:
     """From its file. Without one that can be read, from the batches of the whole log."""
     path = path_in(request.directory)
     try:
         entries = checkpoints.read_epochs(request.disk, path)
         if covers_log(entries, segments, request):
             return EpochHistory(entries)
-        problems.append(CorruptFile(path, "line 1", "it does not know the oldest records"))
+        fault = CorruptFile(path, "line 1", "it does not know the oldest records")
     except CorruptFile as error:
-        problems.append(error)
+        fault = error
+    request.note(fault, "made anew from the batches of the log")
     epochs = epochs_of_batches(segments)
     checkpoints.write_epochs(request.disk, path, epochs.entries)
     return epochs
@@ -383,6 +445,13 @@ def settle_epochs(
 # Step 7: producers
 
 
+def note_missing_snapshot(request: LoadRequest, snapshots: SnapshotFiles, last: Segment) -> None:
+    """An orderly stop leaves one of the end of the log."""
+    if request.clean_shutdown and last.size and last.next_offset not in snapshots.offsets():
+        path = join(request.directory, file_name(last.next_offset, SNAPSHOT_SUFFIX))
+        request.note(CorruptFile(path, "byte 0", "the file is gone"), PRODUCERS_REPLAYED)
+
+
 def load_producers(
     request: LoadRequest, segments: list[Segment], recovered: list[Segment]
 ) -> tuple[ProducerStates, SnapshotFiles]:
@@ -391,6 +460,7 @@ def load_producers(
     disk, directory = request.disk, request.directory
     end = segments[-1].next_offset
     snapshots = SnapshotFiles(disk, directory)
+    note_missing_snapshot(request, snapshots, segments[-1])
     if snapshots.remove_after(end):
         disk.sync_dir(directory)
     producers = ProducerStates()
@@ -400,13 +470,12 @@ def load_producers(
             segment.transactions.add(entry)
 
     replay_from = recovered[0].base_offset if recovered else end
-    rebuild(
-        producers,
-        snapshots,
-        segments,
-        replay_from=replay_from,
-        aborted=note,
-    )
+    bad = rebuild(producers, snapshots, segments, replay_from=replay_from, aborted=note)
+    for fault in bad:
+        # The newest one may have been torn in the making.
+        taken_at = base_of(fault.path.rpartition("/")[2])
+        if request.clean_shutdown or taken_at < request.recovery_point:
+            request.note(fault, PRODUCERS_REPLAYED)
     if not request.clean_shutdown and end > segments[0].base_offset:
         snapshots.take(end, producers)
         snapshots.prune([segment.base_offset for segment in segments])

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 
 from tidelog.core.replication.epochs import EpochHistory
 from tidelog.host.file_range import LEAST_BYTES as LEAST_SENT_BYTES
-from tidelog.host.ports import Buffer, Disk, FileRange
+from tidelog.host.ports import Buffer, FileRange
 from tidelog.storage.append_info import AppendInfo, entries_due, index_entries, info_of
 from tidelog.storage.atomic_file import join
-from tidelog.storage.config import LogConfig
 from tidelog.storage.errors import CorruptFile, CorruptSegment, StorageError
 from tidelog.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex, are_full
 from tidelog.storage.kept_bytes import KeptBytes
 from tidelog.storage.pending_sync import FileSync
+from tidelog.storage.repairs import INDEX_MADE_ANEW, Repair
 from tidelog.storage.scan import (
     LARGEST_RELATIVE_OFFSET,
     IntactCheck,
@@ -27,6 +27,7 @@ from tidelog.storage.scan import (
     ScanRange,
     scan,
 )
+from tidelog.storage.segment_place import SegmentPlace
 from tidelog.storage.serving import Expected, Served, served
 from tidelog.wire.records import HEADER_SIZE, BatchHeader, check_crc
 from tidelog.wire.records.header import LENGTH_OVERHEAD
@@ -53,11 +54,8 @@ class Segment:
     __slots__ = (
         "_bytes_since_entry",
         "_changes",
-        "_directory",
-        "_disk",
         "_first_timestamp",
         "_indexes_loaded",
-        "_kept",
         "_known",
         "_max_timestamp",
         "_offset_of_max_timestamp",
@@ -67,37 +65,32 @@ class Segment:
         "config",
         "file",
         "gaps",
+        "kept",
         "next_offset",
         "offsets",
         "path",
+        "place",
         "size",
         "times",
         "transactions",
     )
 
     def __init__(
-        self,
-        disk: Disk,
-        directory: str,
-        base_offset: int,
-        config: LogConfig,
-        *,
-        gaps: bool = False,
-        suffix: str = "",
+        self, place: SegmentPlace, base_offset: int, *, gaps: bool = False, suffix: str = ""
     ) -> None:
         """Opens what is on disk; `create` makes a new one. With `gaps` its offsets may have
         some; `suffix` is for one that is not part of a log yet."""
         self._suffix = suffix
         self.gaps = gaps
-        self._disk = disk
-        self._directory = directory
-        self.config = config
+        self.place = place
+        self.config = place.config
         self.base_offset = base_offset
         self.path = self._path(LOG_SUFFIX)
+        disk = place.disk
         self.file = disk.open(self.path, create=True)
         self.size = self.file.size()
         self.next_offset = base_offset
-        together = config.index_write_bytes
+        together = place.config.index_write_bytes
         path = self._path(OffsetIndex.SUFFIX)
         self.offsets = OffsetIndex(disk, path, base_offset, together_bytes=together)
         path = self._path(TimeIndex.SUFFIX)
@@ -109,22 +102,15 @@ class Segment:
         self._first_timestamp: int | None = None
         self._bytes_since_entry = 0
         self._known: dict[int, int] = {}
-        self._kept = KeptBytes(self.file, self.size)
+        self.kept = KeptBytes(self.file, self.size)
         self._changes = self._synced_changes = 0
 
     @classmethod
     def create(
-        cls,
-        disk: Disk,
-        directory: str,
-        base_offset: int,
-        config: LogConfig,
-        *,
-        gaps: bool = False,
-        suffix: str = "",
+        cls, place: SegmentPlace, base_offset: int, *, gaps: bool = False, suffix: str = ""
     ) -> "Segment":
         """Empty, whatever lay under these names before. The names are not durable yet."""
-        segment = cls(disk, directory, base_offset, config, gaps=gaps, suffix=suffix)
+        segment = cls(place, base_offset, gaps=gaps, suffix=suffix)
         if segment.size:
             segment._shrink_file(0)
         segment.forget_indexes()
@@ -140,7 +126,7 @@ class Segment:
             self.gaps and info.first_offset > self.next_offset
         ), f"{self.path}: append of {info.first_offset} at {self.next_offset}"
         try:
-            self._kept.append_at(position)
+            self.kept.append_at(position)
             self.file.write(position, data)
             self._changes += 1
             self._index_append(position, info)
@@ -308,7 +294,7 @@ class Segment:
     def _kept_run(self, position: int, to_offset: int, max_bytes: int) -> FileRange | None:
         """Whole batches from this position on, as this process appended them."""
         end = self._last_end(position, max_bytes)
-        if end is None or not self._kept.look(position, end + HEADER_SIZE, self.size):
+        if end is None or not self.kept.look(position, end + HEADER_SIZE, self.size):
             return None
         next_offset = self.next_offset
         if end < self.size:
@@ -332,7 +318,7 @@ class Segment:
 
     def _bytes_at(self, position: int, size_bytes: int) -> bytes:
         if size_bytes >= LEAST_SENT_BYTES:  # perhaps not all of it will be checked
-            self._kept.look(position, position + size_bytes, self.size)
+            self.kept.look(position, position + size_bytes, self.size)
         return self.file.read(position, size_bytes)
 
     def _whole(self, position: int, max_bytes: int, least_bytes: int) -> int:
@@ -391,6 +377,7 @@ class Segment:
         found = self._walk_to(offset, self.offsets.position_for(offset))
         if found is None:
             raise self._ends_early()
+        self._note_index(f"it leads astray from offset {offset}")
         return found
 
     def _is_at(self, offset: int, found: ScannedBatch, start: int) -> bool:
@@ -451,7 +438,7 @@ class Segment:
         far_bytes: int = 1 << 62,
         chunk_bytes: int = 1 << 20,
     ) -> Iterator[ScannedBatch]:
-        self._kept.look(start, start + far_bytes, self.size)
+        self.kept.look(start, start + far_bytes, self.size)
         where = ScanRange(self.file, self.path, self.base_offset, start, self.size)
         if start == 0:
             next_offset = self.base_offset
@@ -486,7 +473,7 @@ class Segment:
         self.file.truncate(position)
         self.file.sync()
         self.size = position
-        self._kept.cut(position)
+        self.kept.cut(position)
         self._known.clear()
 
     # Indexes
@@ -499,8 +486,13 @@ class Segment:
         try:
             self.offsets.load(self.size)
             self.times.load()
-        except CorruptFile:
+        except CorruptFile as error:
+            self.place.repairs.append(Repair(error, INDEX_MADE_ANEW))
             self.rebuild_indexes()
+
+    def _note_index(self, reason: str, suffix: str = OffsetIndex.SUFFIX) -> None:
+        fault = CorruptFile(self._path(suffix), "byte 0", reason)
+        self.place.repairs.append(Repair(fault, INDEX_MADE_ANEW))
 
     def load_times(self) -> None:
         """Largest timestamp: that of the last entry if the log confirms it, then any later one."""
@@ -509,6 +501,7 @@ class Segment:
         last = self.times.last()
         start = self.offsets.position_for(last[1]) if last else 0
         if last is not None and not self._confirms(last, start):
+            self._note_index(f"time {last[0]} is not at offset {last[1]}", TimeIndex.SUFFIX)
             self.rebuild_indexes()
             return
         try:
@@ -589,10 +582,10 @@ class Segment:
         deleted = []
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = self._path(suffix)
-            if self._disk.exists(path):
-                self._disk.rename(path, path + DELETED_SUFFIX)
+            if self.place.disk.exists(path):
+                self.place.disk.rename(path, path + DELETED_SUFFIX)
                 deleted.append(path + DELETED_SUFFIX)
         return deleted
 
     def _path(self, suffix: str) -> str:
-        return join(self._directory, file_name(self.base_offset, suffix) + self._suffix)
+        return join(self.place.directory, file_name(self.base_offset, suffix) + self._suffix)

@@ -39,7 +39,7 @@ def swap_in(
     rename_indexes(disk, directory, base)
     disk.sync_dir(directory)
     rename_log(disk, directory, base)
-    new = Segment(disk, directory, base, cleaned.config, gaps=True)
+    new = Segment(cleaned.place, base, gaps=True)
     new.next_offset = cleaned.next_offset
     new.transactions.load()
     return new, deleted

@@ -1,8 +1,9 @@
 """AddPartitionsToTxn v0 to v5: partitions that a transaction writes to (KIP-98).
 
-v0 to v3 come from producers, about one transaction. v4 and v5 come from brokers, about many:
+v0 to v3 come from producers, about one transaction. v4 and v5 are meant for brokers, about many:
 before the first batch of a transaction enters a log, its leader asks whether the coordinator
-knows of it (`verify_only`), or adds the partition on the producer's behalf (KIP-890).
+knows of it (`verify_only`), or adds the partition on the producer's behalf (KIP-890). Some clients
+send them too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker import transaction_calls
+from tidelog.broker.broker_lines import is_on_a_line
 from tidelog.broker.pending_call import Gathering
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
@@ -66,17 +68,20 @@ def handle(broker: Broker, call: Call) -> None:
             gathering.put(position, to_result(AddPartitionsResponse(NO_ERROR, unknown)))
             continue
         token = gathering.part(position, to_result, partial(_refused, call.version, asked))
-        by_broker = call.version >= FIRST_VERSION_OF_BROKERS
+        version_of_brokers = call.version >= FIRST_VERSION_OF_BROKERS
         question = AddPartitions(
             asked.transactional_id,
             asked.producer_id,
             asked.producer_epoch,
             partitions,
             asked.verify_only,
-            transaction_calls.SECOND_VERSION if by_broker else transaction_calls.FIRST_VERSION,
+            transaction_calls.SECOND_VERSION
+            if version_of_brokers
+            else transaction_calls.FIRST_VERSION,
         )
         # Questions of other producers wait behind those of a broker: it is patient itself.
-        ask = transaction_calls.ask if by_broker else transaction_calls.ask_patiently
+        at_once = asked.verify_only or is_on_a_line(call)
+        ask = transaction_calls.ask if at_once else transaction_calls.ask_patiently
         ask(broker, asked.transactional_id, question, token)
 
 

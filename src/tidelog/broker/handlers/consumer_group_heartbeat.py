@@ -68,7 +68,7 @@ def heard(
     member_id = response.member_id or request.member_id
     if response.error is NO_ERROR:
         if request.member_epoch >= JOINING:
-            broker.absences.heard_consumer(call, request.group_id, member_id)
+            broker.absences.heard(call, request.group_id, member_id)
         else:
             broker.absences.forget(request.group_id, member_id)
     assignment = None

@@ -37,9 +37,10 @@ def handle(broker: Broker, call: Call) -> None:
 
 
 def _partition(broker: Broker, partition: TopicPartition) -> PartitionResponse:
-    """From its leader: a follower may not have heard of the end of a transaction."""
+    """Of any replica, as Kafka's tools expect: `--broker-id` compares a follower with its leader. A
+    follower may not have heard of the end of a transaction yet."""
     hosted = broker.replicas.named(*partition)
-    if hosted is None or hosted.leader is None:
+    if hosted is None:
         error = why_not_led_here(broker, partition)
         return PartitionResponse(partition_index=partition.partition, error_code=error)
     return PartitionResponse(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker.absences import WaitingCall
 from tidelog.broker.group_calls import ask_members, client_name, fresh_member_id
-from tidelog.broker.pending_call import PendingCall
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import JoinGroup, JoinProtocol, JoinResponse
 from tidelog.wire.protocol.schemas.join_group_request import JoinGroupRequest
@@ -29,12 +29,15 @@ FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 def handle(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, JoinGroupRequest), request
-    broker.absences.expect(call)
+    token = WaitingCall(
+        broker.absences,
+        call,
+        request.group_id,
+        partial(joined, broker, call, request),
+        partial(refused, call, request),
+    )
     if request.member_id:
         broker.absences.heard_again(call, request.group_id, request.member_id)
-    token = PendingCall(
-        call, partial(joined, broker, call, request), partial(refused, call, request)
-    )
     ask_members(broker, request.group_id, asked(broker, call, request), token)
 
 
@@ -60,9 +63,7 @@ def joined(
     broker: Broker, call: Call, request: JoinGroupRequest, response: JoinResponse
 ) -> JoinGroupResponse:
     if response.error in (NO_ERROR, Error.MEMBER_ID_REQUIRED):
-        broker.absences.heard(
-            call, request.group_id, response.member_id, request.session_timeout_ms
-        )
+        broker.absences.heard(call, request.group_id, response.member_id)
     protocol = response.protocol
     if protocol is None and call.version < FIRST_WITH_NO_PROTOCOL:
         protocol = ""

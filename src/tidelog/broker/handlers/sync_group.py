@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelog.broker.absences import WaitingCall
 from tidelog.broker.group_calls import ask_members
-from tidelog.broker.pending_call import PendingCall
 from tidelog.core.errors import Error
 from tidelog.core.groups.requests import SyncGroup, SyncResponse
 from tidelog.wire.protocol.schemas.sync_group_request import SyncGroupRequest
@@ -34,7 +34,9 @@ def handle(broker: Broker, call: Call) -> None:
         request.protocol_name,
         tuple((each.member_id, each.assignment) for each in request.assignments),
     )
-    ask_members(broker, request.group_id, asked, PendingCall(call, synced, refused))
+    token = WaitingCall(broker.absences, call, request.group_id, synced, refused)
+    broker.absences.heard_again(call, request.group_id, request.member_id)
+    ask_members(broker, request.group_id, asked, token)
 
 
 def synced(response: SyncResponse) -> SyncGroupResponse:

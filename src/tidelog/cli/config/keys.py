@@ -27,7 +27,9 @@ understand `30s` and `1MiB`.
 
 `tidelog config check FILE` says all that is wrong with a file, `tidelog config explain KEY` what a
 key is set to and by whom. The columns: *live* keys can change while a node runs; *topic* is the
-name of the topic setting for which the key is the default. The status is one of these:
+name of the topic setting for which the key is the default. Keys of Kafka 4.3 that are not in these
+tables (share groups, remote storage, SASL and the like) are accepted and have no effect; `config
+check` names them. The status is one of these:
 """
 
 

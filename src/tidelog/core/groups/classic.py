@@ -21,19 +21,14 @@ from tidelog.core.groups.classic_group import (
     Member,
     restored,
 )
-from tidelog.core.groups.classic_rebalance import (
-    LEFT,
-    PENDING,
-    REPLACED,
-    SESSION,
-    Rebalances,
-    Timer,
-)
+from tidelog.core.groups.classic_rebalance import LEFT, REPLACED, Rebalances
 from tidelog.core.groups.kinds import Commit, Draft
 from tidelog.core.groups.records import ClassicGroup, ClassicGroupValue, GroupRecord
 from tidelog.core.groups.requests import (
     UNKNOWN_MEMBER,
+    CallerGone,
     CommitOffsets,
+    ConnectionLost,
     DescribedGroup,
     DescribeGroup,
     FetchOffsets,
@@ -45,7 +40,6 @@ from tidelog.core.groups.requests import (
     Leaver,
     LeaveResponse,
     ListedGroup,
-    MemberGone,
     SyncGroup,
     SyncResponse,
 )
@@ -70,7 +64,8 @@ class ClassicGroups:
             SyncGroup: self._on_sync,
             Heartbeat: self._on_heartbeat,
             LeaveGroup: self._on_leave,
-            MemberGone: self._on_member_gone,
+            ConnectionLost: self._on_connection_lost,
+            CallerGone: self._on_caller_gone,
             DescribeGroup: self._on_describe,
         }
 
@@ -195,6 +190,7 @@ class ClassicGroups:
         self._groups[group.group_id] = group
         member = group.members.get(_known_id(group, request))
         if member is not None:
+            member.rhythm.pause()
             self._rebalances.hear(group, member, draft.now)
         if member is None:
             self._join_stranger(group, request, token, draft)
@@ -308,6 +304,7 @@ class ClassicGroups:
             draft.answer(token, SyncResponse(error))
             return
         member = group.members[request.member_id]
+        member.rhythm.pause()
         self._rebalances.hear(group, member, draft.now)
         if request.protocol_type not in (None, group.protocol_type) or request.protocol not in (
             None,
@@ -333,7 +330,9 @@ class ClassicGroups:
         group = self._groups.get(request.group_id)
         error = _generation_error(group, request)
         if group is not None and error is NO_ERROR:
-            self._rebalances.hear(group, group.members[request.member_id], draft.now)
+            member = group.members[request.member_id]
+            member.rhythm.beat(draft.now.monotonic_ms)
+            self._rebalances.hear(group, member, draft.now)
             if group.state == PREPARING:
                 error = Error.REBALANCE_IN_PROGRESS
         draft.answer(token, HeartbeatResponse(error))
@@ -365,17 +364,22 @@ class ClassicGroups:
             self._rebalances.remove(group, group.members[member_id], draft, reason=LEFT)
         return error
 
-    def _on_member_gone(self, request: MemberGone, token: object, draft: Draft) -> None:
+    def _on_connection_lost(self, request: ConnectionLost, token: object, draft: Draft) -> None:
         group = self._groups.get(request.group_id)
         if group is None:
             return
         member = group.members.get(request.member_id)
-        if member is not None and member.instance_id is None:
-            member.gone = True
-        kind = PENDING if request.member_id in group.pending else SESSION
-        if kind == PENDING or (member is not None and member.instance_id is None):
-            timer = Timer(group.group_id, kind, request.member_id)
-            self._rebalances.deadlines.lower(timer, request.deadline_ms)
+        if member is not None:
+            self._rebalances.miss(group, member, client_is_there=request.client_is_there)
+        elif request.member_id in group.pending:
+            self._rebalances.miss_pending(group, request.member_id, draft.now)
+
+    def _on_caller_gone(self, request: CallerGone, token: object, draft: Draft) -> None:
+        group = self._groups.get(request.group_id)
+        member = None if group is None else group.waiting(request.caller)
+        if group is not None and member is not None:
+            self._rebalances.hang_up(group, member, draft)
+            self._drop_if_never_used(group)
 
     def _on_describe(self, request: DescribeGroup, token: object, draft: Draft) -> None:
         group = self._groups.get(request.group_id)

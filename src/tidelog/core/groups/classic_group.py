@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Final
 
 from tidelog.core.errors import NO_ERROR
+from tidelog.core.groups.absence import Rhythm, Silence
 from tidelog.core.groups.records import ClassicGroup, ClassicGroupValue, ClassicMemberValue
 from tidelog.core.groups.requests import (
     ClientName,
@@ -36,12 +37,17 @@ class Member:
     __slots__ = (
         "assignment",
         "client",
+        "doubted",
         "gone",
+        "heard_ms",
         "instance_id",
+        "interrupted",
         "join_token",
+        "knows_its_id",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
+        "rhythm",
         "session_timeout_ms",
         "sync_token",
     )
@@ -50,8 +56,16 @@ class Member:
         self.member_id = member_id
         self.instance_id = request.instance_id
         self.assignment = b""
+        self.rhythm = Rhythm()
+        self.heard_ms = 0
         self.gone = False
         """Its connection broke, and it was not heard of since."""
+        self.interrupted = False
+        """It is gone since a moment in which it waited for an answer."""
+        self.doubted = False
+        """It was gone and has missed a heartbeat: this is its last chance."""
+        self.knows_its_id = request.member_id == member_id
+        """Or it has not been told yet, and could not come back under it."""
         self.join_token: object = None
         self.sync_token: object = None
         self.client = request.client
@@ -65,6 +79,11 @@ class Member:
     def waits(self) -> bool:
         """A parked request is a sign of life: it keeps the session."""
         return self.join_token is not None or self.sync_token is not None
+
+    def silence(self) -> Silence:
+        return Silence(
+            self.heard_ms, self.rhythm.observed_ms(), self.session_timeout_ms, self.interrupted
+        )
 
     def metadata(self, protocol: str | None) -> bytes:
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
@@ -182,16 +201,21 @@ class Group:
         )
         return token
 
+    def waiting(self, caller: object) -> Member | None:
+        """Whose parked request this is."""
+        for member in self.members.values():
+            if caller in (member.join_token, member.sync_token):
+                return member
+        return None
+
     def elect(self) -> bool:
-        """The leader stays if it came back. False if nobody came back."""
-        leader = self.members.get(self.leader or "")
-        if leader is not None and leader.join_token is not None:
-            return True
-        joined = (each for each in self.members.values() if each.join_token is not None)
-        leader = next(joined, None)
-        if leader is not None:
-            self.leader = leader.member_id
-        return leader is not None
+        """The leader stays if it came back. False if nobody came back. All wait for the leader's
+        assignment, so one that hung up does not lead if anybody else can."""
+        joined = [each for each in self.members.values() if each.join_token is not None]
+        able = [each for each in joined if not each.interrupted] or joined
+        if able and all(each.member_id != self.leader for each in able):
+            self.leader = able[0].member_id
+        return bool(able)
 
     # -- protocols
 

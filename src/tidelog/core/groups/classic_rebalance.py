@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from tidelog.core.coordination import Instant
 from tidelog.core.errors import Error
 from tidelog.core.events import GroupStateChanged, MemberLeft
+from tidelog.core.groups import absence
 from tidelog.core.groups.classic_group import (
     COMPLETING,
     EMPTY,
@@ -70,13 +71,32 @@ class Rebalances:
         assert group.members.get(member.member_id) is member, (
             f"{member.member_id} is heard of and is not in {group.group_id}"
         )
-        member.gone = False
+        member.gone = member.interrupted = member.doubted = False
+        member.heard_ms = now.monotonic_ms
         timer = Timer(group.group_id, SESSION, member.member_id)
         self.deadlines.set(timer, now.monotonic_ms + member.session_timeout_ms)
+
+    def miss(self, group: Group, member: Member, *, client_is_there: bool) -> None:
+        """Its connection broke: it has to be heard of sooner than its session says. Static
+        members are expected to go and come again."""
+        if member.instance_id is not None or (member.doubted and not client_is_there):
+            return
+        member.gone, member.doubted = True, False
+        deadline_ms = absence.deadline_ms(
+            member.silence(),
+            self._settings.usual_heartbeat_interval_ms,
+            client_is_there=client_is_there,
+        )
+        self.deadlines.set(Timer(group.group_id, SESSION, member.member_id), deadline_ms)
 
     def wait_for_pending(self, group: Group, member_id: str, now: Instant) -> None:
         timer = Timer(group.group_id, PENDING, member_id)
         self.deadlines.set(timer, now.monotonic_ms + group.pending[member_id])
+
+    def miss_pending(self, group: Group, member_id: str, now: Instant) -> None:
+        timer = Timer(group.group_id, PENDING, member_id)
+        wait_ms = absence.patience_for_an_id_ms(self._settings.usual_heartbeat_interval_ms)
+        self.deadlines.lower(timer, now.monotonic_ms + wait_ms)
 
     def forget_pending(self, group: Group, member_id: str) -> None:
         del group.pending[member_id]
@@ -103,6 +123,19 @@ class Rebalances:
         draft.answer(group.take_join(member), JoinResponse(error, member.member_id))
         token, member.sync_token = member.sync_token, None
         draft.answer(token, SyncResponse(error))
+
+    def hang_up(self, group: Group, member: Member, draft: Draft) -> None:
+        """It waits for an answer and is not there to read it. An id that nobody was told is
+        nobody's. Others come back for the answer, or are missed soon. Until then they count: if
+        everybody had to be connected at the same moment, a group whose connections break often
+        would not get anywhere."""
+        if member.knows_its_id or member.instance_id is not None:
+            member.heard_ms = draft.now.monotonic_ms
+            member.interrupted = True
+            self.miss(group, member, client_is_there=False)
+            return
+        self.remove(group, member, draft, reason=CONNECTION_LOST)
+        self.after_removal(group, f"member {member.member_id}: {CONNECTION_LOST}", draft)
 
     def after_removal(self, group: Group, reason: str, draft: Draft) -> None:
         if group.state in (COMPLETING, STABLE):
@@ -147,7 +180,7 @@ class Rebalances:
             token, member.sync_token = member.sync_token, None
             if token is not None:
                 draft.answer(token, group.sync_response(member))
-                self.hear(group, member, draft.now)
+                self._heard_unless_gone(group, member, draft.now)
 
     def synced(self, group: Group, member: Member) -> None:
         group.unsynced.discard(member.member_id)
@@ -191,6 +224,13 @@ class Rebalances:
         if member.waits() and not member.gone:
             self.hear(group, member, draft.now)
             return
+        if member.gone and not member.doubted:
+            now_ms, grace_ms = draft.now.monotonic_ms, self._settings.disconnect_grace_ms
+            until_ms = absence.last_chance_ms(member.silence(), now_ms, grace_ms)
+            if until_ms > now_ms:
+                member.doubted = True
+                self.deadlines.set(Timer(group.group_id, SESSION, member.member_id), until_ms)
+                return
         reason = CONNECTION_LOST if member.gone else SESSION_EXPIRED
         self.remove(group, member, draft, reason=reason)
         self.after_removal(group, f"member {member.member_id}: {reason}", draft)
@@ -245,9 +285,15 @@ class Rebalances:
             token = group.take_join(member)
             if token is not None:
                 group.unsynced.add(member.member_id)
+                member.knows_its_id = True
                 draft.answer(token, group.join_response(member))
-                self.hear(group, member, draft.now)
+                self._heard_unless_gone(group, member, draft.now)
         self._wait(group, SYNC, group.rebalance_timeout_ms(), draft.now)
+
+    def _heard_unless_gone(self, group: Group, member: Member, now: Instant) -> None:
+        """Whoever waited here was alive all the time, if its connection says so."""
+        if not member.interrupted:
+            self.hear(group, member, now)
 
     def _move(self, group: Group, state: str, reason: str, draft: Draft) -> None:
         group.state = state

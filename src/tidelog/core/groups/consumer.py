@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from tidelog.core.coordination import NOTHING, Answer, Instant, Outcome, Write
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.events import Event, GroupStateChanged, MemberLeft
+from tidelog.core.groups import absence
 from tidelog.core.groups import consumer_targets as targeting
 from tidelog.core.groups.assignors import ASSIGNORS, Partition
 from tidelog.core.groups.consumer_checks import (
@@ -54,6 +55,7 @@ from tidelog.core.groups.requests import (
     ClientName,
     CommitOffsets,
     CommitTransactionalOffsets,
+    ConnectionLost,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
     DescribeConsumerGroup,
@@ -61,9 +63,8 @@ from tidelog.core.groups.requests import (
     DescribedConsumerGroup,
     FetchOffsets,
     ListedGroup,
-    MemberGone,
 )
-from tidelog.core.groups.settings import GroupSettings, TopicsView
+from tidelog.core.groups.settings import GroupSettings, RhythmOf, TopicsView, rhythm_of_all
 
 CONSUMER = "consumer"
 """Both the type of these groups and their protocol type."""
@@ -116,22 +117,44 @@ class Prospect(NamedTuple):
     currents: Mapping[str, CurrentAssignmentValue]
 
 
+class Gone(NamedTuple):
+    """A member whose connection broke."""
+
+    since_ms: int
+    doubted: bool = False
+    """It has missed a heartbeat: this is its last chance."""
+
+
 class ConsumerGroups:
     """All groups of one shard that speak the consumer protocol."""
 
-    __slots__ = ("_gone", "_groups", "_revocations", "_sessions", "_settings", "_topics")
+    __slots__ = (
+        "_gone",
+        "_groups",
+        "_heard_ms",
+        "_revocations",
+        "_rhythm_of",
+        "_sessions",
+        "_settings",
+        "_topics",
+    )
 
-    def __init__(self, settings: GroupSettings, topics: TopicsView) -> None:
+    def __init__(
+        self, settings: GroupSettings, topics: TopicsView, rhythm_of: RhythmOf | None = None
+    ) -> None:
         unknown = [name for name in settings.consumer_assignors if name not in ASSIGNORS]
         assert settings.consumer_assignors, "no assignor is configured"
         assert not unknown, f"assignors {unknown} do not exist, only {list(ASSIGNORS)}"
         self._settings = settings
+        self._rhythm_of = rhythm_of or rhythm_of_all(settings)
         self._topics = topics
         self._groups: dict[str, ConsumerGroup] = {}
         self._sessions: Deadlines[MemberKey] = Deadlines()
         self._revocations: Deadlines[MemberKey] = Deadlines()
-        self._gone: dict[MemberKey, int] = {}
-        """Members whose connection broke → until when they live if they are heard of again."""
+        self._heard_ms: dict[MemberKey, int] = {}
+        """When the last heartbeat of each member came."""
+        self._gone: dict[MemberKey, Gone] = {}
+        """Members whose connection broke, and who were not heard of since."""
 
     # -- looking
 
@@ -224,8 +247,8 @@ class ConsumerGroups:
                 return self._on_heartbeat(request, token, now)
             case DescribeConsumerGroup():
                 return Outcome(answers=(Answer(token, self._describe(request.group_id)),))
-            case MemberGone():
-                return self._on_gone(request, now)
+            case ConnectionLost():
+                return self._on_connection_lost(request, now)
         raise AssertionError(f"not a request of the consumer protocol: {request}")
 
     def _on_heartbeat(self, request: ConsumerHeartbeat, token: object, now: Instant) -> Outcome:
@@ -242,9 +265,8 @@ class ConsumerGroups:
                 step = self._step(self._seat(group, request), request, now)
         except RefusedHeartbeatError as refused:
             step = Step([], (), ConsumerHeartbeatResponse(refused.error, refused.reason))
-        response = step.response._replace(
-            heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms
-        )
+        interval_ms = self._rhythm_of(request.group_id).heartbeat_interval_ms
+        response = step.response._replace(heartbeat_interval_ms=interval_ms)
         return Outcome(
             writes=_one_batch(step.records),
             answers=(Answer(token, response),),
@@ -339,9 +361,10 @@ class ConsumerGroups:
         key = MemberKey(group.group_id, member_id)
         self._begin_session(key, now)
         self._revocations.cancel(key)
-        away = group.current(member_id)._replace(
+        current = group.current(member_id)
+        away = current._replace(
             member_epoch=LEFT_FOR_A_WHILE, state=STABLE, pending_revocation=()
-        )
+        ).given_in(current.epochs())
         events = (
             MemberLeft(group.group_id, member_id, LEFT_SHORTLY),
             *_state_events(
@@ -379,14 +402,26 @@ class ConsumerGroups:
         assignors = self._settings.consumer_assignors
         return targeting.assign_targets(members, targets, self._topics, assignors)
 
-    def _on_gone(self, request: MemberGone, now: Instant) -> Outcome:
+    def _on_connection_lost(self, request: ConnectionLost, now: Instant) -> Outcome:
+        """As in the classic protocol, but we know its rhythm: we have set it."""
         key = MemberKey(request.group_id, request.member_id)
         group = self._groups.get(request.group_id)
         member = None if group is None else group.members.get(request.member_id)
-        if member is not None and member.instance_id is None:
-            self._gone[key] = now.monotonic_ms + self._settings.consumer_session_timeout_ms
-            self._sessions.lower(key, request.deadline_ms)
+        if member is None or member.instance_id is not None:
+            return NOTHING
+        gone = self._gone.get(key) or Gone(now.monotonic_ms)
+        if request.client_is_there or not gone.doubted:
+            deadline_ms = absence.deadline_ms(
+                self._silence(key),
+                self._settings.usual_heartbeat_interval_ms,
+                client_is_there=request.client_is_there,
+            )
+            self._gone[key] = gone._replace(doubted=False)
+            self._sessions.set(key, deadline_ms)
         return NOTHING
+
+    def _silence(self, key: MemberKey) -> absence.Silence:
+        return absence.Silence(self._heard_ms[key], *self._rhythm_of(key.group_id))
 
     def _describe(self, group_id: str) -> DescribedConsumerGroup:
         group = self._groups.get(group_id)
@@ -410,6 +445,7 @@ class ConsumerGroups:
         self._sessions = Deadlines()
         self._revocations = Deadlines()
         self._gone.clear()
+        self._heard_ms.clear()
         for group in self._groups.values():
             for member_id, member in group.members.items():
                 key = MemberKey(group.group_id, member_id)
@@ -434,6 +470,8 @@ class ConsumerGroups:
         """Remove who was not heard of, and who kept what others wait for."""
         due: dict[str, dict[str, str]] = {}
         while (key := self._sessions.take_due(now.monotonic_ms)) is not None:
+            if self._has_a_last_chance(key, now):
+                continue
             reason = CONNECTION_LOST if key in self._gone else SESSION_EXPIRED
             due.setdefault(key.group_id, {})[key.member_id] = reason
         while (key := self._revocations.take_due(now.monotonic_ms)) is not None:
@@ -453,18 +491,35 @@ class ConsumerGroups:
 
     # -- deadlines
 
+    def _has_a_last_chance(self, key: MemberKey, now: Instant) -> bool:
+        gone = self._gone.get(key)
+        if gone is None or gone.doubted:
+            return False
+        now_ms, grace_ms = now.monotonic_ms, self._settings.disconnect_grace_ms
+        until_ms = absence.last_chance_ms(self._silence(key), now_ms, grace_ms)
+        self._gone[key] = gone._replace(doubted=True)
+        if until_ms > now_ms:
+            self._sessions.set(key, until_ms)
+        return until_ms > now_ms
+
     def _begin_session(self, key: MemberKey, now: Instant) -> None:
         self._gone.pop(key, None)
-        self._sessions.set(key, now.monotonic_ms + self._settings.consumer_session_timeout_ms)
+        self._heard_ms[key] = now.monotonic_ms
+        session_timeout_ms = self._rhythm_of(key.group_id).session_timeout_ms
+        assert session_timeout_ms > 0, f"{key} would be gone at once"
+        self._sessions.set(key, now.monotonic_ms + session_timeout_ms)
 
     def _heard_of(self, key: MemberKey) -> None:
         """Its connection broke, but it has another one."""
-        due_ms = self._gone.pop(key, None)
-        if due_ms is not None:
-            self._sessions.set(key, due_ms)
+        gone = self._gone.pop(key, None)
+        if gone is not None:
+            self._heard_ms[key] = gone.since_ms
+            session_timeout_ms = self._rhythm_of(key.group_id).session_timeout_ms
+            self._sessions.set(key, gone.since_ms + session_timeout_ms)
 
     def _drop_deadlines(self, key: MemberKey) -> None:
         self._gone.pop(key, None)
+        self._heard_ms.pop(key, None)
         self._sessions.cancel(key)
         self._revocations.cancel(key)
 

@@ -27,9 +27,11 @@ from tidelog.core.groups.records import (
 )
 from tidelog.core.groups.requests import (
     UNKNOWN_MEMBER,
+    CallerGone,
     CommitOffsets,
     CommitResponse,
     CommitTransactionalOffsets,
+    ConnectionLost,
     ConsumerHeartbeat,
     ConsumerHeartbeatResponse,
     DeleteGroup,
@@ -49,10 +51,9 @@ from tidelog.core.groups.requests import (
     ListedGroup,
     ListGroups,
     ListGroupsResponse,
-    MemberGone,
     SyncGroup,
 )
-from tidelog.core.groups.settings import GroupSettings, TopicsView
+from tidelog.core.groups.settings import GroupSettings, RhythmOf, TopicsView
 from tidelog.core.types import NEVER_MS
 
 Handler = Callable[[Any, object, Instant], Outcome]
@@ -78,10 +79,12 @@ class GroupMachine:
         "_settings",
     )
 
-    def __init__(self, settings: GroupSettings, topics: TopicsView) -> None:
+    def __init__(
+        self, settings: GroupSettings, topics: TopicsView, rhythm_of: RhythmOf | None = None
+    ) -> None:
         self._settings = settings
         self._classic = ClassicGroups(settings)
-        self._consumer = ConsumerGroups(settings, topics)
+        self._consumer = ConsumerGroups(settings, topics, rhythm_of)
         self._offsets = Offsets(settings)
         self._retention_check_ms = NEVER_MS
         self._handlers: dict[type, Handler] = {
@@ -91,7 +94,8 @@ class GroupMachine:
             LeaveGroup: self._classic.request,
             ConsumerHeartbeat: self._on_consumer_heartbeat,
             DescribeConsumerGroup: self._consumer.request,
-            MemberGone: self._on_member_gone,
+            ConnectionLost: self._on_connection_lost,
+            CallerGone: self._classic.request,
             CommitOffsets: self._on_commit,
             CommitTransactionalOffsets: self._on_commit,
             FetchOffsets: self._on_fetch,
@@ -180,7 +184,7 @@ class GroupMachine:
             return outcome._replace(writes=(first, *others))
         return outcome
 
-    def _on_member_gone(self, request: MemberGone, token: object, now: Instant) -> Outcome:
+    def _on_connection_lost(self, request: ConnectionLost, token: object, now: Instant) -> Outcome:
         kind = self._kind_of(request.group_id)
         return Outcome() if kind is None else kind.request(request, token, now)
 

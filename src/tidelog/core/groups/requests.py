@@ -110,13 +110,23 @@ class LeaveResponse(NamedTuple):
     errors: tuple[Error, ...] = ()
 
 
-class MemberGone(NamedTuple):
-    """A hint of the shell, nobody waits for an answer: the connection of this member broke. It
-    is taken for dead at the deadline unless it is heard of. Static members are left alone."""
+class ConnectionLost(NamedTuple):
+    """A hint of the shell, nobody waits for an answer: the other side closed the connection
+    through which this member spoke last. Static members are left alone."""
 
     group_id: str
     member_id: str
-    deadline_ms: int
+    client_is_there: bool
+    """Whether its client (address and client id) has another connection here, or opened one
+    since. It may change, and is told again then."""
+
+
+class CallerGone(NamedTuple):
+    """The same for a request that was not answered yet: nobody will read the answer."""
+
+    group_id: str
+    caller: object
+    """The token of that request."""
 
 
 # -- the consumer protocol (KIP-848)

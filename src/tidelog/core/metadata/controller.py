@@ -28,6 +28,7 @@ from tidelog.core.metadata import (
     bootstrap,
     configs,
     elect_leaders,
+    features,
     heartbeats,
     membership,
     producer_ids,
@@ -56,6 +57,7 @@ from tidelog.core.requests import (
     ElectLeadersRequest,
     HeartbeatRequest,
     RegisterBrokerRequest,
+    UpdateFeaturesRequest,
 )
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, LogEntry
 
@@ -282,6 +284,11 @@ class Controller:
         self._sessions.end(broker_id)
         return effects
 
+    def on_disconnected(self, broker_id: int, broker_epoch: int) -> None:
+        """The connection that brought this incarnation's heartbeats has closed. It keeps its
+        lease, but no longer against its own next life (`registration.keeps_its_seat`)."""
+        self._sessions.disconnected(broker_id, broker_epoch)
+
     def registered_epoch(self, broker_id: int) -> int:
         """Broker epoch under which the active controller knows this broker, else -1."""
         broker = self.current.brokers.get(broker_id) if self.current is not None else None
@@ -295,8 +302,8 @@ class Controller:
         if isinstance(request, AlterPartitionRequest):
             return alter_partition.decide_alter_partition(view, request)
         if isinstance(request, RegisterBrokerRequest):
-            session_valid = self._sessions.is_valid(request.broker_id, now_ms)
-            return registration.decide_registration(view, request, session_valid, self._next_offset)
+            lease = self._sessions.lease(request.broker_id, now_ms)
+            return registration.decide_registration(view, request, lease, self._next_offset)
         if isinstance(request, AllocateProducerIdsRequest):
             return producer_ids.decide_producer_ids(view, request)
         if isinstance(request, CreateTopicRequest):
@@ -311,6 +318,8 @@ class Controller:
             return elect_leaders.decide_elect_leaders(view, request)
         if isinstance(request, AlterReassignmentRequest):
             return reassign_partitions.decide_reassignment(view, request)
+        if isinstance(request, UpdateFeaturesRequest):
+            return features.decide_update_features(view, request)
         return registration.decide_unregistration(view, request)
 
     def _after_heartbeat(self, request: HeartbeatRequest, decision: Decision) -> None:

@@ -38,6 +38,10 @@ JITTER_PERCENT = 2
 """Many brokers lose one controller at the same moment; they should not return in step."""
 
 
+RIVAL_SESSIONS = 2
+"""After so many session timeouts a rival that still has its lease renews it."""
+
+
 class Registration(NamedTuple):
     """What the broker says of itself."""
 
@@ -78,6 +82,7 @@ class BrokerLifecycle:
         "_next_send_ms",
         "_ready_told",
         "_registration",
+        "_rival_since_ms",
         "_sent_ms",
         "_settings",
         "_shutdown_answers",
@@ -111,6 +116,7 @@ class BrokerLifecycle:
         self._sent_ms = 0
         self._next_send_ms = 0
         self._first_attempt_ms = -1
+        self._rival_since_ms = -1
         self._attempts = 0
         self._ready_told = False
         self._shutdown_answers = 0
@@ -131,7 +137,14 @@ class BrokerLifecycle:
         """
         if self.registered or self._first_attempt_ms < 0:
             return 0
+        assert now_ms >= self._first_attempt_ms, (now_ms, self._first_attempt_ms)
         return now_ms - self._first_attempt_ms
+
+    def rival_outlasts(self, now_ms: int) -> bool:
+        """One controller has refused us for longer than the lease of a dead process lasts: the
+        process that is registered under our id is alive."""
+        longest_ms = RIVAL_SESSIONS * self._settings.session_timeout_ms
+        return self._rival_since_ms >= 0 and now_ms - self._rival_since_ms >= longest_ms
 
     @property
     def next_deadline_ms(self) -> int:
@@ -168,6 +181,10 @@ class BrokerLifecycle:
         """`request` is the very object that `next_request` returned for this answer."""
         if request is not self._in_flight:
             return  # a late or second answer to something already given up
+        if response.error != Error.DUPLICATE_BROKER_REGISTRATION:
+            self._rival_since_ms = -1
+        elif self._rival_since_ms < 0:
+            self._rival_since_ms = now_ms
         if response.error != Error.NONE:
             self.on_failure(now_ms)
             return
@@ -193,6 +210,7 @@ class BrokerLifecycle:
         if self._attempts and self._in_flight is None:
             self._next_send_ms = now_ms
         self._attempts = 0
+        self._rival_since_ms = -1  # it has given everybody a fresh lease, also the dead
 
     def begin_shutdown(self, now_ms: int) -> None:
         """Ask the controller to move our leaders first; without it there is nothing to move."""

@@ -90,6 +90,8 @@ class PartitionChange(NamedTuple):
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
+RESOURCE_CLIENT_METRICS = 16
+RESOURCE_GROUP = 32
 
 
 class Config(NamedTuple):

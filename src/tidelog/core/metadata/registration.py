@@ -16,6 +16,7 @@ from tidelog.core.metadata.records import (
     RegisterBroker,
     UnregisterBroker,
 )
+from tidelog.core.metadata.sessions import Lease
 from tidelog.core.requests import (
     AdminResponse,
     RegisterBrokerRequest,
@@ -29,14 +30,14 @@ RESERVED_DIRECTORY_IDS = 100
 
 
 def decide_registration(
-    view: View, request: RegisterBrokerRequest, session_valid: bool, next_offset: int
+    view: View, request: RegisterBrokerRequest, lease: Lease, next_offset: int
 ) -> Decision:
     """`next_offset`, where the next record will be written, is the new broker epoch: it is
     larger than every epoch before it, on whichever controller."""
     known = view.image.brokers.get(request.broker_id)
     if request.cluster_id != view.settings.cluster_id:
         return Decision(RegisterBrokerResponse(Error.INCONSISTENT_CLUSTER_ID))
-    if known is not None and session_valid and may_both_live(known, request):
+    if known is not None and keeps_its_seat(known, request, lease):
         return Decision(RegisterBrokerResponse(Error.DUPLICATE_BROKER_REGISTRATION))
     if request.broker_id < 0 or not log_dirs_are_usable(view.image, request):
         return Decision(RegisterBrokerResponse(Error.INVALID_REGISTRATION))
@@ -57,10 +58,24 @@ def is_rival(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
     return known.incarnation_id != request.incarnation_id
 
 
-def may_both_live(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
-    """A rival waits for the lease to run out, unless it holds the log directories of the very
-    incarnation that we know: one process at a time can, so that one has ended."""
-    return is_rival(known, request) and not was_clean_stop(known, request)
+def keeps_its_seat(known: BrokerRegistration, request: RegisterBrokerRequest, lease: Lease) -> bool:
+    """Is this a rival that has to wait for the lease of the process that we know?
+
+    While that process is connected, every rival has to, whatever directories it holds: they may
+    be a copy. Otherwise its own next life need not: it proves that the former one is over.
+    """
+    if not lease.valid or not is_rival(known, request):
+        return False
+    return lease.connected or not is_next_life(known, request)
+
+
+def is_next_life(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
+    """Started again in its place: it holds the lock of a directory of the former process, and
+    listens where that one did. One process at a time can do either; a copy of a directory has a
+    lock of its own, but not the address."""
+    holds_its_directory = not set(known.log_dirs).isdisjoint(request.log_dirs)
+    former = {(endpoint.host, endpoint.port) for endpoint in known.endpoints}
+    return holds_its_directory and former == {(host, port) for _, host, port in request.endpoints}
 
 
 def log_dirs_are_usable(image: MetadataImage, request: RegisterBrokerRequest) -> bool:

@@ -9,6 +9,7 @@ oldest cost the same for three brokers and for three thousand.
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from tidelog.core.metadata.image import BrokerRegistration, MetadataImage
 from tidelog.core.metadata.records import (
@@ -21,14 +22,25 @@ from tidelog.core.requests import HeartbeatRequest
 from tidelog.core.types import NEVER_MS, NO_OFFSET
 
 
+class Lease(NamedTuple):
+    """How sure it is that the registered incarnation of a broker is alive."""
+
+    valid: bool
+    """Its last contact is younger than the session timeout."""
+    connected: bool
+    """A heartbeat came on a connection that has not closed since."""
+
+
 class Session:
     """What the controller remembers of one incarnation of a broker."""
 
-    __slots__ = ("broker_epoch", "contact_ms", "metadata_offset", "shutdown_offset")
+    __slots__ = ("broker_epoch", "connected", "contact_ms", "metadata_offset", "shutdown_offset")
 
     def __init__(self, broker_epoch: int, contact_ms: int) -> None:
         self.broker_epoch = broker_epoch
         self.contact_ms = contact_ms
+        self.connected = False
+        """Until its first heartbeat nobody knows whether it is there."""
         self.metadata_offset = NO_OFFSET
         """Last metadata offset the broker said it had applied."""
         self.shutdown_offset = NO_OFFSET
@@ -70,12 +82,23 @@ class Sessions:
         if session is None or session.broker_epoch != heartbeat.broker_epoch:
             return
         self._renew(heartbeat.broker_id, session, now_ms)
+        session.connected = True
         # A heartbeat that was overtaken brings an older offset.
         session.metadata_offset = max(session.metadata_offset, heartbeat.current_metadata_offset)
 
-    def is_valid(self, broker: int, now_ms: int) -> bool:
+    def disconnected(self, broker: int, broker_epoch: int) -> None:
+        """The connection that brought its heartbeats has closed. The lease goes on."""
         session = self._sessions.get(broker)
-        return session is not None and now_ms < session.contact_ms + self._timeout_ms
+        if session is not None and session.broker_epoch == broker_epoch:
+            session.connected = False
+
+    def lease(self, broker: int, now_ms: int) -> Lease:
+        session = self._sessions.get(broker)
+        if session is None:
+            return Lease(valid=False, connected=False)
+        assert now_ms >= session.contact_ms, (now_ms, session.contact_ms)
+        valid = now_ms < session.contact_ms + self._timeout_ms
+        return Lease(valid, valid and session.connected)
 
     def session(self, broker: int) -> Session | None:
         return self._sessions.get(broker)

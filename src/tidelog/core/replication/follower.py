@@ -10,7 +10,10 @@ Phases:
     FETCHING ──records──→ APPENDING ──on_appended──→ FETCHING
     FETCHING ──diverging epoch──→ TRUNCATING ──on_truncated──→ FETCHING
     FETCHING ──offset out of range──→ ASKING ──on_leader_offsets──→ TRUNCATING or FETCHING
-    FETCHING ──fenced──→ failed, until newer metadata
+
+No state lasts without a retry. After any other error the follower backs off and asks again, also
+after a fence: the metadata that names the next leader makes a new object, and if there is no next
+leader the fence was a mistake. A phase whose end got lost is given up (`retry_lost_phase`).
 
 The position is always read from the log itself, so it cannot be forgotten: an empty answer
 leaves the last fetched epoch as it is (KAFKA-15510). An object lives for one leader epoch.
@@ -38,15 +41,20 @@ APPENDING = 1
 TRUNCATING = 2
 ASKING = 3
 
+PATIENCE_IN_LAG_TIMES = 2
+"""After so many times `replica.lag.time.max.ms` something that should have happened is lost."""
+
 
 class FollowerReplica:
     __slots__ = (
         "delay_until_ms",
-        "failed",
+        "failing_since_ms",
+        "failure",
         "lag",
         "leader",
         "leader_epoch",
         "phase",
+        "phase_since_ms",
         "state",
         "truncated_from",
     )
@@ -57,19 +65,23 @@ class FollowerReplica:
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.phase = FETCHING
+        self.phase_since_ms = 0
         self.delay_until_ms = 0
-        self.failed = False
+        self.failing_since_ms: int | None = None
+        """When the first of all failures since the last sound answer came."""
+        self.failure = NO_ERROR
+        """What the last of them was; NO_ERROR if no answer came, or none that made sense."""
         self.lag = UNKNOWN_LAG
         self.truncated_from = 0
 
     # ---- becoming follower ----
 
-    def begin(self) -> list[Effect]:
+    def begin(self, now_ms: int) -> list[Effect]:
         """Keep the log as it is; whether it agrees with the leader's is for the fetch to say."""
         offset = self.initial_truncation()
         if offset is None:
             return []
-        return [self._cut_to(offset)]
+        return [self._cut_to(offset, now_ms)]
 
     def initial_truncation(self) -> int | None:
         """Only a log without any leader epoch has to be cut blindly, to the high watermark:
@@ -79,9 +91,19 @@ class FollowerReplica:
             return None
         return high_watermark
 
-    def on_newer_metadata(self) -> None:
-        """The same leader epoch still holds, so a refusal may have been ours to outwait."""
-        self.failed = False
+    def retry_lost_phase(self, now_ms: int) -> list[Effect] | None:
+        """An append or a cut that failed half way, or an answer that got lost, would leave us
+        waiting for ever. The log says where it really is: go on from there. None if all is well."""
+        patience_ms = PATIENCE_IN_LAG_TIMES * self.state.settings.replica_lag_time_max_ms
+        if self.phase == FETCHING or now_ms - self.phase_since_ms < patience_ms:
+            return None
+        self.phase = FETCHING
+        self._back_off(now_ms)
+        return self.begin(now_ms)
+
+    def _enter(self, phase: int, now_ms: int) -> None:
+        self.phase = phase
+        self.phase_since_ms = now_ms
 
     # ---- fetching ----
 
@@ -93,7 +115,6 @@ class FollowerReplica:
         fetch_offset = log.log_end_offset
         if (
             self.phase != FETCHING
-            or self.failed
             or self.leader == NO_LEADER
             or now_ms < self.delay_until_ms
             or log.durable_offset < fetch_offset
@@ -128,7 +149,6 @@ class FollowerReplica:
         log = self.state.log
         return (
             self.phase != FETCHING
-            or self.failed
             or now_ms < self.delay_until_ms
             or fetch.leader_epoch != self.leader_epoch
             or fetch.leader_epoch != self.state.leader_epoch
@@ -137,13 +157,10 @@ class FollowerReplica:
         )
 
     def on_fetch_error(self, error: Error, now_ms: int) -> list[Effect]:
-        if error is Error.FENCED_LEADER_EPOCH:
-            self.failed = True  # a newer leader exists: only metadata can say which
-            return []
         if error is Error.OFFSET_OUT_OF_RANGE:
-            self.phase = ASKING
+            self._enter(ASKING, now_ms)
             return [AskLeaderOffsets(self.state.partition, self.leader, self.leader_epoch)]
-        self._back_off(now_ms)
+        self._back_off(now_ms, error)
         return []
 
     def on_fetch_failed(self, now_ms: int) -> None:
@@ -152,8 +169,11 @@ class FollowerReplica:
             self.phase = FETCHING
         self._back_off(now_ms)
 
-    def _back_off(self, now_ms: int) -> None:
+    def _back_off(self, now_ms: int, failure: Error = NO_ERROR) -> None:
         self.delay_until_ms = now_ms + self.state.settings.replica_fetch_backoff_ms
+        self.failure = failure
+        if self.failing_since_ms is None:
+            self.failing_since_ms = now_ms
 
     # ---- records ----
 
@@ -170,7 +190,7 @@ class FollowerReplica:
         if not offsets_increase(batches, next_offset):
             self._back_off(now_ms)
             return []
-        self.phase = APPENDING
+        self._enter(APPENDING, now_ms)
         effects.append(
             AppendBatches(state.partition, batches, answer.high_watermark, answer.log_start_offset)
         )
@@ -199,6 +219,7 @@ class FollowerReplica:
         """Sound answers carry the leader's high watermark and log start, records or not."""
         state = self.state
         effects: list[Effect] = []
+        self.failing_since_ms = None
         self.lag = max(0, leader_high_watermark - state.log.log_end_offset)
         self._move_high_watermark(self.followed_high_watermark(leader_high_watermark), effects)
         log_start = min(leader_log_start, state.high_watermark)
@@ -231,11 +252,18 @@ class FollowerReplica:
         if offset >= log_end_offset and (not entries or entries[-1][1] < log_end_offset):
             self._back_off(now_ms)  # nothing to cut: asking again at once would get the same
             return []
-        return [self._cut_to(offset)]
+        return [self._cut_to(offset, now_ms)]
 
-    def _cut_to(self, offset: int) -> Effect:
+    def cut_damaged(self, offset: int, now_ms: int) -> list[Effect]:
+        """Our own records from here on cannot be read any more, and the leader has them. Only for
+        a replica that is out of the ISR: nobody counts on what it cuts (ADR 0036)."""
+        end = self.state.log.log_end_offset
+        assert offset < end, f"damage at {offset} of a log that ends at {end}"
+        return [self._cut_to(offset, now_ms)] if self.phase == FETCHING else []
+
+    def _cut_to(self, offset: int, now_ms: int) -> Effect:
         state = self.state
-        self.phase = TRUNCATING
+        self._enter(TRUNCATING, now_ms)
         self.truncated_from = state.log.log_end_offset
         if offset < state.log.log_start_offset:
             return RestartLog(state.partition, offset)
@@ -270,9 +298,9 @@ class FollowerReplica:
             return []
         log_end_offset = self.state.log.log_end_offset
         if leader_log_end < log_end_offset:
-            return [self._cut_to(leader_log_end)]
+            return [self._cut_to(leader_log_end, now_ms)]
         if leader_log_start > log_end_offset:
-            self.phase = TRUNCATING
+            self._enter(TRUNCATING, now_ms)
             self.truncated_from = log_end_offset
             return [RestartLog(self.state.partition, leader_log_start)]
         self.phase = FETCHING

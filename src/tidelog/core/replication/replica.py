@@ -79,7 +79,7 @@ class Replica(ReplicaState):
         self.replicas = metadata.replicas
         self.adding_replicas = metadata.adding_replicas
         if metadata.leader != self.broker_id:
-            return self._follow(is_newer=is_newer, is_new_epoch=is_new_epoch)
+            return self._follow(now_ms, is_new_epoch=is_new_epoch)
         role = self.role
         if isinstance(role, LeaderReplica) and not missed_epochs:
             return role.on_metadata(
@@ -100,17 +100,15 @@ class Replica(ReplicaState):
         self.role = role = LeaderReplica(self, isr)
         return [*effects, *role.begin(now_ms)]
 
-    def _follow(self, *, is_newer: bool, is_new_epoch: bool) -> list[Effect]:
+    def _follow(self, now_ms: int, *, is_new_epoch: bool) -> list[Effect]:
         previous = self.role
         if isinstance(previous, FollowerReplica) and not is_new_epoch:
-            if is_newer:
-                previous.on_newer_metadata()
             return []
         self.tenure += 1
         self.role = role = FollowerReplica(self)
         effects: list[Effect] = [
             BecameFollower(self.partition, self.broker_id, self.leader, self.leader_epoch),
-            *role.begin(),
+            *role.begin(now_ms),
         ]
         if isinstance(previous, LeaderReplica):
             effects.extend(previous.retire())

@@ -46,26 +46,23 @@ class SentPositions:
 class SentFetch:
     """One request under way."""
 
-    __slots__ = ("_before", "_positions")
+    __slots__ = ("_before", "session")
 
-    def __init__(self, positions: SentPositions) -> None:
-        self._positions = positions
+    def __init__(self, session: SentPositions) -> None:
+        self.session = session
+        """It may have been given up since."""
         self._before: dict[PartitionId, FollowerFetch | None] = {}
         """Positions that changed after this request was sent, as they were then."""
 
     def keep(self, partition: PartitionId) -> None:
-        self._before.setdefault(partition, self._positions.newest.get(partition))
+        self._before.setdefault(partition, self.session.newest.get(partition))
 
     def position(self, partition: PartitionId) -> FollowerFetch | None:
         """The one that an answer to this request is about; None if it did not ask for any."""
         if partition in self._before:
             return self._before[partition]
-        return self._positions.newest.get(partition)
+        return self.session.newest.get(partition)
 
     def answered(self) -> None:
         """By now or never: nothing more is kept for it."""
-        self._positions.under_way.remove(self)
-
-    def is_of(self, positions: SentPositions) -> bool:
-        """Whether it belongs to this session, or to one that was given up since."""
-        return self._positions is positions
+        self.session.under_way.remove(self)

@@ -2,8 +2,8 @@
 
 A checker that has never failed proves nothing. Each mutant replaces exactly one rule of the
 production code while it is applied; the simulator must then find a seed that breaks a rule, or
-a crash state that does not recover, and the unmutated code must pass the same ones. Not part of
-any wheel.
+a crash state that does not recover, or a story must come out differently, and the unmutated code
+must pass the same ones. Not part of any wheel.
 """
 
 from collections.abc import Iterator, Sequence

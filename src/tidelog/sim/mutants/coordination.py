@@ -1,4 +1,4 @@
-"""M27–M34: rules of transactions and groups."""
+"""M27–M34, M45: rules of transactions and groups."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from tidelog.coordinators.shard import Shard
 from tidelog.core.coordination import Marker, ProducerStamp
 from tidelog.core.errors import NO_ERROR, Error
-from tidelog.core.groups import consumer
+from tidelog.core.groups import absence, consumer
+from tidelog.core.groups.absence import Silence
 from tidelog.core.groups.classic import ClassicGroups
 from tidelog.core.groups.consumer import ConsumerGroups
 from tidelog.core.groups.consumer_reconcile import Goal, reconcile
@@ -72,6 +73,10 @@ def _forget_offsets(shard: Shard, records: tuple[object, ...], stamp: ProducerSt
     _replay(shard, kept, stamp)
 
 
+def _at_once(silence: Silence, _usual_ms: int, *, client_is_there: bool) -> int:
+    return silence.heard_ms
+
+
 MUTANTS = (
     Mutant("M27", "the epoch of an EndTxn is not looked at (KAFKA-17754)",
            (Patch(TransactionMachine, "_check_end", _any_epoch_may_end),)),
@@ -91,4 +96,6 @@ MUTANTS = (
            (Patch(consumer, "reconcile", _take_everything),)),
     Mutant("M34", "a new coordinator does not read the offsets in its log",
            (Patch(Shard, "replay", _forget_offsets),)),
+    Mutant("M45", "a closed connection alone evicts a member of a group",
+           (Patch(absence, "deadline_ms", _at_once),)),
 )  # fmt: skip

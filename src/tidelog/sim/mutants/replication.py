@@ -1,4 +1,4 @@
-"""M1–M13, M21, M25, M26: rules of leader, follower, ISR and sequences."""
+"""M1–M13, M21, M25, M26, M44: rules of leader, follower, ISR and sequences."""
 
 from typing import Any
 
@@ -10,7 +10,8 @@ from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FetchDecision, FollowerFetch
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.producers import AppendedBatch
-from tidelog.core.types import EpochEnd
+from tidelog.core.replication.sent_positions import SentFetch
+from tidelog.core.types import EpochEnd, PartitionId
 from tidelog.sim.mutants.patch import Mutant, Patch
 from tidelog.sim.sim_log import SimLog
 
@@ -95,6 +96,10 @@ def _answer_duplicate_at_once(
     return [AnswerProduce(leader.state.partition, token, Error.NONE)]
 
 
+def _newest_position(sent: SentFetch, partition: PartitionId) -> FollowerFetch | None:
+    return sent.session.newest.get(partition)
+
+
 def _one(
     name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
 ) -> Mutant:
@@ -135,4 +140,6 @@ MUTANTS = (
          SimLog, "rebuild_producers", _forget_sequences),
     _one("M26", "a duplicate is acknowledged before it is replicated",
          LeaderReplica, "await_duplicate", _answer_duplicate_at_once),
+    _one("M44", "an answer is judged by the newest position, not by that of its own request",
+         SentFetch, "position", _newest_position),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """The safety rules, one small class each; `judge` runs them.
 
-R01 to R22 are the rules of replication.md §12, K01 to K20 those of kraft.md §12, K21
-that of ADR 0017; X and G rules are about transactions and groups. Where a rule
+R01 to R22 are the rules of replication.md §12, K01 to K20 those of kraft.md §12, R23 that of
+ADR 0030, K21 that of ADR 0017; X and G rules are about transactions and groups. Where a rule
 cannot be judged from the happenings of a run, ELSEWHERE says who judges it.
 """
 
@@ -22,6 +22,7 @@ from tidelog.sim.rules.controller_rules import (
 from tidelog.sim.rules.group_rules import (
     AbortedOffsetsDoNotCount,
     CommitsAreKept,
+    CutConnectionsEvictOnlyTheSilent,
     NothingSkipped,
     OldGenerationsCommitNothing,
     OneOwner,
@@ -35,6 +36,7 @@ from tidelog.sim.rules.isr_rules import (
     ProposalsAreCompared,
 )
 from tidelog.sim.rules.leadership_rules import (
+    AnswersFitTheirRequest,
     EpochsRise,
     LeaderCompleteness,
     OldEpochsRefused,
@@ -96,6 +98,7 @@ ALL_RULES: tuple[type[Rule], ...] = (
     RecoveryKeepsWhatWasDurable,
     OneIsrChangeInFlight,
     ReadsAreCommitted,
+    AnswersFitTheirRequest,
     ElectionSafety,
     PromisesAreStored,
     MetadataLogMatching,
@@ -126,6 +129,7 @@ ALL_RULES: tuple[type[Rule], ...] = (
     CommitsAreKept,
     OldGenerationsCommitNothing,
     NothingSkipped,
+    CutConnectionsEvictOnlyTheSilent,
 )
 
 ELSEWHERE: dict[str, str] = {

@@ -1,17 +1,22 @@
 """Rules about groups (reliability.md, rows 36 and 37 of its fault matrix)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import Error
+from tidelog.core.events import MemberLeft
+from tidelog.core.groups.classic_rebalance import CONNECTION_LOST
 from tidelog.core.groups.records import ClassicGroup, CurrentAssignment
 from tidelog.core.groups.requests import (
     CommitOffsets,
     CommitResponse,
     CommitTransactionalOffsets,
+    ConsumerHeartbeat,
     FetchedOffset,
     FetchOffsets,
     FetchOffsetsResponse,
+    Heartbeat,
     NewOffset,
 )
 from tidelog.core.types import PartitionId
@@ -168,6 +173,60 @@ class NothingSkipped(Rule):
                     )
                 break
         self._processed[key] = max(first, new.value.offset)
+
+
+class Pulse:
+    """When the coordinator on one node heard a member, and how far apart its heartbeats were."""
+
+    __slots__ = ("beat_ms", "gaps", "heard_ms", "told_ms")
+
+    def __init__(self) -> None:
+        self.heard_ms = 0
+        self.beat_ms: int | None = None
+        self.gaps: list[int] = []
+        self.told_ms: int | None = None
+        """The interval it was told to keep, by the consumer protocol."""
+
+    def rhythm_ms(self) -> int:
+        """0 if nothing is known of it."""
+        return max(self.gaps[-3:], default=0) if self.told_ms is None else self.told_ms
+
+
+class CutConnectionsEvictOnlyTheSilent(Rule):
+    """A member that heartbeats in its rhythm is not evicted because a connection broke: whoever
+    is evicted for that was silent for longer than between its heartbeats before."""
+
+    name = "G5 cut connections evict only the silent"
+
+    def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
+        super().__init__(world, chronicle, report)
+        self._pulses: dict[tuple[int, str, str], Pulse] = {}
+
+    def member_heard(self, node: int, request: Any, response: Any, asked_ms: int) -> None:
+        member_id = getattr(response, "member_id", None) or request.member_id
+        if response.error not in (Error.NONE, Error.REBALANCE_IN_PROGRESS):
+            return
+        pulse = self._pulses.setdefault((node, request.group_id, member_id), Pulse())
+        pulse.heard_ms = max(pulse.heard_ms, asked_ms)
+        if isinstance(request, ConsumerHeartbeat):
+            pulse.told_ms = response.heartbeat_interval_ms
+        elif not isinstance(request, Heartbeat):
+            pulse.beat_ms = None  # a rebalance: nobody sends heartbeats
+        else:
+            if pulse.beat_ms is not None:
+                pulse.gaps.append(asked_ms - pulse.beat_ms)
+            pulse.beat_ms = asked_ms
+
+    def member_left(self, node: int, event: MemberLeft, now_ms: int) -> None:
+        pulse = self._pulses.pop((node, event.group_id, event.member_id), None)
+        if pulse is None or event.reason != CONNECTION_LOST:
+            return
+        silent_ms = now_ms - pulse.heard_ms
+        if silent_ms < pulse.rhythm_ms():
+            self.broken(
+                f"{event.group_id} evicted {event.member_id} {silent_ms} ms after it was heard of,"
+                f" whose heartbeats come every {pulse.rhythm_ms()} ms"
+            )
 
 
 class AbortedOffsetsDoNotCount(Rule):

@@ -1,4 +1,5 @@
-"""Rules about who leads and what it must hold (replication.md §12, rules 3, 4, 15 and 16)."""
+"""Rules about who leads and what it must hold (replication.md §12, rules 3, 4, 15 and 16), and
+about whom a follower believes (ADR 0030)."""
 
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import FetchDecision, FollowerFetch
@@ -175,3 +176,16 @@ class OldEpochsRefused(Rule):
                 f" {batch.last_offset} with acks={acks} although {replica.leader} leads epoch"
                 f" {replica.leader_epoch}"
             )
+
+
+class AnswersFitTheirRequest(Rule):
+    """A follower judges an answer by the position that the answered request stood for, not by
+    one that a later request has told."""
+
+    name = "R23 answers fit their request"
+
+    def answer_heard(
+        self, partition: PartitionId, asked: FollowerFetch, judged_by: FollowerFetch | None
+    ) -> None:
+        if asked != judged_by:
+            self.broken(f"{label(partition)}: the answer to {asked} was judged by {judged_by}")

@@ -158,9 +158,7 @@ class Exchange:
         self.follower.told_high_watermark = answer.high_watermark
         self.follower.perform(self.replica, effects)
         self.follower.told_high_watermark = None
-        if role.failed:
-            self.follower.note("waits for metadata")
-        elif role.delay_until_ms > now_ms:
+        if role.delay_until_ms > now_ms:
             self.follower.note(f"backs off {role.delay_until_ms - now_ms}ms")
 
 
@@ -187,8 +185,6 @@ def begin_fetch(follower: StageBroker, *, max_records: int = EVERYTHING) -> Exch
 def _why_not(role: FollowerReplica, now_ms: int) -> str:
     if role.leader == NO_LEADER:
         return "knows no leader"
-    if role.failed:
-        return "waits for metadata"
     if now_ms < role.delay_until_ms:
         return f"backs off for another {role.delay_until_ms - now_ms}ms"
     assert role.phase != FETCHING, "a follower that could fetch does not"

@@ -22,15 +22,20 @@ from tidelog.core.errors import Error
 from tidelog.core.events import GroupStateChanged, MemberLeft
 from tidelog.core.groups.records import ClassicGroup
 from tidelog.core.groups.requests import (
+    CallerGone,
+    ConnectionLost,
     DeleteGroup,
     DescribeGroup,
     JoinedMember,
     LeaveGroup,
     Leaver,
     ListGroups,
-    MemberGone,
 )
 from tidelog.core.groups.settings import GroupSettings
+
+GRACE_MS = GroupSettings().disconnect_grace_ms
+USUAL_MS = GroupSettings().usual_heartbeat_interval_ms
+UNKNOWN_RHYTHM_PATIENCE_MS = SESSION_MS // 2
 
 
 @pytest.fixture
@@ -140,8 +145,10 @@ def test_an_id_whose_connection_broke_is_not_waited_for(bench):
     stable_group(bench, "ann")
     bench.ask(join(fresh="bob", needs_known_member_id=True))
     ann = bench.ask(join("ann"))
-    bench.tell(MemberGone(GROUP, "bob", bench.now_ms + 500))
-    bench.pass_time(500)
+    bench.tell(ConnectionLost(GROUP, "bob", client_is_there=False))
+    bench.pass_time(2 * USUAL_MS - 1)
+    assert ann.waits
+    bench.pass_time(1)
     assert ann.error == Error.NONE
 
 
@@ -400,10 +407,11 @@ def test_a_parked_join_keeps_its_session(bench):
     assert ann.response.leader == "ann"
 
 
-def test_a_member_whose_connection_broke_is_out_at_the_deadline(bench):
+def test_a_member_whose_connection_broke_is_out_when_it_missed_a_heartbeat(bench):
     generation = stable_group(bench, "ann", "bob")
-    bench.tell(MemberGone(GROUP, "bob", bench.now_ms + 500))
-    bench.pass_time(499)
+    bench.tell(ConnectionLost(GROUP, "bob", client_is_there=False))
+    bench.pass_time(UNKNOWN_RHYTHM_PATIENCE_MS)
+    bench.pass_time(GRACE_MS - 1)
     assert left(bench) == []
     bench.pass_time(1)
     assert left(bench) == [("bob", "connection lost")]
@@ -412,7 +420,7 @@ def test_a_member_whose_connection_broke_is_out_at_the_deadline(bench):
 
 def test_a_member_that_is_heard_of_again_keeps_its_session(bench):
     generation = stable_group(bench, "ann")
-    bench.tell(MemberGone(GROUP, "ann", bench.now_ms + 500))
+    bench.tell(ConnectionLost(GROUP, "ann", client_is_there=False))
     bench.ask(heartbeat("ann", generation))
     bench.pass_time(SESSION_MS - 1)
     assert left(bench) == []
@@ -420,30 +428,112 @@ def test_a_member_that_is_heard_of_again_keeps_its_session(bench):
     assert left(bench) == [("ann", "session expired")]
 
 
-def test_a_late_deadline_of_a_broken_connection_does_not_prolong_a_session(bench):
-    stable_group(bench, "ann")
-    bench.tell(MemberGone(GROUP, "ann", bench.now_ms + 10 * SESSION_MS))
+def test_a_member_is_heard_of_at_the_last_moment(bench):
+    generation = stable_group(bench, "ann")
+    bench.tell(ConnectionLost(GROUP, "ann", client_is_there=False))
+    bench.pass_time(UNKNOWN_RHYTHM_PATIENCE_MS)
+    bench.pass_time(GRACE_MS - 1)
+    assert bench.ask(heartbeat("ann", generation)).error == Error.NONE
+    bench.pass_time(SESSION_MS - 1)
+    assert left(bench) == []
+
+
+def test_a_client_that_connects_when_its_member_is_doubted_has_some_more_time(bench):
+    session_ms = 10 * USUAL_MS
+    token = bench.ask(join(fresh="ann", session_timeout_ms=session_ms))
+    generation = joined(bench, token)
+    for _ in range(2):
+        bench.ask(heartbeat("ann", generation))
+        bench.pass_time(100)
+    bench.tell(ConnectionLost(GROUP, "ann", client_is_there=False))
+    bench.pass_time(2 * USUAL_MS)
+    bench.tell(ConnectionLost(GROUP, "ann", client_is_there=True))
+    bench.pass_time(session_ms // 3 - 2 * USUAL_MS - 100)
+    bench.pass_time(GRACE_MS - 1)
+    assert left(bench) == []
+    bench.pass_time(1)
+    assert left(bench) == [("ann", "connection lost")]
+
+
+def test_a_broken_connection_does_not_prolong_a_session(bench):
+    generation = stable_group(bench, "ann")
+    bench.ask(heartbeat("ann", generation))
+    bench.pass_time(SESSION_MS - 1)
+    bench.ask(heartbeat("ann", generation))
+    bench.tell(ConnectionLost(GROUP, "ann", client_is_there=True))
     bench.pass_time(SESSION_MS)
+    bench.pass_time(GRACE_MS)
     assert members(bench) == []
 
 
-def test_a_parked_join_on_a_broken_connection_does_not_hold_up_the_others(bench):
+def test_one_that_hung_up_in_a_rebalance_holds_nobody_up_and_is_missed_soon(bench):
     stable_group(bench, "ann", "bob")
+    papers = protocols("range", topics=("invoices",))
+    ann = bench.ask(join("ann", protocols=papers))
+    bench.tell(CallerGone(GROUP, ann))
+    bob = bench.ask(join("bob", protocols=papers))
+    assert bob.response.leader == "bob", "nobody waits for what ann would assign"
+    assert len(bob.response.members) == 2
+    bench.pass_time(2 * USUAL_MS)
+    bench.pass_time(GRACE_MS - 1)
+    assert left(bench) == []
+    bench.pass_time(1)
+    assert left(bench) == [("ann", "connection lost")]
+
+
+def test_one_that_hung_up_in_a_rebalance_comes_back_for_the_answer(bench):
+    stable_group(bench, "ann", "bob")
+    papers = protocols("range", topics=("invoices",))
+    bench.tell(CallerGone(GROUP, bench.ask(join("bob", protocols=papers))))
+    ann = bench.ask(join("ann", protocols=papers))
+    bob = bench.ask(join("bob", protocols=papers))
+    assert bob.response.generation == ann.response.generation
+    bench.pass_time(SESSION_MS - 1)
+    assert left(bench) == []
+
+
+def test_one_that_hung_up_leads_if_nobody_else_can():
+    bench = GroupBench(GroupSettings(initial_rebalance_delay_ms=3_000))
+    bench.ask(join(fresh="ann", needs_known_member_id=True))
     ann = bench.ask(join("ann"))
-    bench.tell(MemberGone(GROUP, "ann", bench.now_ms + 500))
-    bob = bench.ask(join("bob", protocols=protocols("range", topics=("invoices",))))
-    assert ann.error == bob.error == Error.NONE  # both were there before the deadline
-    ann = bench.ask(join("ann", protocols=protocols("range", topics=("invoices",))))
-    bench.tell(MemberGone(GROUP, "ann", bench.now_ms + 500))
-    bench.pass_time(500)
-    assert ann.error == Error.UNKNOWN_MEMBER_ID
-    assert bench.ask(join("bob")).response.leader == "bob"
+    bench.tell(CallerGone(GROUP, ann))
+    bench.pass_time(3_000)
+    assert ann.response.leader == "ann"
+
+
+def test_a_join_that_was_sent_again_counts_though_the_first_connection_broke(bench):
+    stable_group(bench, "ann", "bob")
+    papers = protocols("range", topics=("invoices",))
+    first = bench.ask(join("ann", protocols=papers))
+    second = bench.ask(join("ann", protocols=papers))
+    bench.tell(CallerGone(GROUP, first))
+    bob = bench.ask(join("bob", protocols=papers))
+    assert second.error == bob.error == Error.NONE
+
+
+def test_a_sync_that_nobody_waits_for_is_asked_for_again(bench):
+    bench.ask(join(fresh="ann"))
+    bob = bench.ask(join(fresh="bob"))
+    bench.pass_time(0)
+    generation = bob.response.generation
+    waiting = bench.ask(sync("bob", generation))
+    bench.tell(CallerGone(GROUP, waiting))
+    bench.ask(sync("ann", generation, ann=b"a", bob=b"b"))
+    assert bench.ask(sync("bob", generation)).response.assignment == b"b"
+
+
+def test_a_member_that_was_never_told_its_id_goes_with_its_connection(bench):
+    stable_group(bench, "ann")
+    bob = bench.ask(join(fresh="bob"))
+    bench.tell(CallerGone(GROUP, bob))
+    assert left(bench) == [("bob", "connection lost")]
+    assert bench.ask(join("ann")).error == Error.NONE
 
 
 def test_a_hint_about_somebody_unknown_changes_nothing(bench):
-    bench.tell(MemberGone(GROUP, "nobody", bench.now_ms))
+    bench.tell(ConnectionLost(GROUP, "nobody", client_is_there=False))
     stable_group(bench, "ann")
-    bench.tell(MemberGone(GROUP, "nobody", bench.now_ms))
+    bench.tell(ConnectionLost(GROUP, "nobody", client_is_there=False))
     bench.pass_time(100)
     assert left(bench) == []
 

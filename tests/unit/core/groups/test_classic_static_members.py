@@ -20,7 +20,13 @@ from support.groups import (
 )
 from tidelog.core.errors import Error
 from tidelog.core.events import MemberLeft
-from tidelog.core.groups.requests import DescribeGroup, JoinProtocol, LeaveGroup, Leaver, MemberGone
+from tidelog.core.groups.requests import (
+    ConnectionLost,
+    DescribeGroup,
+    JoinProtocol,
+    LeaveGroup,
+    Leaver,
+)
 
 
 @pytest.fixture
@@ -132,7 +138,7 @@ def test_a_member_that_forgot_what_it_owns_does_not(bench):
 
 
 def test_a_broken_connection_is_no_news_of_a_static_member(bench):
-    bench.tell(MemberGone(GROUP, "a2", bench.now_ms + 100))
+    bench.tell(ConnectionLost(GROUP, "a2", client_is_there=False))
     bench.pass_time(SESSION_MS - 1)
     assert members(bench) == ["a1", "a2"]
     bench.pass_time(1)
@@ -159,7 +165,7 @@ def test_a_rebalance_that_nobody_comes_to_is_waited_for_once_more():
     bench.pass_time(0)
     assign(bench, [token])
     dynamic = bench.ask(join(fresh="dyn"))
-    bench.tell(MemberGone(GROUP, "dyn", bench.now_ms + 10))
+    bench.tell(ConnectionLost(GROUP, "dyn", client_is_there=False))
     bench.pass_time(2 * REBALANCE_MS)
     assert dynamic.error == Error.UNKNOWN_MEMBER_ID
     assert members(bench) == ["a1"]

@@ -195,9 +195,9 @@ class ConsumerGroupStory(RuleBasedStateMachine):
         self.alive[-1].beat()
 
     @precondition(lambda self: self.alive)
-    @rule(who=WHO, in_ms=st.sampled_from([0, 3_000]))
-    def loses_its_connection(self, who: int, in_ms: int) -> None:
-        self.group.connection_broke(self.one(who).member_id, self.group.now_ms + in_ms)
+    @rule(who=WHO, back=st.booleans())
+    def loses_its_connection(self, who: int, back: bool) -> None:
+        self.group.connection_broke(self.one(who).member_id, client_is_there=back)
 
     @rule(elapsed_ms=st.sampled_from([1, 5_000, 20_000, 44_000, 61_000]))
     def time_passes(self, elapsed_ms: int) -> None:

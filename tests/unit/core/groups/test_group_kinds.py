@@ -19,11 +19,11 @@ from support.groups import (
 from tidelog.core.errors import Error
 from tidelog.core.groups.records import ClassicGroup
 from tidelog.core.groups.requests import (
+    ConnectionLost,
     DeleteGroup,
     DescribeConsumerGroup,
     DescribeGroup,
     ListGroups,
-    MemberGone,
 )
 from tidelog.core.groups.settings import GroupSettings
 
@@ -135,8 +135,8 @@ def test_a_transaction_may_commit_for_a_consumer_group_without_naming_a_member(b
 
 def test_a_broken_connection_is_told_to_whoever_holds_the_group(bench):
     beat(bench)
-    bench.tell(MemberGone(GROUP, "con", bench.now_ms + 100))
-    bench.pass_time(100)
+    bench.tell(ConnectionLost(GROUP, "con", client_is_there=False))
+    bench.pass_time(10_500)
     assert kinds(bench) == [("consumer", "Empty")]
 
 

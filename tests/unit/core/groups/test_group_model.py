@@ -31,10 +31,11 @@ from tidelog.core.coordination import Marker, Write
 from tidelog.core.errors import Error
 from tidelog.core.groups.records import ClassicGroup
 from tidelog.core.groups.requests import (
+    CallerGone,
+    ConnectionLost,
     DeleteGroup,
     DescribeGroup,
     JoinGroup,
-    MemberGone,
     SyncGroup,
 )
 from tidelog.core.groups.settings import GroupSettings
@@ -193,10 +194,13 @@ class GroupsUnderFire(RuleBasedStateMachine):
         client.restart()
         self.read_answers()
 
-    @rule(index=clients)
-    def loses_its_connection(self, index: int) -> None:
-        deadline_ms = self.bench.now_ms + 500
-        self.bench.tell(MemberGone(GROUP, self.clients[index].member_id, deadline_ms))
+    @rule(index=clients, back=st.booleans())
+    def loses_its_connection(self, index: int, back: bool) -> None:
+        client = self.clients[index]
+        for caller in client.asked:
+            self.bench.tell(CallerGone(GROUP, caller))
+        self.bench.tell(ConnectionLost(GROUP, client.member_id, client_is_there=back))
+        self.read_answers()
 
     # -- offsets
 
