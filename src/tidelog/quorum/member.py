@@ -19,9 +19,10 @@ from tidelog.core.quorum import messages as m
 from tidelog.core.quorum.leader import Progress
 from tidelog.core.quorum.log_view import SnapshotContent
 from tidelog.core.quorum.node import QuorumNode
-from tidelog.core.quorum.state import NEVER_MS, QuorumState
+from tidelog.core.quorum.state import NEVER_MS, QuorumLostLog, QuorumState
 from tidelog.core.quorum.voters import Voters
 from tidelog.core.types import NO_LEADER, NO_OFFSET
+from tidelog.host.failures import CannotGoOn
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import (
     CloseReason,
@@ -34,6 +35,7 @@ from tidelog.host.ports import (
 )
 from tidelog.host.timers import Timer
 from tidelog.quorum.committed_image import CommittedImage
+from tidelog.quorum.committed_mark import CommittedMark
 from tidelog.quorum.conversations import FETCHES, ParkedCalls, Questions
 from tidelog.quorum.describe import (
     UNKNOWN_TIME_MS,
@@ -68,6 +70,11 @@ PROBE_TIMEOUT_MS = 1_000
 FAREWELL_MS = 500
 """How long a member that stops waits for the others to hear that it resigned."""
 
+LOST_LOG_ADVICE = (
+    'do not format this node: it may have the last copy. See "A quorum that lost its log" in '
+    "docs/operations.md"
+)
+
 Decision = Callable[[], Sequence[Any]]
 
 
@@ -84,6 +91,7 @@ class QuorumMember:
         "_disk",
         "_host",
         "_log",
+        "_mark",
         "_node",
         "_parked",
         "_place",
@@ -126,6 +134,7 @@ class QuorumMember:
         )
         self._node: QuorumNode | None = None
         self._syncer = host.make_workers("metadata-sync", 1)
+        self._mark = CommittedMark(disk, host, self._syncer, self._fail)
         self._running = False
         self._armed_ms = 0
         self._timer: Timer | None = None
@@ -225,12 +234,14 @@ class QuorumMember:
             draw_timeout=lambda timeout_ms: timeout_ms + entropy.below(timeout_ms),
             now_ms=self._host.now_ms(),
             snapshot_voters=self._voters_in,
+            committed_before=self._mark.read(),
         )
 
     async def stop(self) -> None:
         """Hand over, make everything durable, close."""
         if not self._running:
             return
+        await self._mark.finish(self._committed_offset())
         self._step(lambda: self._quorum.shutdown(self._host.now_ms()))
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_MS / 1000):
@@ -279,6 +290,8 @@ class QuorumMember:
     def _fail(self, error: Exception) -> None:
         if not self._running:
             return  # it failed inside of this step, and that was told
+        if isinstance(error, QuorumLostLog):
+            error = CannotGoOn(str(error), advice=LOST_LOG_ADVICE)
         self.failure = error
         self.halt()
         if self.on_failure is not None:
@@ -498,8 +511,12 @@ class QuorumMember:
             self.applied_offset = entry.next_offset
             for listener in self.listeners:
                 listener.on_committed(entry)
+        self._mark.note(self._committed_offset())
         self._maybe_snapshot()
         self._tell_applied()
+
+    def _committed_offset(self) -> int:
+        return min(self.applied_offset, self._log.durable_offset)
 
     def _tell_applied(self) -> None:
         for listener in self.listeners:

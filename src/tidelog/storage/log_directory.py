@@ -36,6 +36,7 @@ from tidelog.storage.compactor import CleanPoints, Compactor
 from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
     METADATA,
     OUT_OF_SERVICE_SUFFIXES,
     STRAY_SUFFIX,
@@ -158,8 +159,8 @@ class LogDirectory:
             name = parse_directory(entry)
             if entry.endswith(TEMPORARY_SUFFIX):
                 discard(guarded, entry)
-            elif entry.endswith(DELETE_SUFFIX):
-                discard_tree(guarded, entry)
+            elif entry.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
+                discard_tree(guarded, entry)  # a log that was moving in is still where it was
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
         directory._notice_missing_logs(entries)
@@ -300,6 +301,46 @@ class LogDirectory:
         """Metadata does not know this log, or not here: keep the records, do not serve them.
         The new name of its directory."""
         return self._take_out_of_service(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX)
+
+    def note_mended(self, name: PartitionName) -> None:
+        """Its damage is gone: it may be compacted again."""
+        self._compactor.note_mended(name)
+
+    # Logs that move in from another directory
+
+    def make_future(self, name: PartitionName, topic_id: bytes) -> Log:
+        """An empty log beside those in service, for what another directory has of this name."""
+        path = aside(name, topic_id.hex(), FUTURE_SUFFIX)
+        order = NewLog(self._disk, path, topic_id, self._config_of(name[0]), False, self.repairs)
+        (made,) = make_all([order], map)
+        if isinstance(made, NoSpace):
+            raise made
+        return made
+
+    def drop_future(self, future: Log) -> None:
+        future.release()
+        discard_tree(self._disk, future.directory)
+
+    def take_future(
+        self, name: PartitionName, topic_id: bytes, future: Log, high_watermark: int
+    ) -> Log:
+        """It has all records of the log it was made for: put it in service. Until the other one
+        is deleted there are two, and a process that starts then keeps one of them."""
+        assert name not in self.topic_ids, f"{name} is in service here"
+        future.close()
+        self._high_watermarks[name] = high_watermark
+        if future.may_have_gaps:
+            self._move_clean_point(name, 0)
+        if future.log_start_offset > future.segments[0].base_offset:
+            self._stored_log_starts[name] = future.log_start_offset
+            self._write_log_starts()
+        self._disk.rename(future.directory, directory_of(name))
+        self._disk.sync_dir("")
+        self.topic_ids[name] = topic_id
+        # Not before: a recovery point without a log would be taken for a log that was lost.
+        self._stored_recovery_points[name] = future.recovery_point
+        self._write_recovery_points()
+        return self._open_log(name, clean=True, repair=False)
 
     def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
         log = self.logs.pop(name, None)
