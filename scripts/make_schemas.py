@@ -27,7 +27,7 @@ FOLDER = ROOT / "src/tidelog/wire/protocol/schemas"
 PACKAGE = "tidelog.wire.protocol.schemas"
 
 CLIENT_KEYS = (
-    *(0, 1, 2, 3, *range(8, 27), *range(28, 34), *range(35, 38), *range(42, 52)),
+    *(0, 1, 2, 3, *range(8, 27), *range(28, 38), *range(42, 52)),
     *(55, 57, 60, 61, 65, 66, 68, 69, 74, 75),
 )
 CLUSTER_KEYS = (27, 52, 53, 54, 56, 58, 59, 62, 63, 64, 67, 70, 73, 80, 81, 82)

@@ -19,7 +19,13 @@ from tidelog.core.groups.requests import (
     ConsumerHeartbeatResponse,
     DescribeConsumerGroup,
 )
-from tidelog.core.groups.settings import GroupSettings, InvalidRegex, KnownTopic
+from tidelog.core.groups.settings import (
+    GroupSettings,
+    InvalidRegex,
+    KnownTopic,
+    RhythmOf,
+    rhythm_of_all,
+)
 
 GROUP = "g"
 CLIENT = ClientName("app", "10.0.0.7")
@@ -64,13 +70,19 @@ PLAIN = ConsumerHeartbeat(
 class Coordinator:
     """One shard, and those that follow it."""
 
-    def __init__(self, topics: Topics, settings: GroupSettings = SETTINGS) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        settings: GroupSettings = SETTINGS,
+        rhythm_of: RhythmOf | None = None,
+    ) -> None:
         self.topics = topics
         self.settings = settings
         self.now_ms = 1_000
         self.log: list[Any] = []
         self.events: list[Any] = []
-        self.machine = ConsumerGroups(settings, topics)
+        self.rhythm_of = rhythm_of or rhythm_of_all(settings)
+        self.machine = ConsumerGroups(settings, topics, self.rhythm_of)
 
     @property
     def now(self) -> Instant:
@@ -89,7 +101,7 @@ class Coordinator:
     def beat(self, member_id: str, epoch: int, **fields: Any) -> ConsumerHeartbeatResponse:
         request = PLAIN._replace(member_id=member_id, member_epoch=epoch, **fields)
         response: ConsumerHeartbeatResponse = self.ask(request)
-        assert response.heartbeat_interval_ms == self.settings.consumer_heartbeat_interval_ms
+        assert response.heartbeat_interval_ms == self.rhythm_of(GROUP).heartbeat_interval_ms
         return response
 
     def join(self, member_id: str, **fields: Any) -> ConsumerHeartbeatResponse:

@@ -31,6 +31,7 @@ class NodeDirectory:
         """As a broker does now and then."""
         self._open.unstored.store_all()
         self._open.checkpoint_high_watermarks(dict(high_watermarks))
+        self._open.checkpoint_log_starts()
 
     def compact(self) -> None:
         """Until there is nothing to be cleaned any more."""

@@ -196,6 +196,10 @@ class FedBroker:
         self.broker.coordination.close()
         self.broker.markers.close()
         self.broker.verifications.close()
+        self.broker.mending.close()
+        self.broker.standing_aside.close()
+        self.broker.scrubbing.close()
+        self.broker.rooms.close()
         self.broker.link.close()
         self.broker.workshop.close()
         for peer in self._peers:

@@ -17,6 +17,7 @@ from tidelog.audit.replica_comparison import (
     LAGGING,
     MISSING,
     PARTED,
+    TRIMMED,
     UNREADABLE,
     Comparison,
 )
@@ -74,6 +75,57 @@ def test_replicas_of_the_same_batches_are_identical(nodes: list[NodeDirectory]) 
     verdict = compared(nodes)
     assert (verdict.verdict, verdict.ends) == (IDENTICAL, {1: 180, 2: 180, 3: 180})
     assert verdict.bytes_read == 3 * verdict.compared_bytes > 0
+
+
+def test_a_replica_without_its_first_segment_lacks_those_records(
+    nodes: list[NodeDirectory],
+) -> None:
+    """They were called identical: nobody looked at what only the others had."""
+    fill_all(nodes)
+    first, second, *_ = segment_files(nodes[1], "orders-0")
+    first.unlink()
+    verdict = compared(nodes)
+    assert verdict.verdict == DIVERGING
+    assert found(verdict) == [(MISSING, (2,), 0, int(second.stem))]
+    assert verdict.told() == f"orders-0: broker 2: offsets 0 to {int(second.stem) - 1} missing"
+
+
+def test_a_replica_that_deleted_old_records_is_not_damaged_and_not_identical(
+    nodes: list[NodeDirectory],
+) -> None:
+    fill_all(nodes)
+    second = int(segment_files(nodes[1], "orders-0")[1].stem)
+    log = nodes[1].log("orders")
+    log.sync()
+    log.raise_log_start(second)
+    log.apply_retention(0, 180)
+    verdict = compared(nodes)
+    assert (verdict.verdict, verdict.findings) == (TRIMMED, ())
+    assert verdict.starts == {1: 0, 2: second, 3: 0}
+    assert verdict.held_by_some == second
+    result = CliRunner().invoke(
+        cli, ["audit", "replicas", *(f"--dir={n}={node.path}" for n, node in enumerate(nodes, 1))]
+    )
+    assert result.exit_code == 0, result.output
+    assert f"(broker 1 at 0, broker 2 at {second}, broker 3 at 0): {second} are only in" in (
+        result.output
+    )
+    assert "0 identical, 0 lagging, 1 trimmed, 0 diverging" in result.output
+
+
+def test_retention_that_is_under_way_is_not_taken_for_a_lost_segment(
+    nodes: list[NodeDirectory],
+) -> None:
+    """The log start is stored after the segments lost their names, and before their files go."""
+    fill_all(nodes)
+    log = nodes[1].log("orders")
+    log.sync()
+    log.config.retention_bytes = 1
+    assert log.apply_retention(0, 180) > 0
+    assert compared(nodes).verdict == TRIMMED
+    path, position = batch_at(nodes[2], 10)
+    flip(path, position + 70)
+    assert found(compared(nodes)) == [(CHECKSUM, (3,), 10, 12)]
 
 
 def test_epochs_that_no_checkpoint_has_are_read_from_the_batches(
@@ -217,18 +269,6 @@ def test_a_broker_that_should_have_a_replica_and_has_none_is_named(
     assert compared(nodes, live).verdict == LAGGING
     in_sync = live._replace(in_sync=(1, 2, 3))
     assert found(compared(nodes, in_sync)) == [(MISSING, (3,), 0, 180)]
-
-
-def test_retention_that_went_further_on_one_broker_is_no_damage(
-    nodes: list[NodeDirectory],
-) -> None:
-    fill_all(nodes)
-    for path in segment_files(nodes[0], "orders-0")[:1]:
-        path.unlink()
-    assert compared(nodes).verdict == IDENTICAL
-    path, position = batch_at(nodes[1], 10)
-    flip(path, position + 70)
-    assert found(compared(nodes)) == [(CHECKSUM, (2,), 10, 12)]
 
 
 # ---- compacted ----

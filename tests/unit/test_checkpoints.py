@@ -270,6 +270,18 @@ def test_a_vote_that_cannot_be_read_is_not_forgotten_but_refused() -> None:
             read_quorum_state(disk, "quorum-state")
 
 
+def test_the_quorum_state_of_a_kafka_with_static_voters_is_read() -> None:
+    """It names no directory: a vote counts as given to nobody else in that epoch."""
+    disk = SimDisk()
+    content = (
+        b'{"clusterId":"","leaderId":-1,"leaderEpoch":7,"votedId":2,"appliedOffset":0,'
+        b'"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
+    )
+    put(disk, "quorum-state", content)
+    expected = StoredQuorumState(7, -1, VoterKey(2, bytes(16)))
+    assert read_quorum_state(disk, "quorum-state") == expected
+
+
 def test_a_proof_of_an_orderly_stop_is_good_once() -> None:
     disk = SimDisk()
     assert clean_shutdown.take_marker(disk, []) is None

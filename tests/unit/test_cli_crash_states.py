@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 from tidelog.cli.main import cli
 from tidelog.sim import mutation
 
-STORAGE_MUTANTS = ("M35", "M36", "M37", "M38", "M39", "M40")
+STORAGE_MUTANTS = ("M35", "M36", "M37", "M38", "M39", "M40", "M46")
 
 
 def tidelog(*arguments: str) -> Result:

@@ -46,6 +46,7 @@ COMMON = st.one_of(
     st.tuples(st.just("beat"), BROKERS, st.booleans(), st.booleans()),
     st.tuples(st.just("propose"), st.integers(0, 9), st.integers(0, 15), st.just(0)),
     st.tuples(st.just("propose"), st.integers(0, 9), st.integers(0, 15), st.just(0)),
+    st.tuples(st.just("leave"), st.integers(0, 9), st.integers(0, 3), st.just(0)),
     st.tuples(st.just("restart"), BROKERS, st.booleans()),
     st.tuples(st.just("reassign"), st.integers(0, 9), st.none() | REPLICAS),
     st.tuples(st.just("repeat"), st.integers(0, 50)),
@@ -200,6 +201,22 @@ class RandomCluster(Cluster):
             partition.id, partition.leader_epoch, partition.partition_epoch + age, members
         )
         return self.propose_request(partition.leader, proposal)
+
+    def leave_action(self, index: int, place: int, age: int) -> Any:
+        """A member of the ISR asks to be left out of it; nobody loses its leader by that."""
+        partition = self.some_partition(index)
+        if partition is None or not partition.isr:
+            return None
+        broker = partition.isr[place % len(partition.isr)]
+        rest = tuple(IsrMember(each, -1) for each in partition.isr if each != broker)
+        proposal = IsrProposal(
+            partition.id, partition.leader_epoch, partition.partition_epoch + age, rest
+        )
+        led, isr = partition.leader >= 0, partition.isr
+        if broker in self.image.brokers:
+            self.send(self.propose_request(broker, proposal))
+            assert not led or partition.leader in isr, (isr, partition)
+        return None
 
     def prefer_action(self) -> ControllerRequest:
         return ElectLeadersRequest(ELECT_PREFERRED)

@@ -7,6 +7,7 @@ import pytest
 from support.controller_cluster import Cluster
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.core.metadata.group_configs import GroupLimits
 from tidelog.core.requests import (
     AdminResponse,
     AlterConfigRequest,
@@ -228,6 +229,64 @@ def test_one_wrong_setting_and_none_is_made(request_: AlterConfigRequest, error:
     cluster.create("t", (1, 2), min_compaction_lag_ms="5")
     assert cluster.records_of(request_) == ()
     response = cluster.ask(request_)
+    assert response.error is error
+    assert response.message
+
+
+GROUP, METRICS = 32, 16
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+def test_groups_have_settings_within_the_limits_of_the_cluster() -> None:
+    limits = GroupLimits(min_session_timeout_ms=6_000, min_heartbeat_interval_ms=1_000)
+    cluster = three_brokers(group_limits=limits)
+    quick = ((SESSION, "6000"), (HEARTBEAT, "1000"))
+    assert cluster.records_of(AlterConfigRequest(GROUP, "g", quick)) == tuple(
+        r.Config(GROUP, "g", *setting) for setting in quick
+    )
+    assert cluster.ask(AlterConfigRequest(GROUP, "g", quick)).error is Error.NONE
+    refused = cluster.ask(AlterConfigRequest(GROUP, "g", ((HEARTBEAT, "7000"),)))
+    assert refused.error is Error.INVALID_CONFIG
+    assert refused.message == f"{SESSION}=6000 must be above {HEARTBEAT}=7000"
+    assert cluster.ask(AlterConfigRequest(GROUP, "g", ((SESSION, None),))).error is Error.NONE
+
+
+def test_a_subscription_to_client_metrics_is_stored() -> None:
+    cluster = three_brokers()
+    settings = (
+        ("interval.ms", "1000"),
+        ("metrics", "org.apache.kafka.consumer.,org.apache.kafka.producer."),
+        ("match", "client_software_name=apache-kafka.*,client_id=a"),
+    )
+    assert cluster.records_of(AlterConfigRequest(METRICS, "all", settings)) == tuple(
+        r.Config(METRICS, "all", *setting) for setting in settings
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "setting", "error"),
+    [
+        (GROUP, "", (SESSION, "50000"), Error.INVALID_REQUEST),
+        (GROUP, "g", (SESSION, "44999"), Error.INVALID_CONFIG),
+        (GROUP, "g", (SESSION, "60001"), Error.INVALID_CONFIG),
+        (GROUP, "g", (SESSION, "soon"), Error.INVALID_CONFIG),
+        (GROUP, "g", (HEARTBEAT, "4999"), Error.INVALID_CONFIG),
+        (GROUP, "g", ("share.session.timeout.ms", "50000"), Error.INVALID_CONFIG),
+        (GROUP, "g", ("retention.ms", "5"), Error.INVALID_CONFIG),
+        (METRICS, "", ("interval.ms", "1000"), Error.INVALID_REQUEST),
+        (METRICS, "all", ("interval.ms", "99"), Error.INVALID_CONFIG),
+        (METRICS, "all", ("match", "client_shoe_size=44"), Error.INVALID_CONFIG),
+        (METRICS, "all", ("match", "client_id"), Error.INVALID_CONFIG),
+        (METRICS, "all", ("retention.ms", "5"), Error.INVALID_CONFIG),
+    ],
+)
+def test_settings_that_groups_and_subscriptions_cannot_have_are_refused(
+    kind: int, name: str, setting: tuple[str, str], error: Error
+) -> None:
+    request = AlterConfigRequest(kind, name, (setting,))
+    cluster = three_brokers()
+    assert cluster.records_of(request) == ()
+    response = cluster.ask(request)
     assert response.error is error
     assert response.message
 

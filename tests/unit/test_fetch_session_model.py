@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support import loopback
@@ -18,6 +18,7 @@ from support.fed_brokers import (
     topic_records,
 )
 from support.manual_clock import ManualClock
+from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.replication.inputs import FollowerFetch
 from tidelog.core.types import LogEntry
@@ -130,9 +131,14 @@ def on_bench(data: Path, story, **settings: str) -> None:
     loopback.run(told)
 
 
-def topics(positions: dict[int, int]) -> list[FetchTopic]:
+def topics(positions: dict[int, int], leader_epoch: int = -1) -> list[FetchTopic]:
     partitions = [
-        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        FetchPartition(
+            partition=index,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=offset,
+            partition_max_bytes=1 << 20,
+        )
         for index, offset in positions.items()
     ]
     return [FetchTopic(topic_id=topic_id("tides"), partitions=partitions)] if partitions else []
@@ -232,8 +238,17 @@ def take(bench: Bench, consumer: Consumer, step: tuple[str, int, int]) -> None:
         consumer.positions.pop(index, None)
 
 
+AWAITS_HIGH_WATERMARK_AGAIN = [
+    ("append", 0, 0),
+    ("elect", 0, 0),
+    ("seek", 0, 1),
+    ("elect", 0, 0),  # the broker leads again, and does not know yet what is committed
+]
+
+
 @settings(max_examples=60, deadline=None)
 @given(steps)
+@example(AWAITS_HIGH_WATERMARK_AGAIN)
 def test_an_incremental_session_tells_what_a_full_fetch_tells(taken) -> None:
     def story(bench: Bench) -> None:
         consumer = Consumer(bench)
@@ -246,16 +261,46 @@ def test_an_incremental_session_tells_what_a_full_fetch_tells(taken) -> None:
         on_bench(Path(data), story)
 
 
-def fetch_as_follower(bench: Bench, session_id: int, epoch: int, positions: dict[int, int]):
+def test_a_consumer_is_told_that_the_next_leader_does_not_know_its_offset_yet(
+    tmp_path: Path,
+) -> None:
+    def story(bench: Bench) -> None:
+        consumer = Consumer(bench)
+        for step in AWAITS_HIGH_WATERMARK_AGAIN:
+            take(bench, consumer, step)
+            told = consumer.incremental()
+        assert told[0][0] == Error.OFFSET_NOT_AVAILABLE
+        bench.follower_catches_up(0)
+        assert consumer.incremental()[0][:2] == (0, 1)
+
+    on_bench(tmp_path, story)
+
+
+def fetch_as_follower(
+    bench: Bench, session_id: int, epoch: int, positions: dict[int, int], leader_epoch: int = -1
+):
     return bench.fetch(
         FetchRequest(
             session_id=session_id,
             session_epoch=epoch,
             max_bytes=1 << 30,
             replica_state=ReplicaState(replica_id=2, replica_epoch=broker_epoch(2)),
-            topics=topics(positions),
+            topics=topics(positions, leader_epoch),
         )
     )
+
+
+def test_a_follower_in_a_new_leader_epoch_is_told_everything_anew(tmp_path: Path) -> None:
+    """It may have ignored the last answer, which was about the epoch before."""
+
+    def story(bench: Bench) -> None:
+        session = fetch_as_follower(bench, 0, 0, {0: 0}, 0).session_id
+        assert seen(fetch_as_follower(bench, session, 1, {0: 0}, 0)) == {}
+        bench.elect(0)
+        bench.elect(0)
+        assert list(seen(fetch_as_follower(bench, session, 2, {0: 0}, 2))) == [0]
+
+    on_bench(tmp_path, story)
 
 
 def test_a_follower_that_mentions_nothing_stays_in_sync(tmp_path: Path) -> None:

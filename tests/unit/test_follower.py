@@ -345,6 +345,26 @@ def test_a_disk_that_is_full_makes_the_follower_ask_again_later_from_what_fitted
     assert later.fetch_offset == 11
 
 
+# ---- damage at rest ----
+
+
+def test_a_damaged_log_is_cut_there_and_fetched_again_from_the_damage_on() -> None:
+    story = following(hw=10)
+    role = story[B].follower
+    story.perform(story[B], role.cut_damaged(4, 0))
+    assert story[B].log.log_end_offset == 4
+    assert story.ask(B)[3:5] == (4, 1)
+
+
+def test_a_damaged_log_is_not_cut_while_something_else_is_under_way() -> None:
+    story = following(hw=10)
+    role = story[B].follower
+    fetch = story.ask(B)
+    (appending,) = role.on_fetch_answer(fetch, answer(batch(10, 12)), 0)
+    assert isinstance(appending, AppendBatches)
+    assert role.cut_damaged(4, 0) == []
+
+
 # ---- phases whose end got lost ----
 
 

@@ -6,7 +6,7 @@ from support.partition_story import PARTITION, Story
 from tidelog.core.errors import Error
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
 from tidelog.core.replication.effects import AnswerProduce, AssignEpoch
-from tidelog.core.replication.inputs import FollowerFetch
+from tidelog.core.replication.inputs import ACKS_LEADER, FollowerFetch
 from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.types import EpochEnd
 from tidelog.sim.sim_log import client_batch
@@ -252,6 +252,19 @@ def test_only_durable_offsets_of_the_leader_count() -> None:
     story[A].log.sync()
     story.perform(story[A], story[A].leader.on_durable(0))
     assert story[A].answers == {token: Error.NONE}
+
+
+def test_a_leader_alone_in_the_isr_waits_for_nothing_but_its_own_sync() -> None:
+    story = led(A, B, fsync=True)
+    story.produce(A, acks=ACKS_LEADER)
+    assert not story[A].leader.awaits_only_its_own_sync()  # for B, too
+    story.set_isr(A)
+    assert story[A].leader.awaits_only_its_own_sync()
+    story[A].replica.settings.min_insync_replicas = 2
+    assert not story[A].leader.awaits_only_its_own_sync()  # a sync would commit nothing
+    story[A].replica.settings.min_insync_replicas = 1
+    story[A].log.sync()
+    assert not story[A].leader.awaits_only_its_own_sync()
 
 
 def test_the_follower_learns_the_high_watermark_its_own_fetch_caused() -> None:

@@ -238,12 +238,12 @@ def test_what_is_cut_while_its_epoch_is_stored_does_not_come_back() -> None:
     log.append_as_leader(batch(b"x"), 3)
     log.store_epochs()
     log.append_as_leader(batch(b"y"), 8)
-    pending = log.start_storing_epochs()
+    pending = log.epoch_file.start_storing(log.log_end_offset)
     assert pending is not None
     log.truncate_to(1)
     log.append_as_follower([batch(b"other", base_offset=1, epoch=5)])
     pending.syncing.run()
-    assert log.finish_writing_epochs(pending) is None
+    assert log.epoch_file.finish_writing(pending) is None
     assert log.storable_recovery_point == 0
     assert new_log(disk).epochs.entries == [(3, 0), (5, 1)]
 

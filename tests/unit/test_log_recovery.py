@@ -15,6 +15,7 @@ from tidelog.storage import (
     LogConfig,
     NoSpace,
 )
+from tidelog.storage.errors import MissingRecords
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset
 
@@ -171,15 +172,17 @@ def test_any_damaged_byte_of_an_unsynced_batch_ends_the_log_before_it(byte: int)
 
 
 def test_a_segment_that_lost_its_whole_end_is_noticed_too() -> None:
-    """It ends with a whole batch; only the name of the next segment tells. In a segment that
-    is not scanned it is noticed by a read."""
+    """It ends with a whole batch; only the name of the next segment tells. Where compaction may
+    have left gaps, it is noticed by a read."""
     disk = written(20)
     log = open_log(disk, point=20)
     victim = log.segments[1]
     last = victim.locate(victim.next_offset - 1)
     assert last is not None
     disk.open(victim.path).truncate(last.position)
-    unseen = open_log(disk.copy(), point=20)
+    with pytest.raises(MissingRecords, match="records 9 to 9 are gone"):
+        open_log(disk.copy(), point=20)
+    unseen = Log.open(disk.copy(), "t-0", CONFIG, recovery_point=20, gaps=True)
     with pytest.raises(CorruptSegment, match="the file ends before") as caught:
         unseen.read(victim.next_offset - 1, END, 1)
     unseen.truncate_to(caught.value.offset)

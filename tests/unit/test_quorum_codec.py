@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidelog.core.metadata import records as r
+from tidelog.core.metadata.image import MetadataImage
+from tidelog.core.metadata.replay import image_records, replay
 from tidelog.core.quorum.messages import LeaderChange, SnapshotId, VoterKey, VotersRecord
 from tidelog.core.types import LogEntry
 from tidelog.quorum.control_codec import KRaftVersion
 from tidelog.quorum.entry_codec import SNAPSHOT_BATCH_RECORDS, KafkaEntryCodec
 from tidelog.quorum.record_codec import FORMS, decode_metadata, encode_metadata
-from tidelog.wire.protocol import encode_record
-from tidelog.wire.protocol.metadata_schemas import FenceBrokerRecord
+from tidelog.wire.protocol import Message, encode_record
+from tidelog.wire.protocol import metadata_schemas as s
 from tidelog.wire.records import (
     LEADER_CHANGE,
     SNAPSHOT_FOOTER,
@@ -94,6 +96,7 @@ RECORDS: dict[type, st.SearchStrategy[r.MetadataRecord]] = {
     r.FeatureLevel: st.builds(r.FeatureLevel, TEXT, INT16),
     r.ProducerIds: st.builds(r.ProducerIds, st.integers(-1, 9), st.integers(-1, 99), INT64),
     r.NoOp: st.builds(r.NoOp),
+    r.ClearElr: st.builds(r.ClearElr, TEXT),
 }
 ANY_RECORD = st.one_of(*RECORDS.values())
 VOTER = st.builds(VoterKey, INT32, UUID)
@@ -121,7 +124,8 @@ ENTRY = st.one_of(
 
 
 def test_every_record_of_the_core_has_a_form_and_a_strategy() -> None:
-    assert set(FORMS) == set(RECORDS) == set(get_args(r.MetadataRecord))
+    assert set(FORMS) == set(RECORDS)
+    assert {*FORMS, r.Foreign} == set(get_args(r.MetadataRecord)), "Foreign comes from Kafka alone"
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
@@ -224,10 +228,70 @@ def test_a_snapshot_that_is_cut_short_or_damaged_is_refused() -> None:
         codec.decode_snapshot(bytes(damaged))
 
 
-def test_a_record_that_only_kafka_writes_is_refused_by_name() -> None:
-    value = encode_record(FenceBrokerRecord(id=1, epoch=2), 0)
-    with pytest.raises(InvalidRecord, match="FenceBrokerRecord v0"):
-        decode_metadata(value)
+ENTITY = [s.QuotaEntity(entity_type="user", entity_name="ann")]
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "kind", "removal"),
+    [
+        (
+            s.AccessControlEntryRecord(id=b"a" * 16, principal="User:ann"),
+            0,
+            "AccessControlEntry",
+            s.RemoveAccessControlEntryRecord(id=b"a" * 16),
+        ),
+        (
+            s.UserScramCredentialRecord(name="ann", mechanism=1, salt=b"s"),
+            0,
+            "UserScramCredential",
+            s.RemoveUserScramCredentialRecord(name="ann", mechanism=1),
+        ),
+        (
+            s.DelegationTokenRecord(token_id="t1"),
+            0,
+            "DelegationToken",
+            s.RemoveDelegationTokenRecord(token_id="t1"),
+        ),
+        (
+            s.ClientQuotaRecord(entity=ENTITY, key="producer_byte_rate", value=5.0),
+            0,
+            "ClientQuota",
+            s.ClientQuotaRecord(entity=ENTITY, key="producer_byte_rate", remove=True),
+        ),
+        (s.RegisterControllerRecord(controller_id=3), 0, "RegisterController", None),
+        (s.MigrationStateRecord(migration_state=4), 0, "ZkMigrationState", None),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_only_kafka_keeps_goes_through_our_snapshots_as_it_came(
+    message: Message, version: int, kind: str, removal: Message | None
+) -> None:
+    value = encode_record(message, version)
+    image = MetadataImage()
+    replay(image, decode_metadata(value))
+    (kept,) = image_records(image)
+    assert isinstance(kept, r.Foreign)
+    assert (kept.kind, encode_metadata(kept)) == (kind, value)
+    if removal is not None:
+        written = encode_record(removal, 0)
+        removed = decode_metadata(written)
+        assert encode_metadata(removed) == written, "a leader sends it on as it came"
+        replay(image, removed)
+        assert image_records(image) == ()
+
+
+def test_older_words_of_kafka_are_understood() -> None:
+    fenced = decode_metadata(encode_record(s.FenceBrokerRecord(id=1, epoch=2), 0))
+    assert fenced == r.BrokerRegistrationChange(1, 2, fenced=1)
+    unfenced = decode_metadata(encode_record(s.UnfenceBrokerRecord(id=1, epoch=2), 0))
+    assert unfenced == r.BrokerRegistrationChange(1, 2, fenced=-1)
+    for message in (s.BeginTransactionRecord(name="Bootstrap records"), s.EndTransactionRecord()):
+        assert decode_metadata(encode_record(message, 0)) == r.NoOp()
+
+
+def test_metadata_that_kafka_took_back_is_refused_with_a_way_out() -> None:
+    with pytest.raises(InvalidRecord, match="a snapshot by Kafka"):
+        decode_metadata(encode_record(s.AbortTransactionRecord(), 0))
 
 
 def test_bytes_that_are_not_exactly_one_batch_are_refused() -> None:

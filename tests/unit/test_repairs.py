@@ -84,6 +84,12 @@ def lying(disk: SimDisk, path: str) -> str:
     return path
 
 
+def longer(disk: SimDisk, path: str) -> str:
+    file = disk.open(path)
+    file.write(file.size(), b"xyz")
+    return path
+
+
 def no_directory(disk: SimDisk) -> str:
     for path in list(disk.files()):
         if path.startswith("orders-0/"):
@@ -106,6 +112,7 @@ CASES = {
     "offset index garbled": Case(lambda d: garbled(d, newest(d, ".index")), ANEW),
     "offset index gone": Case(lambda d: gone(d, oldest(d, ".index")), ANEW),
     "offset index leads astray": Case(lambda d: lying(d, newest(d, ".index")), ANEW),
+    "older offset index leads astray": Case(lambda d: lying(d, oldest(d, ".index")), ANEW),
     "time index garbled": Case(lambda d: garbled(d, newest(d, ".timeindex")), ANEW),
     "time index gone": Case(lambda d: gone(d, oldest(d, ".timeindex")), ANEW),
     "time index lies": Case(lambda d: lying(d, newest(d, ".timeindex")), ANEW),
@@ -164,7 +171,12 @@ def test_a_start_without_damage_has_nothing_to_tell(orderly: bool) -> None:
         assert open_directory(disk.after_power_loss(())).repairs == []
 
 
-@pytest.mark.parametrize("damage", [garbled, lying])
+def first_lies(disk: SimDisk, path: str) -> str:
+    disk.open(path).write(7, b"\x01")
+    return path
+
+
+@pytest.mark.parametrize("damage", [longer, first_lies])
 def test_an_index_that_is_found_bad_by_a_reader_is_noted_then(
     damage: Callable[[SimDisk, str], str],
 ) -> None:

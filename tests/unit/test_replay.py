@@ -247,3 +247,18 @@ def test_a_snapshot_equals_the_log_it_replaces_after_any_prefix(seed: int) -> No
     for broker in range(5):  # and questions get the same answer, in the same order
         assert from_snapshot.partitions_in_sync_on(broker) == image.partitions_in_sync_on(broker)
     assert image_records(from_snapshot) == image_records(image)
+
+
+def test_a_cleared_elr_is_a_new_partition_epoch_only_where_there_was_one() -> None:
+    image = one_partition()
+    replay(image, r.PartitionChange(0, TOPIC, isr=(1,), elr=(2,), last_known_elr=(3,)))
+    replay(image, r.Topic("other", b"O" * 16))
+    replay(image, r.Partition(0, b"O" * 16, (1,), (1,), leader=1))
+    replay(image, r.ClearElr("nothing"))
+    replay(image, r.ClearElr("orders"))
+    cleared = image.partition(P0)
+    assert cleared is not None
+    assert (cleared.elr, cleared.last_known_elr, cleared.partition_epoch) == ((), (), 2)
+    replay(image, r.ClearElr(""))
+    assert [each.partition_epoch for each in image.partitions()] == [2, 0]
+    assert rebuilt(image) == image

@@ -36,6 +36,7 @@ def test_the_states_are_the_same_every_time() -> None:
         ("M38", "format", "meta.properties"),
         ("M39", "failed sync", "was durable"),
         ("M40", "retention", "log start"),
+        ("M46", "first segment vanishes", "log start"),
     ],
 )
 def test_a_broken_rule_is_found(*, mutant: str, workload: str, words: str) -> None:

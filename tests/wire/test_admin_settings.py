@@ -32,7 +32,7 @@ from tidelog.wire.protocol.schemas.list_config_resources_response import (
     ListConfigResourcesResponse,
 )
 
-TOPIC, BROKER, LOGGER, METRICS = 2, 4, 8, 16
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
 async def described(
@@ -187,7 +187,10 @@ def test_what_has_no_settings_here_is_refused_with_a_reason(tmp_path: Path) -> N
                 (TOPIC, "bad name"),
                 (BROKER, "2"),
                 (BROKER, "one"),
-                (LOGGER, "1"),
+                (LOGGER, "2"),
+                (METRICS, ""),
+                (GROUP, ""),
+                (64, "1"),
             ):
                 asked = asyncio.ensure_future(described(s, kind, name))
                 while not asked.done():
@@ -200,7 +203,7 @@ def test_what_has_no_settings_here_is_refused_with_a_reason(tmp_path: Path) -> N
             assert verdicts == [
                 Error.UNKNOWN_TOPIC_OR_PARTITION,
                 Error.INVALID_TOPIC_EXCEPTION,
-                *[Error.INVALID_REQUEST] * 3,
+                *[Error.INVALID_REQUEST] * 6,
             ]
 
     loopback.run(story)
@@ -223,6 +226,10 @@ def test_resources_with_settings_are_listed_by_kind(tmp_path: Path) -> None:
     async def story() -> None:
         async with admin_story(tmp_path) as s:
             s.create_topic("t")
+            s.commit(
+                r.Config(GROUP, "g", "consumer.session.timeout.ms", "50000"),
+                r.Config(METRICS, "all", "interval.ms", "1000"),
+            )
 
             async def listed(*kinds: int, version: int = 1) -> ListConfigResourcesResponse:
                 answer = await s.ask(
@@ -237,10 +244,15 @@ def test_resources_with_settings_are_listed_by_kind(tmp_path: Path) -> None:
                 (BROKER, "1"),
                 (BROKER, "2"),
                 (BROKER, "3"),
+                (LOGGER, "1"),
+                (LOGGER, "2"),
+                (LOGGER, "3"),
+                (METRICS, "all"),
+                (GROUP, "g"),
             ]
             assert [e.resource_name for e in (await listed(TOPIC)).config_resources] == ["t"]
-            assert not (await listed(METRICS)).config_resources
-            assert not (await listed(version=0)).config_resources
+            for only_metrics in (await listed(METRICS), await listed(version=0)):
+                assert [e.resource_name for e in only_metrics.config_resources] == ["all"]
             assert (await listed(5)).error_code == Error.UNSUPPORTED_VERSION
 
     loopback.run(story)

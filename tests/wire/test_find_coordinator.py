@@ -10,6 +10,7 @@ import pytest
 from support.admin_story import AdminStory, admin_story
 from support.broker_config import CLIENTS, INSIDE, OWN_ID
 from support.loopback import run, until
+from tidelog.broker import coordination
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.core.metadata import records as r
 from tidelog.core.types import NO_LEADER
@@ -103,6 +104,25 @@ def test_a_coordinator_has_the_address_of_the_listener_one_came_through(
         assert creations(s) == []
 
     told(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("key", "java_hash_code"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("audit", 93_166_555),
+        ("billing", -109_829_509),
+        ("import-0", -422_370_296),
+        ("polygenelubricants", -(2**31)),
+    ],
+)
+def test_a_key_belongs_to_the_partition_that_kafka_looks_into(
+    key: str, java_hash_code: int
+) -> None:
+    """Kafka's `Utils.abs`: of the smallest number it is 0. Half of all keys have a negative one."""
+    expected = 0 if java_hash_code == -(2**31) else abs(java_hash_code)
+    assert coordination.java_hash(key) == expected
 
 
 @pytest.mark.parametrize("version", range(1, NEWEST + 1))

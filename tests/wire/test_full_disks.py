@@ -14,13 +14,14 @@ from support.scripted_controller import (
     scripted_controller,
     silence,
 )
-from tidelog.broker.disk_rooms import ADVICE, KIND, is_short
+from tidelog.broker.disk_rooms import ADVICE, KIND, is_short, wants_file
 from tidelog.broker.handlers import produce
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.host.disk_space import default_reserve_bytes
 from tidelog.host.ports import Disk, DiskSpace
 from tidelog.sim.disk import SimDisk
+from tidelog.storage import reserve_file
 from tidelog.wire.protocol.schemas.alter_partition_request import AlterPartitionRequest
 from tidelog.wire.protocol.schemas.alter_partition_response import AlterPartitionResponse
 from tidelog.wire.protocol.schemas.produce_request import (
@@ -65,8 +66,6 @@ def told(data: Path, story: Story, *, disk: Disk | None = None, **settings: str)
             seen = SeenDisk()
             lone.broker.host.disk_space = seen
             await story(lone, controller, seen)
-            lone.broker.rooms.close()
-            lone.broker.standing_aside.close()
 
     run(main)
 
@@ -120,6 +119,32 @@ def test_a_disk_is_full_below_its_reserve_and_has_room_only_well_above_it() -> N
     assert is_short(DiskSpace(10**9, 10**7), 10**7, was_full=True), "it would be full at once"
     assert not is_short(DiskSpace(10**9, 10**7 + 10**7 // 4), 10**7, was_full=True)
     assert not is_short(DiskSpace(10**9, 0), 0, was_full=False), "0 keeps no reserve"
+
+
+def test_a_part_of_the_reserve_is_a_file_until_its_space_is_needed() -> None:
+    def wanted(usable_bytes: int, *, is_full: bool, is_refused: bool = False) -> bool | None:
+        space = DiskSpace(10**9, usable_bytes)
+        return wants_file(space, 10**7, is_full=is_full, is_refused=is_refused)
+
+    assert wanted(10**8, is_full=False) is True
+    assert wanted(10**7 + 10**6, is_full=False) is None, "it would make the disk full"
+    assert wanted(9 * 10**6, is_full=True) is None, "there is still some"
+    assert wanted(10**6, is_full=True) is False
+    assert wanted(10**6, is_full=True, is_refused=True) is False
+    assert wants_file(DiskSpace(10**9, 10**8), 0, is_full=False, is_refused=False) is None
+
+
+def test_the_file_of_the_reserve_goes_with_the_last_bytes_and_comes_back(tmp_path: Path) -> None:
+    async def story(lone: LoneBroker, _controller: ScriptedController, disk: SeenDisk) -> None:
+        file = tmp_path / reserve_file.FILE_NAME
+        lone.broker.rooms.look()
+        await lone.until(lambda: file.exists() and file.stat().st_size == RESERVE_BYTES // 2)
+        await see(lone, disk, DiskSpace(DISK_BYTES, 0))
+        await lone.until(lambda: not file.exists())
+        await see(lone, disk, EMPTY)
+        await lone.until(file.exists)
+
+    told(tmp_path, story)
 
 
 def test_a_leader_without_room_refuses_writes_hands_over_and_names_disk_and_bytes(

@@ -7,6 +7,8 @@ import pytest
 
 from support.group_story import GROUP, TOPIC, GroupStory, group_story
 from support.loopback import run
+from tidelog.core.errors import Error
+from tidelog.core.metadata import records as r
 from tidelog.wire.protocol.schemas.consumer_group_describe_request import (
     ConsumerGroupDescribeRequest,
 )
@@ -57,6 +59,26 @@ async def joined(
         "topic_partitions": [],
     }
     return await heartbeat(s, version, **{**usual, **given})
+
+
+def test_the_settings_of_a_group_hold_for_its_members(tmp_path: Path) -> None:
+    """`kafka-configs.sh --alter --group modern --add-config consumer.session.timeout.ms=…`."""
+
+    async def story(s: GroupStory) -> None:
+        first = await joined(s)
+        assert (first.error_code, first.heartbeat_interval_ms) == (0, 5000)
+        s.lone.commit(
+            r.Config(r.RESOURCE_GROUP, "modern", "consumer.session.timeout.ms", "60000"),
+            r.Config(r.RESOURCE_GROUP, "modern", "consumer.heartbeat.interval.ms", "15000"),
+        )
+        later = await heartbeat(s, member_epoch=1)
+        assert (later.error_code, later.heartbeat_interval_ms) == (0, 15_000)
+        s.lone.pass_time(59_999)
+        assert (await heartbeat(s, member_epoch=1)).error_code == 0
+        s.lone.pass_time(60_100)
+        assert (await heartbeat(s, member_epoch=1)).error_code == Error.UNKNOWN_MEMBER_ID
+
+    told(tmp_path, story)
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -130,9 +130,10 @@ def compare_compacted(
     return Comparison(
         topic,
         partition,
-        verdict_of(findings, ends, high_watermark),
+        verdict_of(findings, starts, ends, high_watermark),
         high_watermark,
         ends,
+        starts,
         tuple(merged(findings)),
         sum(each.bytes_read for each in batches),
         max(each.compared_bytes for each in alone),

@@ -14,6 +14,7 @@ from tidelog.replica_files import (
     SegmentFile,
     SegmentWalk,
     Stopped,
+    missing_at_start,
     resume_after,
     segments_of,
 )
@@ -67,6 +68,8 @@ class ReplicaBatches(NamedTuple):
     """Where its first segment begins."""
     standing: Standing = Standing()
     bytes_read: int = 0
+    missing_start: tuple[int, int] | None = None
+    """Offsets, the last one excluded, that its files should hold and do not."""
 
     @property
     def rows(self) -> int:
@@ -100,6 +103,7 @@ def scan_replica(
             max(start, replica.log_start),
             standing or Standing(replica.high_watermark, has_gaps=replica.has_gaps),
             bytes_read + scan.bytes_read,
+            missing_at_start(replica),
         )
 
 

@@ -2,13 +2,14 @@
 
 Pure: batches in, a verdict out; the same for files of this machine and for rows of Spark's. Below
 the high watermark every replica that reaches an offset has the same batch there. A replica that
-ends earlier lags, which is no damage. One whose checksum is wrong is wrong itself; otherwise the
-majority is right, and where there is none, nobody is blamed alone.
+ends earlier lags, which is no damage. One that starts later has deleted what lies below, or has
+lost it: its stored log start tells which. One whose checksum is wrong is wrong itself; otherwise
+the majority is right, and where there is none, nobody is blamed alone.
 """
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from operator import lt
 from typing import Final, NamedTuple
@@ -17,6 +18,8 @@ from tidelog.audit.replica_batches import ReplicaBatches
 
 IDENTICAL: Final = "identical"
 LAGGING: Final = "lagging"
+TRIMMED: Final = "trimmed"
+"""Some start later than others: they deleted what they do not have, and the rest is the same."""
 DIVERGING: Final = "diverging"
 
 CHECKSUM: Final = "checksum"
@@ -75,6 +78,8 @@ class Comparison(NamedTuple):
     high_watermark: int
     ends: dict[int, int]
     """By broker: the offset after its last batch below the high watermark."""
+    starts: dict[int, int]
+    """By broker: the first offset it holds."""
     findings: tuple[Finding, ...] = ()
     bytes_read: int = 0
     compared_bytes: int = 0
@@ -91,6 +96,11 @@ class Comparison(NamedTuple):
         return max((each.end_offset for each in self.findings), default=None)
 
     @property
+    def held_by_some(self) -> int:
+        """How many offsets at the start only some replicas have."""
+        return max(self.starts.values(), default=0) - min(self.starts.values(), default=0)
+
+    @property
     def name(self) -> str:
         return f"{self.topic}-{self.partition}"
 
@@ -103,8 +113,16 @@ class Comparison(NamedTuple):
         if self.findings:
             more = f" and {len(self.findings) - 1} more" if len(self.findings) > 1 else ""
             return f"{self.name}: {self.findings[0].told()}{more}"
+        if self.verdict == TRIMMED:
+            return f"{self.name}: {self.starts_told()}"
         ends = ", ".join(f"broker {node} ends at {end}" for node, end in sorted(self.ends.items()))
         return f"{self.name}: {self.verdict}, {ends}"
+
+    def starts_told(self) -> str:
+        who = ", ".join(f"broker {node} at {start}" for node, start in sorted(self.starts.items()))
+        return (
+            f"the replicas start at different offsets ({who}): {self.held_by_some} are only in some"
+        )
 
 
 def compare(
@@ -119,22 +137,31 @@ def compare(
         if present and not _are_same(present, low, high):
             findings += _differences(present, low, high)
     ends = {each.node_id: each.end for each in members}
+    starts = {each.node_id: each.start for each in members}
     return Comparison(
         topic,
         partition,
-        verdict_of(findings, ends, high_watermark),
+        verdict_of(findings, starts, ends, high_watermark),
         high_watermark,
         ends,
+        starts,
         tuple(merged(findings)),
         sum(each.bytes_read for each in replicas),
         max((each.compared_bytes() for each in members), default=0),
     )
 
 
-def verdict_of(findings: Sequence[Finding], ends: dict[int, int], high_watermark: int) -> str:
+def verdict_of(
+    findings: Sequence[Finding],
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    high_watermark: int,
+) -> str:
     if findings:
         return DIVERGING
-    return LAGGING if any(end < high_watermark for end in ends.values()) else IDENTICAL
+    if any(end < high_watermark for end in ends.values()):
+        return LAGGING
+    return TRIMMED if len(set(starts.values())) > 1 else IDENTICAL
 
 
 class _Member:
@@ -187,6 +214,9 @@ class _Member:
         """What is wrong whatever the others have."""
         for _, _, finding in self._unreadable:
             yield finding
+        lost = self._batches.missing_start
+        if lost is not None and lost[0] < self._must_reach:
+            yield Finding(MISSING, (self.node_id,), lost[0], min(lost[1], self._must_reach))
         shared_end = self._batches.standing.shared_end
         if shared_end < min(self._must_reach, self._rows_end):
             yield Finding(PARTED, (self.node_id,), shared_end, self._must_reach)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidelog.audit.replica_batches import ReplicaBatches, Unreadable, no_numbers
 from tidelog.audit.replica_comparison import Comparison, compare
 from tidelog.audit.replicas import PartitionWork, TopicPartition, absent_in, audit_partition
-from tidelog.replica_files import segments_of
+from tidelog.replica_files import missing_at_start, segments_of
 from tidelog.spark.data_source import NAME
 
 if TYPE_CHECKING:
@@ -124,8 +124,11 @@ def compare_rows(work: PartitionWork, rows: "pa.Table") -> Comparison:
         start = max(files[0].base_offset if files else 0, replica.log_start)
         unreadable = tuple(Unreadable(*place) for place in places)
         size_bytes = sum(numbers["size_bytes"])
+        missing = missing_at_start(replica)
         batches.append(
-            ReplicaBatches(replica.node_id, numbers, unreadable, start, standing, size_bytes)
+            ReplicaBatches(
+                replica.node_id, numbers, unreadable, start, standing, size_bytes, missing
+            )
         )
     bound = work.high_watermark
     return compare(work.topic, work.partition, [*batches, *absent_in(work)], bound)

@@ -9,6 +9,7 @@ from tidelog.broker.handlers import (
     acls,
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_replica_log_dirs,
     api_versions,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -26,6 +27,7 @@ from tidelog.broker.handlers import (
     find_coordinator,
     forwarded,
     heartbeat,
+    incremental_alter_configs,
     init_producer_id,
     join_group,
     leave_group,
@@ -78,6 +80,7 @@ def handlers(broker: Broker) -> dict[int, Handler]:
         30: acls.create,
         31: acls.delete,
         32: partial(describe_configs.handle, broker),
+        34: partial(alter_replica_log_dirs.handle, broker),
         35: partial(describe_log_dirs.handle, broker),
         42: partial(delete_groups.handle, broker),
         47: partial(offset_delete.handle, broker),
@@ -92,6 +95,7 @@ def handlers(broker: Broker) -> dict[int, Handler]:
     }
     for key in forwarded.ROWS:
         served[key] = partial(forwarded.handle, broker)
+    served[incremental_alter_configs.KEY] = partial(incremental_alter_configs.handle, broker)
 
     def ranges() -> list[ApiRange]:
         return supported_versions(Listener.CLIENT, Release.FULL, served)

@@ -25,9 +25,12 @@ from tidelog.broker.early_requests import EarlyRequests
 from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.marker_sender import MarkerSender
+from tidelog.broker.mending import Mending
+from tidelog.broker.moves import Moves
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
 from tidelog.broker.replicas import Replicas
+from tidelog.broker.scrubbing import Scrubbing
 from tidelog.broker.standing_aside import StandingAside
 from tidelog.broker.turn import TurnEnd
 from tidelog.broker.verifications import Verifications
@@ -72,11 +75,14 @@ class Broker:
         "internal_topics",
         "link",
         "markers",
+        "mending",
         "metadata_offset",
+        "moves",
         "now_ms",
         "reads",
         "replicas",
         "rooms",
+        "scrubbing",
         "serving",
         "standing_aside",
         "traffic",
@@ -111,6 +117,9 @@ class Broker:
         self.replicas = Replicas(self, directories)
         self.rooms = DiskRooms(self, directories.all)
         self.standing_aside = StandingAside(self)
+        self.mending = Mending(self)
+        self.scrubbing = Scrubbing(self)
+        self.moves = Moves(self)
         directories.on_no_space = self.rooms.found_no_space
         directories.has_room = self.rooms.has_room
         self.departures = Departures(self)
@@ -239,5 +248,7 @@ class Broker:
             self.replicas.forget_settings(record.resource_name)
             topic_id = self.image.topic_ids.get(record.resource_name)
             return self._partitions_of(topic_id) if topic_id is not None else {}
+        if record.resource_type != r.RESOURCE_BROKER:
+            return {}  # groups and subscriptions are looked up when they are needed
         self.replicas.forget_settings(None)
         return dict.fromkeys(self.replicas.hosted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from tidelog.broker.effective_config import group_layers
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.led_log import InternalLog
 from tidelog.broker.topics_view import ImageTopics
@@ -14,6 +15,8 @@ from tidelog.coordinators.transaction_records import TRANSACTION_RECORDS
 from tidelog.core.coordination import Instant, Outcome
 from tidelog.core.groups.machine import GroupMachine
 from tidelog.core.groups.requests import ForgetPartitions
+from tidelog.core.groups.settings import Rhythm
+from tidelog.core.metadata.group_configs import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
 from tidelog.core.transactions.machine import TransactionMachine
 from tidelog.core.types import NO_LEADER, PartitionId
 
@@ -36,7 +39,7 @@ class Coordination:
         topics = ImageTopics(broker)
         config = broker.config
         self.groups = Shards(
-            lambda _epoch: GroupMachine(config.group_settings(), topics),
+            lambda _epoch: GroupMachine(config.group_settings(), topics, self._rhythm_of),
             self._surroundings(GROUP_RECORDS),
         )
         self.transactions = Shards(
@@ -46,6 +49,14 @@ class Coordination:
         self._shards = {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions}
         self._codecs = {CONSUMER_OFFSETS: GROUP_RECORDS, TRANSACTION_STATE: TRANSACTION_RECORDS}
         self._moved: dict[Hosted, None] = {}
+
+    def _rhythm_of(self, group_id: str) -> Rhythm:
+        """As it is set for this group now; a member learns it with its next heartbeat."""
+        layers = group_layers(self._broker.image, self._broker.config, group_id)
+        heartbeat, session = layers[HEARTBEAT_INTERVAL_MS][0], layers[SESSION_TIMEOUT_MS][0]
+        assert heartbeat.value is not None, heartbeat
+        assert session.value is not None, session
+        return Rhythm(int(heartbeat.value), int(session.value))
 
     # -- where a group or a transaction belongs
 
@@ -132,9 +143,10 @@ def _on_topics_changed(machine: object, now: Instant) -> Outcome:
 
 
 def java_hash(text: str) -> int:
-    """The non-negative `String.hashCode` by which Kafka spreads keys over partitions."""
+    """The absolute `String.hashCode` by which Kafka spreads groups and transactional ids over the
+    partitions of their topics. One that has no absolute value in Java counts as 0."""
     code = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for position in range(0, len(encoded), 2):
         code = (31 * code + int.from_bytes(encoded[position : position + 2], "big")) & 0xFFFFFFFF
-    return code & 0x7FFFFFFF
+    return (1 << 32) - code if code > 1 << 31 else code & 0x7FFFFFFF

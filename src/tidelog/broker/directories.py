@@ -12,10 +12,11 @@ from tidelog.broker.group_commit import GroupCommit
 from tidelog.broker.log_making import LogMaking, OnMade, Take
 from tidelog.host.ports import MakeWorkers
 from tidelog.storage.checkpoints import PartitionName
-from tidelog.storage.errors import CorruptSegment, NoSpace, StorageError
+from tidelog.storage.errors import CorruptFile, CorruptSegment, NoSpace, StorageError
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.new_logs import NewLogs
+from tidelog.storage.repairs import Repair
 
 MAKERS = 8
 """Threads that wait for the disk while logs are made; their syncs become few."""
@@ -34,6 +35,7 @@ class Directories:
         "all",
         "has_room",
         "on_no_space",
+        "preferred",
     )
 
     def __init__(self, directories: Sequence[LogDirectory], make_workers: MakeWorkers) -> None:
@@ -48,6 +50,9 @@ class Directories:
         self._make_workers = make_workers
         self._makers = make_workers("new-logs", MAKERS)
         self._making: LogMaking | None = None
+        self.preferred: dict[PartitionName, LogDirectory] = {}
+        """Where logs shall go that are not there yet, if somebody cares."""
+        self._keep_one_of_each()
 
     def start(
         self,
@@ -71,12 +76,28 @@ class Directories:
         for commit in self._commits.values():
             await commit.stop()
 
+    def _keep_one_of_each(self) -> None:
+        """A process that died while a log changed directories leaves two of it, which are the
+        same as far as the shorter one goes. The longer one stays."""
+        for name in sorted({name for each in self.all for name in each.topic_ids}):
+            holders = [each for each in self.all if name in each.topic_ids]
+            kept = max(holders, key=lambda each: _log_end(each, name))
+            for directory in holders:
+                if directory is not kept:
+                    target = directory.set_aside_stray(name)
+                    fault = CorruptFile(target, "*", "the log is in another log directory too")
+                    directory.repairs.append(Repair(fault, "set aside, the longer one is used"))
+
     def holding(self, name: PartitionName) -> LogDirectory | None:
         """The directory that has a log of this name, opened or refused."""
         return next((each for each in self.all if name in each.topic_ids), None)
 
+    def place_for(self, name: PartitionName) -> LogDirectory:
+        """Where this new log goes."""
+        return self.preferred.get(name) or self.emptiest()
+
     def emptiest(self) -> LogDirectory:
-        """Where a new log goes."""
+        """Where a new log goes if nobody cares."""
         return min(self.all, key=lambda each: (not self.has_room(each), len(each.logs)))
 
     def create_logs(self, wanted: NewLogs) -> None:
@@ -88,7 +109,9 @@ class Directories:
         counts = {directory: len(directory.logs) for directory in self.all}
         placed: dict[LogDirectory, dict[PartitionName, bytes]] = {each: {} for each in self.all}
         for name, topic_id in wanted.items():
-            chosen = min(self.all, key=lambda each: (not self.has_room(each), counts[each]))
+            chosen = self.preferred.get(name) or min(
+                self.all, key=lambda each: (not self.has_room(each), counts[each])
+            )
             counts[chosen] += 1
             placed[chosen][name] = topic_id
         return {directory: its_own for directory, its_own in placed.items() if its_own}
@@ -137,6 +160,12 @@ class Directories:
         for directory in self.all:
             own = {name: high_watermarks.get(name, 0) for name in directory.logs}
             directory.close(broker_epoch=broker_epoch, high_watermarks=own)
+
+
+def _log_end(directory: LogDirectory, name: PartitionName) -> int:
+    """-1 of a log that could not be opened."""
+    log = directory.logs.get(name)
+    return -1 if log is None else log.log_end_offset
 
 
 def _ignore(_directory: LogDirectory) -> None:

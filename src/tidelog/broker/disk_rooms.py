@@ -4,6 +4,9 @@ A disk that is filled to the last byte cannot take checkpoints, metadata or the 
 deletion either. So records stop earlier, when only the reserve is left, and at once when a write
 finds no space. Such a directory is full: its replicas stand aside (`standing_aside`) until there
 is room again. The free bytes are looked at every second, beside the event loop.
+
+Others may fill the disk all the same. For that a part of the reserve is a file (`reserve_file`),
+which is given up when it is needed and made again when there is room.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.host.disk_space import default_reserve_bytes
 from tidelog.host.ports import DiskSpace
+from tidelog.storage import reserve_file
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -47,11 +51,24 @@ def is_short(space: DiskSpace | None, reserve_bytes: int, *, was_full: bool) -> 
     return space.usable_bytes < needed_bytes
 
 
+def wants_file(
+    space: DiskSpace, reserve_bytes: int, *, is_full: bool, is_refused: bool
+) -> bool | None:
+    """Whether a part of the reserve should be a file; None: leave it as it is. It is given up
+    only when it is needed, and made only where it does not make the disk full."""
+    size_bytes = reserve_file.size_for(reserve_bytes)
+    if is_full:
+        return False if is_refused or space.usable_bytes < size_bytes else None
+    left = space._replace(usable_bytes=space.usable_bytes - size_bytes)
+    return True if size_bytes and not is_short(left, reserve_bytes, was_full=True) else None
+
+
 class DiskRooms:
     """Owner of the answer to "is it full?" for every log directory of a broker."""
 
     __slots__ = (
         "_broker",
+        "_has_file",
         "_looking",
         "_paths",
         "_refused_ms",
@@ -68,6 +85,8 @@ class DiskRooms:
         self._spaces: dict[LogDirectory, DiskSpace | None] = {}
         self._refused_ms: dict[LogDirectory, int] = {}
         """When a write last found no space."""
+        self._has_file: dict[LogDirectory, bool] = {}
+        """Of the reserve. Unknown before the first look: a former process may have left it."""
         self._worker = broker.host.make_workers("disk-room", 1)
         self._looking: asyncio.Task[None] | None = None
         self.full: dict[LogDirectory, None] = {}
@@ -89,7 +108,9 @@ class DiskRooms:
     def found_no_space(self, directory: LogDirectory) -> None:
         """A write failed for want of space."""
         self._refused_ms[directory] = self._broker.now_ms()
+        self._spaces[directory] = None  # whatever it was
         self._judge(directory)
+        self.look()
 
     def why_full(self, directory: LogDirectory) -> str:
         path, space = self._paths[directory], self._spaces.get(directory)
@@ -111,6 +132,8 @@ class DiskRooms:
                 space = await self._worker.run(partial(self._broker.host.disk_space, path))
                 self._spaces[directory] = space
                 self._judge(directory)
+                if space is not None:
+                    await self._keep_file(directory, space)
         finally:
             self._looking = None
 
@@ -128,6 +151,26 @@ class DiskRooms:
             self._broker.host.findings.clear(KIND, self._paths[directory])
         if is_full != was_full:
             self._broker.standing_aside.room_changed(directory)
+
+    async def _keep_file(self, directory: LogDirectory, space: DiskSpace) -> None:
+        """Make the file of the reserve, or give it up, if it is time for that."""
+        reserve_bytes = self._reserve_of(space)
+        wanted = wants_file(
+            space,
+            reserve_bytes,
+            is_full=directory in self.full,
+            is_refused=self._was_just_refused(directory),
+        )
+        if wanted is None or self._has_file.get(directory) is wanted:
+            return
+        disk = self._broker.host.filesystem.open(self._paths[directory])
+        size_bytes = reserve_file.size_for(reserve_bytes)
+        keep = partial(reserve_file.keep, disk, size_bytes)
+        try:
+            await self._worker.run(keep if wanted else partial(reserve_file.release, disk))
+        except OSError:
+            return  # the next look tries again
+        self._has_file[directory] = wanted
 
     def _was_just_refused(self, directory: LogDirectory) -> bool:
         refused_ms = self._refused_ms.get(directory)

@@ -56,6 +56,7 @@ class Duties:
         self._every(LOOK_EVERY_MS, self._broker.rooms.look)
         self._after(COMPACTION_PAUSE_MS, self._compact)
         self._broker.replicas.makes_logs_later = True
+        self._broker.scrubbing.start()
 
     def stop(self) -> None:
         self._broker.replicas.makes_logs_later = False
@@ -63,6 +64,7 @@ class Duties:
             timer.cancel()
         self._timers.clear()
         self._broker.rooms.close()
+        self._broker.scrubbing.close()
 
     def checkpoint_high_watermarks(self) -> None:
         high_watermarks = self._broker.replicas.high_watermarks()

@@ -17,8 +17,15 @@ from tidelog.config.key_types import BrokerKey, Kind
 from tidelog.config.node_config import NodeConfig
 from tidelog.config.settings import Settings
 from tidelog.config.values import show_value
+from tidelog.core.metadata import client_metrics_configs
+from tidelog.core.metadata.group_configs import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
 from tidelog.core.metadata.image import MetadataImage
-from tidelog.core.metadata.records import RESOURCE_BROKER, RESOURCE_TOPIC
+from tidelog.core.metadata.records import (
+    RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
 from tidelog.core.metadata.topic_configs import KNOWN
 
 CLUSTER_DEFAULT = ""
@@ -33,6 +40,9 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class Said(NamedTuple):
@@ -92,6 +102,36 @@ def only_kafkas_layers(image: MetadataImage, config: NodeConfig) -> dict[str, li
             if name in kafka_keys.ALL:
                 found.setdefault(name, []).append(Said(name, value, source))
     return found
+
+
+def group_layers(image: MetadataImage, config: NodeConfig, group: str) -> dict[str, list[Said]]:
+    """The settings of a consumer group, the value in force first."""
+    own = image.configs.get((RESOURCE_GROUP, group), {})
+    limits = config.group_limits()
+    defaults = {
+        SESSION_TIMEOUT_MS: limits.session_timeout_ms,
+        HEARTBEAT_INTERVAL_MS: limits.heartbeat_interval_ms,
+    }
+    return {
+        name: [
+            *([Said(name, own[name], ConfigSource.GROUP)] if name in own else []),
+            Said(name, str(default), ConfigSource.DEFAULT),
+        ]
+        for name, default in defaults.items()
+    }
+
+
+def client_metrics_layers(image: MetadataImage, name: str) -> dict[str, list[Said]]:
+    """The settings of a subscription to client metrics; none if there is no such subscription."""
+    own = image.configs.get((RESOURCE_CLIENT_METRICS, name))
+    if own is None:
+        return {}
+    return {
+        key: [Said(key, own[key], ConfigSource.CLIENT_METRICS)]
+        if key in own
+        else [Said(key, default, ConfigSource.DEFAULT)]
+        for key, default in client_metrics_configs.DEFAULTS.items()
+    }
 
 
 def cluster_defaults(image: MetadataImage) -> Iterator[Said]:

@@ -80,6 +80,8 @@ class PartitionFetch:
         return f"PartitionFetch({self.topic!r}, {self.index}, {self.fetch_offset})"
 
     def move(self, wanted: FetchPartition) -> None:
+        if wanted.current_leader_epoch != self.leader_epoch:
+            self.told = None  # it may have ignored an answer that was about the epoch before
         self.leader_epoch = wanted.current_leader_epoch
         self.fetch_offset = wanted.fetch_offset
         self.last_fetched_epoch = wanted.last_fetched_epoch

@@ -50,7 +50,12 @@ class InternalLog:
     def read(self, from_offset: int, max_bytes: int) -> list[memoryview]:
         log = self._hosted.log
         # Retention does not touch compacted logs, but somebody may have deleted records.
-        return log.read(max(from_offset, log.log_start_offset), log.log_end_offset, max_bytes)
+        start = max(from_offset, log.log_start_offset)
+        try:
+            return log.read(start, log.log_end_offset, max_bytes)
+        except StorageError as error:
+            self._broker.mending.found(self._hosted, error)
+            raise
 
     def append(self, write: Write) -> int:
         broker, hosted, role = self._broker, self._hosted, self._role

@@ -346,6 +346,9 @@ class Reads:
             or (scope.is_follower and self._is_throttled(hosted, in_sync=in_sync))
         ):
             return look
+        mending = self._broker.mending
+        if mending.damages and mending.covers(hosted.partition, decision.read_from):
+            return Look(fetch, Error.KAFKA_STORAGE_ERROR)
         try:
             run = self._run(hosted.log, decision, max(max_bytes, 0))
             if not len(run) or (len(run) > max_bytes and not is_first):
@@ -355,6 +358,7 @@ class Reads:
                 look.aborted = fetch_answer.aborted_transactions(hosted.log, decision, run)
         except StorageError as error:
             self._broker.replicas.problems[hosted.partition] = str(error)
+            self._broker.mending.found(hosted, error)
             return Look(fetch, error.kafka_error)
         if scope.is_follower and self._is_listed(hosted):
             self._throttle.record(len(look.records))

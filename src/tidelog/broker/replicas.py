@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tidelog.broker.directories import Directories
 from tidelog.broker.fetched_batch import FetchedBatch
 from tidelog.broker.hosted import Hosted
+from tidelog.broker.refused_logs import RefusedLogs
 from tidelog.broker.topic_settings import TopicSettings, topic_settings
 from tidelog.core import events
 from tidelog.core.metadata.image import PartitionState
@@ -43,6 +44,7 @@ class Replicas:
         "_by_log",
         "_by_name",
         "_perform",
+        "_refused",
         "_topics",
         "_without_space",
         "coming",
@@ -63,6 +65,7 @@ class Replicas:
         self._by_name: dict[PartitionName, Hosted] = {}
         self._by_log: dict[Log, Hosted] = {}
         self._topics: dict[str, TopicSettings] = {}
+        self._refused = RefusedLogs(broker.host.findings)
         self._without_space: dict[PartitionId, None] = {}
         self.coming: dict[PartitionId, None] = {}
         """Partitions whose logs are still to be made."""
@@ -198,7 +201,6 @@ class Replicas:
             return
         replica, now = hosted.replica, self._broker.now_ms()
         self._refresh_settings(hosted)
-        was_leading = hosted.leader is not None
         epoch_before, leader_before = replica.leader_epoch, replica.leader
         effects = replica.apply_metadata(_metadata(state), self.statuses, now)
         if hosted.leader is not None:
@@ -210,7 +212,8 @@ class Replicas:
         self._broker.standing_aside.look_at(hosted)
         if hosted.shards is not None:
             self._broker.coordination.follow(hosted)
-        if was_leading and replica.leader_epoch != epoch_before:
+        if replica.leader_epoch != epoch_before:
+            # Also when we begin to lead, or to follow another: readers may get another answer now.
             self._broker.reads.wake(state.id)
 
     def _refresh_settings(self, hosted: Hosted) -> None:
@@ -253,7 +256,7 @@ class Replicas:
             directory.set_aside_stray(name)  # of a topic that had the same name once
             directory = None
         if directory is None:
-            directory = self.directories.emptiest()
+            directory = self.directories.place_for(name)
             created = self._create(directory, name, state)
             if created is None:
                 return None
@@ -290,11 +293,15 @@ class Replicas:
     def _repair(
         self, directory: LogDirectory, name: PartitionName, state: PartitionState
     ) -> Log | None:
-        """A log with bad records is cut there only if somebody else has what is cut."""
+        """A log with bad or missing records is cut there only if somebody else has what is cut.
+        Else it is looked at again whenever metadata about it changes."""
         if state.leader == self._broker.id or state.isr in ((), (self._broker.id,)):
-            self.problems[state.id] = str(directory.refused[name])
+            error = directory.refused[name]
+            self.problems[state.id] = str(error)
+            self._refused.report(state.id, name, error)
             return None
         self.problems.pop(state.id, None)
+        self._refused.clear(state.id)
         return directory.repair(name)
 
     def _adopt(
@@ -317,16 +324,35 @@ class Replicas:
         self.hosted[state.id] = hosted
         self._by_name[hosted.name] = hosted
         self._by_log[log] = hosted
+        self.directories.preferred.pop(hosted.name, None)
         self._broker.coordination.adopted(hosted)
         return hosted
 
+    def move_to(self, hosted: Hosted, directory: LogDirectory, future: Log) -> None:
+        """From now on `future`, which has the same records, is the log of this partition."""
+        log = directory.take_future(
+            hosted.name, hosted.partition.topic_id, future, hosted.replica.high_watermark
+        )
+        for epoch, start_offset in hosted.log.epochs.entries:
+            log.assign_epoch(epoch, start_offset)  # some began and have no record yet
+        log.producers = hosted.log.producers
+        log.config.become(hosted.topic_settings.log)
+        hosted.replica.move_to(log)
+        del self._by_log[hosted.log]
+        former, hosted.log, hosted.directory = hosted.directory, log, directory
+        self._by_log[log] = hosted
+        former.delete_log(hosted.name)
+        self.on_durable([log])
+
     def _stop_hosting(self, partition: PartitionId) -> None:
         self.problems.pop(partition, None)
+        self._refused.clear(partition)
         self._without_space.pop(partition, None)
         hosted = self.hosted.pop(partition, None)
         if hosted is None:
             return
         del self._by_name[hosted.name], self._by_log[hosted.log]
+        self._broker.moves.forget(hosted)
         if hosted.shards is not None:
             hosted.shards.resigned(hosted.index)
         self.perform(hosted, hosted.replica.stop(self._broker.now_ms()))
@@ -412,6 +438,7 @@ class Replicas:
     def _after_cut(self, hosted: Hosted) -> None:
         role = hosted.replica.role
         assert isinstance(role, FollowerReplica), role
+        self._broker.moves.start_over(hosted)
         self.mark_dirty(hosted)  # a pass under way may have been about what was cut
         self.perform(hosted, role.on_truncated(self._broker.now_ms()))
         self._broker.reads.wake(hosted.partition)

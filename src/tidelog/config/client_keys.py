@@ -251,20 +251,7 @@ GROUPS: tuple[BrokerKey, ...] = (
             choices=("uniform", "range"),
         ),
     ),
-    *without_effect(
-        names(
-            "group.coordinator.rebalance.protocols",
-            ("classic", "consumer", "streams"),
-            "The group protocols that are offered.",
-            choices=("classic", "consumer", "streams", "share"),
-        ),
-        integer("group.coordinator.threads", 4, "Threads of the coordinator in Kafka.", at_least=1),
-        duration(
-            "group.coordinator.append.linger.ms",
-            5,
-            "How long a coordinator collects records before it writes them.",
-            at_least=-1,
-        ),
+    *implemented(
         duration(
             "group.consumer.min.session.timeout.ms",
             45_000,
@@ -288,6 +275,21 @@ GROUPS: tuple[BrokerKey, ...] = (
             15_000,
             "The longest such interval that a group may set.",
             at_least=1,
+        ),
+    ),
+    *without_effect(
+        names(
+            "group.coordinator.rebalance.protocols",
+            ("classic", "consumer", "streams"),
+            "The group protocols that are offered.",
+            choices=("classic", "consumer", "streams", "share"),
+        ),
+        integer("group.coordinator.threads", 4, "Threads of the coordinator in Kafka.", at_least=1),
+        duration(
+            "group.coordinator.append.linger.ms",
+            5,
+            "How long a coordinator collects records before it writes them.",
+            at_least=-1,
         ),
         text(
             "group.consumer.migration.policy",

@@ -25,6 +25,7 @@ from tidelog.config.topology import (
 from tidelog.config.values import show_value
 from tidelog.core.groups.settings import GroupSettings
 from tidelog.core.metadata.bootstrap import RELEASE_FEATURES
+from tidelog.core.metadata.group_configs import GroupLimits
 from tidelog.core.metadata.lifecycle import LifecycleSettings
 from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.quorum.state import QuorumSettings
@@ -75,6 +76,7 @@ class LogSettings:
     message_max_bytes: int
     disk_reserve_bytes: int
     """-1: as the size of the disk suggests."""
+    scrub_bytes_per_second: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,17 @@ class NodeConfig:
             ),
         )
 
+    def group_limits(self) -> GroupLimits:
+        """What the settings of one consumer group may be."""
+        session, heartbeat = "session.timeout.ms", "heartbeat.interval.ms"
+        return GroupLimits(
+            *(
+                self.settings.whole(f"group.consumer.{which}{name}")
+                for name in (session, heartbeat)
+                for which in ("", "min.", "max.")
+            )
+        )
+
     def controller_settings(self, cluster_id: str) -> ControllerSettings:
         given = self.settings
         return ControllerSettings(
@@ -221,6 +234,7 @@ class NodeConfig:
             max_idle_interval_ms=given.whole("metadata.max.idle.interval.ms"),
             unclean_check_interval_ms=given.whole("unclean.leader.election.interval.ms"),
             features=RELEASE_FEATURES,
+            group_limits=self.group_limits(),
             check_broker_config=check_live_config,
         )
 
@@ -312,6 +326,7 @@ def _logs(settings: Settings) -> LogSettings:
         recoveries_per_directory=settings.whole("num.recovery.threads.per.data.dir"),
         message_max_bytes=settings.whole("message.max.bytes"),
         disk_reserve_bytes=settings.whole("tidelog.disk.reserve.bytes"),
+        scrub_bytes_per_second=settings.whole("tidelog.scrub.bytes.per.second"),
     )
 
 

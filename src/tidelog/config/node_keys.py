@@ -277,7 +277,7 @@ OURS: tuple[BrokerKey, ...] = (
         duration(
             "tidelog.group.disconnect.grace.ms",
             500,
-            "A member of a group whose connection broke, and who then misses a heartbeat, is looked"
+            "A member of a group whose connection broke, and who then misses heartbeats, is looked"
             " at once more after so long and removed if it is still silent; 0 waits for the end of"
             " its session, as Kafka does.",
             at_least=0,
@@ -290,6 +290,14 @@ OURS: tuple[BrokerKey, ...] = (
             "A log directory with less free space than this takes no records and hands its"
             " leaderships over; -1 is 1 % of the disk, at most 256 MiB, and 0 keeps no reserve.",
             at_least=-1,
+            ours=True,
+        ),
+        size(
+            "tidelog.scrub.bytes.per.second",
+            1024**2,
+            "How fast a broker reads through its logs in the background to find damaged batches"
+            " and mend them from other replicas; 0 never.",
+            at_least=0,
             ours=True,
         ),
         switch(

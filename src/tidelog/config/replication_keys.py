@@ -198,7 +198,7 @@ THROTTLES: tuple[BrokerKey, ...] = (
             live=True,
         ),
     ),
-    *without_effect(
+    *implemented(
         long(
             "replica.alter.log.dirs.io.max.bytes.per.second",
             INT64_MAX,
@@ -206,6 +206,8 @@ THROTTLES: tuple[BrokerKey, ...] = (
             at_least=0,
             live=True,
         ),
+    ),
+    *without_effect(
         integer(
             "replication.quota.window.num", 11, "Samples kept to measure replication.", at_least=1
         ),

@@ -95,7 +95,7 @@ def _member_value(record: r.ConsumerMember) -> Message | None:
         client_id=value.client_id,
         client_host=value.client_host,
         subscribed_topic_names=value.subscribed_topics,
-        subscribed_topic_regex=value.subscribed_regex,
+        subscribed_topic_regex=value.subscribed_regex or "",  # as Kafka writes that there is none
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
     )
@@ -115,7 +115,7 @@ def _member(
             value.client_id,
             value.client_host,
             tuple(value.subscribed_topic_names),
-            value.subscribed_topic_regex,
+            value.subscribed_topic_regex or None,
             value.rebalance_timeout_ms,
             value.server_assignor,
         ),
@@ -126,7 +126,7 @@ def _to_topics(partitions: r.TopicPartitions) -> list[s.AssignedTopic]:
     return [s.AssignedTopic(topic_id=each, partitions=some) for each, some in partitions]
 
 
-def _from_topics(topics: Sequence[s.AssignedTopic]) -> r.TopicPartitions:
+def _from_topics(topics: Sequence[s.AssignedTopic | s.HeldTopic]) -> r.TopicPartitions:
     return tuple((each.topic_id, tuple(each.partitions)) for each in topics)
 
 
@@ -134,13 +134,34 @@ def _current_value(record: r.CurrentAssignment) -> Message | None:
     value = record.value
     if value is None:
         return None
+    epochs = value.epochs()
+
+    def to_held(partitions: r.TopicPartitions) -> list[s.HeldTopic]:
+        return [
+            s.HeldTopic(
+                topic_id=topic_id,
+                partitions=numbers,
+                assignment_epochs=[epochs[topic_id, number] for number in numbers],
+            )
+            for topic_id, numbers in partitions
+        ]
+
     return s.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=value.member_epoch,
         previous_member_epoch=value.previous_member_epoch,
         state=value.state,
-        assigned_partitions=_to_topics(value.assigned),
-        partitions_pending_revocation=_to_topics(value.pending_revocation),
+        assigned_partitions=to_held(value.assigned),
+        partitions_pending_revocation=to_held(value.pending_revocation),
     )
+
+
+def _epochs(topics: Sequence[s.HeldTopic]) -> dict[tuple[bytes, int], int]:
+    """None before Kafka 4.3, and from members that did not say."""
+    return {
+        (topic.topic_id, number): epoch
+        for topic in topics
+        for number, epoch in zip(topic.partitions, topic.assignment_epochs or (), strict=False)
+    }
 
 
 def _current(
@@ -149,17 +170,16 @@ def _current(
 ) -> r.CurrentAssignment:
     if value is None:
         return r.CurrentAssignment(key.group_id, key.member_id, None)
-    return r.CurrentAssignment(
-        key.group_id,
-        key.member_id,
-        r.CurrentAssignmentValue(
-            value.member_epoch,
-            value.previous_member_epoch,
-            value.state,
-            _from_topics(value.assigned_partitions),
-            _from_topics(value.partitions_pending_revocation),
-        ),
+    assigned, revoking = value.assigned_partitions, value.partitions_pending_revocation
+    current = r.CurrentAssignmentValue(
+        value.member_epoch,
+        value.previous_member_epoch,
+        value.state,
+        _from_topics(assigned),
+        _from_topics(revoking),
     )
+    epochs = {**_epochs(assigned), **_epochs(revoking)}
+    return r.CurrentAssignment(key.group_id, key.member_id, current.given_in(epochs))
 
 
 def _epoch_value(record: r.ConsumerGroupEpoch) -> Message | None:

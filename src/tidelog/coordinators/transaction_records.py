@@ -9,19 +9,15 @@ from tidelog.wire.protocol import Message
 from tidelog.wire.protocol import coordinator_schemas as s
 from tidelog.wire.records import InvalidRecord
 
-_WITHOUT_PARTITIONS = (
-    r.TransactionState.EMPTY,
-    r.TransactionState.COMPLETE_COMMIT,
-    r.TransactionState.COMPLETE_ABORT,
-)
-
 
 def _value(record: r.Transaction) -> Message | None:
     value = record.value
     if value is None:
         return None
     topics = None
-    if value.state not in _WITHOUT_PARTITIONS:
+    # Kafka reads no partitions in this state alone. In any other, null stops it from loading
+    # the log, even where there are none.
+    if value.state is not r.TransactionState.EMPTY:
         topics = [
             s.TransactionTopic(topic=topic, partition_ids=[each.partition for each in some])
             for topic, some in groupby(sorted(value.partitions), key=lambda each: each.topic)

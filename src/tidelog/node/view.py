@@ -230,6 +230,9 @@ class LiveNode:
             sum(each.passes for each in commits),
             sum(each.seconds for each in commits),
             broker.reads.parked_count,
+            broker.scrubbing.scrubbed_bytes,
+            broker.mending.found_count,
+            broker.mending.mended_count,
         )
 
     def log_dirs(self) -> tuple[LogDirView, ...]:

@@ -101,6 +101,12 @@ class NodeCollector(Collector):
         )
         yield counter("tidelog_group_commit_passes", "Passes of syncs.", work.group_commit_passes)
         yield counter("tidelog_group_commit_seconds", "Time in them.", work.group_commit_seconds)
+        for name, help_text, value in (
+            ("scrubbed_bytes", "Bytes of logs checked in the background.", work.scrubbed_bytes),
+            ("damaged_batches", "Damaged places found in logs.", work.damaged_batches),
+            ("mended_batches", "Of them put back or fetched again.", work.mended_batches),
+        ):
+            yield counter(f"tidelog_{name}", help_text, value)
 
     def _connections(self) -> Iterator[Metric]:
         connections = self._sources.view.connections()

@@ -121,6 +121,9 @@ class WorkView(NamedTuple):
     group_commit_passes: int
     group_commit_seconds: float
     parked_fetches: int
+    scrubbed_bytes: int = 0
+    damaged_batches: int = 0
+    mended_batches: int = 0
 
 
 class LogDirView(NamedTuple):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.core.metadata import records as r
+from tidelog.quorum.foreign_records import read_foreign
 from tidelog.wire.protocol import Message, ProtocolError, decode_record, encode_record
 from tidelog.wire.protocol import metadata_schemas as s
 from tidelog.wire.records import InvalidRecord
@@ -25,18 +26,23 @@ class RecordForm(NamedTuple):
 
 def encode_metadata(record: r.MetadataRecord) -> bytes:
     """The value of a record in the log."""
+    if isinstance(record, r.Foreign):
+        return record.wire
     form = FORMS[type(record)]
     return encode_record(form.to_wire(record), form.version)
 
 
 def decode_metadata(value: bytes) -> r.MetadataRecord:
-    """InvalidRecord if the value is damaged, or a record of Kafka's that no node of ours writes."""
+    """InvalidRecord if the value is damaged, or a record that this version does not know."""
     try:
         message, version = decode_record(value)
     except ProtocolError as reason:
         raise InvalidRecord(f"metadata record: {reason}") from reason
     from_wire = READERS.get(type(message))
     if from_wire is None:
+        foreign = read_foreign(message, value)
+        if foreign is not None:
+            return foreign
         raise InvalidRecord(f"{type(message).__name__} v{version} is not known to this version")
     return from_wire(message)
 
@@ -244,6 +250,14 @@ def _read_no_op(_message: s.NoOpRecord) -> r.NoOp:
     return r.NoOp()
 
 
+def _clear_elr(record: r.ClearElr) -> Message:
+    return s.ClearElrRecord(topic_name=record.topic_name)
+
+
+def _read_clear_elr(message: s.ClearElrRecord) -> r.ClearElr:
+    return r.ClearElr(message.topic_name)
+
+
 FORMS: dict[type, RecordForm] = {
     r.RegisterBroker: RecordForm(
         s.RegisterBrokerRecord, 3, _register_broker, _read_register_broker
@@ -264,5 +278,6 @@ FORMS: dict[type, RecordForm] = {
     r.FeatureLevel: RecordForm(s.FeatureLevelRecord, 0, _feature_level, _read_feature_level),
     r.ProducerIds: RecordForm(s.ProducerIdsRecord, 0, _producer_ids, _read_producer_ids),
     r.NoOp: RecordForm(s.NoOpRecord, 0, _no_op, _read_no_op),
+    r.ClearElr: RecordForm(s.ClearElrRecord, 0, _clear_elr, _read_clear_elr),
 }
 READERS = {form.message: form.from_wire for form in FORMS.values()}

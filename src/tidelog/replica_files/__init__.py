@@ -7,6 +7,7 @@ be read while a broker appends behind it; whole files may go (retention) or be r
 
 from tidelog.replica_files.bounds import last_stable_offset, log_end, shared_end
 from tidelog.replica_files.directory import DataDirectory, NoDataDirectory, Replica, find_replicas
+from tidelog.replica_files.missing_start import missing_at_start
 from tidelog.replica_files.segments import (
     SegmentFile,
     aborted_transactions,
@@ -38,6 +39,7 @@ __all__ = [
     "find_replicas",
     "last_stable_offset",
     "log_end",
+    "missing_at_start",
     "offset_at_time",
     "offset_index",
     "resume_after",

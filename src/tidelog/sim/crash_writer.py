@@ -34,6 +34,9 @@ class Owed(NamedTuple):
     start_at_most: int = 0
     may_be_gone: bool = False
     compacted: bool = False
+    may_be_refused: bool = False
+    """Somebody is taking its files away."""
+    must_be_refused: bool = False
 
 
 class Mark(NamedTuple):

@@ -22,8 +22,8 @@ class Mutant(Protocol):
 
     @property
     def depth(self) -> str:
-        """Where it can be caught: seeds at "object" or "byte" depth, "crash" states, or a "story"
-        of tests/scenarios."""
+        """Where it can be caught: seeds at "object", "byte" or "node" depth, "crash" states, or a
+        "story" of tests/scenarios."""
         ...
 
     @property

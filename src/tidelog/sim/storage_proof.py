@@ -137,7 +137,12 @@ def checked(disk: SimDisk) -> list[str]:
         return ["the directory lost its owner"] if mark.formatted else []
     except StorageError as error:
         return [f"the directory does not open: {error}"]
-    faults = [f"{name} was refused: {error}" for name, error in directory.refused.items()]
+    robbed = {name for name, owed in mark.logs.items() if owed.may_be_refused}
+    faults = [
+        f"{name} was refused: {error}"
+        for name, error in directory.refused.items()
+        if name not in robbed
+    ]
     faults += [
         f"a crash damaged {repair.fault}"
         for repair in directory.repairs
@@ -146,7 +151,7 @@ def checked(disk: SimDisk) -> list[str]:
     faults += high_watermark_faults(disk, mark)
     for name, owed in mark.logs.items():
         faults += owed_faults(disk, directory, name, owed)
-    if faults:
+    if faults or robbed:
         return faults
     return second_recovery_faults(disk, directory) or next_append_faults(disk)
 
@@ -156,7 +161,9 @@ def owed_faults(
 ) -> list[str]:
     log = directory.logs.get(name)
     if log is None:
-        return [] if owed.may_be_gone else [f"{name} is gone"]
+        return [] if owed.may_be_gone or owed.may_be_refused else [f"{name} is gone"]
+    if owed.must_be_refused:
+        return [f"{log} was opened, and some of its records are gone"]
     faults = log_faults(disk, log)
     if not owed.histories:
         faults.append(f"{name} came back")
@@ -285,6 +292,7 @@ def restarts(disk: SimDisk) -> None:
         writer.append(0)
     writer.sync()
     writer.directory.checkpoint_recovery_points()
+    writer.directory.checkpoint_log_starts()
     for start in (9, 4):
         before = tuple(writer.history)
         writer.history = [b""] * start
@@ -308,6 +316,7 @@ def retentions(disk: SimDisk) -> None:
         writer.append(number // 5, time_ms=1000 * number)
     writer.sync()
     directory, log = writer.directory, writer.log
+    directory.checkpoint_log_starts()
     for jump_ms in (0, 3_600_000):  # the wall clock is an hour ahead for a moment
         directory.apply_retention(
             wall_ms=9_000 + jump_ms, monotonic_ms=0, high_watermarks={ORDERS: 9}
@@ -331,6 +340,24 @@ def retentions(disk: SimDisk) -> None:
     log.apply_retention(0, 10)
     log.remove_deleted_files(1 << 40)
     writer.append(2)
+
+
+def vanishing_segments(disk: SimDisk, number: int) -> None:
+    """After an orderly stop somebody removes a segment. What is left must not pass for all."""
+    writer = started(disk)
+    for _ in range(8):
+        writer.append(0, padding=60)
+    writer.sync()
+    victim = writer.log.segments[number].path
+    assert len(writer.log.segments) > number + 1, writer.log
+    writer.directory.close(broker_epoch=4, high_watermarks={ORDERS: 8})
+    writer.mark()
+    owed = writer.owed()._replace(may_be_refused=True)
+    disk.mark(Mark({ORDERS: owed}))
+    disk.remove(victim)
+    disk.sync_dir(writer.log.directory)
+    disk.mark(Mark({ORDERS: owed._replace(must_be_refused=True)}))
+    open_directory(disk)
 
 
 def checkpoint_rewrites(disk: SimDisk) -> None:
@@ -508,6 +535,8 @@ WORKLOADS: dict[str, Callable[[SimDisk], None]] = {
     "epoch start": epoch_starts,
     "checkpoint rewrite": checkpoint_rewrites,
     "format": formats,
+    "first segment vanishes": partial(vanishing_segments, number=0),
+    "segment vanishes": partial(vanishing_segments, number=1),
     "retention": retentions,
     "append": appends,
     "append, index gathered": partial(appends, name=GATHERED),

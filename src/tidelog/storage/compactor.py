@@ -109,6 +109,10 @@ class Compactor:
             self._current[1].abandon()
             self._current = None
 
+    def note_mended(self, name: PartitionName) -> None:
+        """What was damaged can be read again."""
+        self._uncleanable.discard(name)
+
     def forget(self, name: PartitionName) -> None:
         """Another log may come under this name."""
         self.give_up(name)

@@ -1,4 +1,8 @@
-"""Files of a log that went out of use, until `file.delete.delay.ms` is over."""
+"""Files of a log that went out of use, until `file.delete.delay.ms` is over.
+
+While they are there, under their other names, a load knows that the segments below the log start
+went on purpose. So the log start is stored before they are removed (ADR 0031).
+"""
 
 from collections.abc import Iterable
 
@@ -11,16 +15,27 @@ class DeletedFiles:
 
     __slots__ = ("_disk", "_due_ms")
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, left_over: Iterable[str]) -> None:
         self._disk = disk
-        self._due_ms: dict[str, int] = {}
+        self._due_ms = dict.fromkeys(left_over, 0)
 
     def add(self, paths: Iterable[str], *, due_ms: int) -> None:
         self._due_ms.update(dict.fromkeys(paths, due_ms))
 
+    def due(self, now_ms: int) -> list[str]:
+        return [path for path, due_ms in self._due_ms.items() if due_ms <= now_ms]
+
+    def empty_due(self, now_ms: int) -> None:
+        """Give back their space and keep their names: on a full disk nothing can be stored."""
+        for path in self.due(now_ms):
+            if self._disk.exists(path):
+                file = self._disk.open(path)
+                file.truncate(0)
+                file.close()
+
     def remove_due(self, now_ms: int) -> int:
-        """Give back the space of those whose time has come. How many there were."""
-        due = [path for path, due_ms in self._due_ms.items() if due_ms <= now_ms]
+        """Those whose time has come. How many there were."""
+        due = self.due(now_ms)
         for path in due:
             discard(self._disk, path)
             del self._due_ms[path]

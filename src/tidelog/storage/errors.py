@@ -37,6 +37,16 @@ class CorruptSegment(CorruptFile):
         self.offset = offset
 
 
+class MissingRecords(CorruptSegment):
+    """Records between the log start and the first segment, or between two segments, are gone,
+    and neither retention nor DeleteRecords took them. `end` is the first offset that is there."""
+
+    def __init__(self, path: str, *, position: int, offset: int, end: int) -> None:
+        reason = f"records {offset} to {end - 1} are gone, and nothing deleted them"
+        super().__init__(path, position=position, offset=offset, reason=reason)
+        self.end = end
+
+
 class ContradictedSegment(CorruptSegment):
     """An intact batch and the epoch history disagree about its leader epoch. Both were durable
     in the right order, so no crash can do that: a bit of one of them has changed at rest."""

@@ -172,6 +172,14 @@ class GuardedFile:
         except OSError as error:
             raise self._disk.failed(self.path, "sync", error) from error
 
+    def open_again(self) -> "GuardedFile":
+        """For a reader beside the owner: each closes its own."""
+        return self._disk.open(self.path)
+
+    def sync_ended(self, error: OSError | None) -> None:
+        """Back from another thread: see `GuardedDisk.sync_ended`."""
+        self._disk.sync_ended(self.path, error)
+
     def close(self) -> None:
         """Also when offline: closing gives the descriptor back and promises nothing."""
         self._inner.close()

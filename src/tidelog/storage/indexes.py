@@ -80,6 +80,18 @@ class IndexFile:
         self.size = len(content)
         return content
 
+    def last_number(self, entry_size: int) -> int:
+        """The last four bytes of the last whole entry in the file, as a number; 0 without one."""
+        try:
+            file = self._disk.open(self.path)
+        except FileNotFoundError:
+            return 0
+        try:
+            end = file.size() // entry_size * entry_size
+            return int.from_bytes(file.read(end - 4, 4), "big") if end else 0
+        finally:
+            file.close()
+
     def append(self, entry: bytes) -> None:
         self._waiting += entry
         if len(self._waiting) >= self._together_bytes:
@@ -216,6 +228,10 @@ class OffsetIndex:
 
     def last_position(self) -> int:
         return self._positions[-1] if self._positions else 0
+
+    def stored_last_position(self) -> int:
+        """From the end of the file, without loading all of it; 0 if there is no such entry."""
+        return self.file.last_number(self.ENTRY_SIZE)
 
     def position_before_last(self) -> int:
         """Of the last entry but one, or the segment's start."""

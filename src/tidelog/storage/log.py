@@ -19,13 +19,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from tidelog.host.ports import Buffer, Disk, FileRange, Syncing
+from tidelog.host.ports import Buffer, Disk, FileRange
 from tidelog.storage import recovery, retention
 from tidelog.storage.append_info import AppendInfo, info_of, info_of_all
 from tidelog.storage.atomic_file import discard
 from tidelog.storage.config import LogConfig
 from tidelog.storage.deleted_files import DeletedFiles
-from tidelog.storage.epoch_file import EpochFile, PendingEpochs
+from tidelog.storage.epoch_file import EpochFile
 from tidelog.storage.errors import (
     CorruptSegment,
     NoSpace,
@@ -54,9 +54,7 @@ class Log:
 
     __slots__ = (
         "_bases",
-        "_deleted",
         "_disk",
-        "_epoch_file",
         "_gaps_are_noted",
         "_generation",
         "_name_changes",
@@ -66,7 +64,9 @@ class Log:
         "_unsealed",
         "before_truncation",
         "config",
+        "deleted",
         "directory",
+        "epoch_file",
         "epochs",
         "log_start_offset",
         "on_epochs_unstored",
@@ -89,7 +89,7 @@ class Log:
         self.on_unsynced: Callable[[Log], None] | None = None
         self.on_epochs_unstored: Callable[[Log], None] | None = None
         self.on_gaps_allowed: Callable[[Log], None] | None = None
-        self._epoch_file = EpochFile(disk, directory, loaded.epochs, loaded.stored_epoch)
+        self.epoch_file = EpochFile(disk, directory, loaded.epochs, loaded.stored_epoch)
         self.epochs = loaded.epochs
         self.producers = loaded.producers
         self.log_start_offset = loaded.log_start
@@ -98,7 +98,7 @@ class Log:
         self._bases = [segment.base_offset for segment in loaded.segments]
         self._unsealed = [s for s in loaded.recovered if s in loaded.segments[:-1]]
         self._snapshots = loaded.snapshots
-        self._deleted = DeletedFiles(disk)
+        self.deleted = DeletedFiles(disk, loaded.leaving)
         self._names_are_unsynced = bool(loaded.recovered)
         self._name_changes = 0
         self._generation = 0
@@ -113,6 +113,7 @@ class Log:
         *,
         recovery_point: int = 0,
         log_start: int = 0,
+        knows_start: bool = False,
         clean_shutdown: bool = False,
         repair: bool = False,
         gaps: bool = False,
@@ -120,15 +121,16 @@ class Log:
     ) -> "Log":
         """Load it, and recover it unless it was closed in order. The directory must exist.
 
-        CorruptSegment when records below the recovery point are bad; with `repair` the log is
-        cut there, which is right if and only if another replica has them. `gaps`: it has been
-        noted before that compaction may have left some. What had to be mended is in `repairs`.
+        CorruptSegment when records below the recovery point are bad, or between the log start
+        and the first segment if one `knows_start`; with `repair` the log is cut there, which is
+        right if and only if another replica has them. `gaps`: it has been noted before that
+        compaction may have left some. What had to be mended is in `repairs`.
         """
         guarded = guard(disk)
         noted = [] if repairs is None else repairs
         place = SegmentPlace(guarded, directory, config.copy(), noted)
         request = recovery.LoadRequest(
-            place, recovery_point, log_start, clean_shutdown, repair, gaps
+            place, recovery_point, log_start, knows_start, clean_shutdown, repair, gaps
         )
         return cls(guarded, place, recovery.load(request))
 
@@ -208,14 +210,14 @@ class Log:
 
     def _append(self, datas: Sequence[Buffer], headers: Sequence[BatchHeader]) -> None:
         info = info_of(headers[0]) if len(headers) == 1 else info_of_all(headers)
-        epochs_before = self._epoch_file.enter(headers, self.log_end_offset)
+        epochs_before = self.epoch_file.enter(headers, self.log_end_offset)
         try:
             self._append_to_segment(datas, headers, info)
         except StorageError:
             if epochs_before is not None:
-                self._epoch_file.restore(epochs_before)
+                self.epoch_file.restore(epochs_before)
             raise
-        if self._epoch_file.lacks_the_latest and self.on_epochs_unstored is not None:
+        if self.epoch_file.lacks_the_latest and self.on_epochs_unstored is not None:
             self.on_epochs_unstored(self)
 
     def _append_to_segment(
@@ -246,32 +248,22 @@ class Log:
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """A new leader epoch begins here."""
-        self._epoch_file.assign(leader_epoch, start_offset)
+        self.epoch_file.assign(leader_epoch, start_offset)
 
     @property
     def epochs_are_stored(self) -> bool:
-        return self._epoch_file.is_stored(self.log_end_offset)
+        return self.epoch_file.is_stored(self.log_end_offset)
 
     def store_epochs(self) -> None:
         """Every epoch with a record is in the checkpoint when this returns."""
         if not self.epochs_are_stored:
-            self._epoch_file.store(self.log_end_offset)
-
-    def start_storing_epochs(self) -> PendingEpochs | None:
-        """The same in steps: see `epoch_file`."""
-        return self._epoch_file.start_storing(self.log_end_offset)
-
-    def finish_writing_epochs(self, pending: PendingEpochs) -> Syncing | None:
-        return self._epoch_file.finish_writing(pending)
-
-    def finish_storing_epochs(self, pending: PendingEpochs) -> None:
-        self._epoch_file.finish_storing(pending)
+            self.epoch_file.store(self.log_end_offset)
 
     @property
     def storable_recovery_point(self) -> int:
         """The recovery point that may be checkpointed: a load walks over what lies behind it,
         and learns from the batches the epochs that the file lacks."""
-        return self._epoch_file.limit_of(self.recovery_point)
+        return self.epoch_file.limit_of(self.recovery_point)
 
     # Durability
 
@@ -418,7 +410,7 @@ class Log:
         """Remove the batch that contains `offset` and everything behind it, durably."""
         end = self.log_end_offset
         if offset >= end:
-            self._epoch_file.truncate_from_end(end)  # KAFKA-10706
+            self.epoch_file.truncate_from_end(end)  # KAFKA-10706
             return
         if offset < self._bases[0]:
             self.truncate_fully_and_start_at(offset)
@@ -432,7 +424,7 @@ class Log:
             self._disk.sync_dir(self.directory)
         self._segments[number].cut_at(position, new_end)
         self._rebuild_producers(self.log_end_offset)
-        self._epoch_file.truncate_from_end(new_end)
+        self.epoch_file.truncate_from_end(new_end)
 
     def _cut_position(self, number: int, offset: int) -> tuple[int, int]:
         """Where to cut, and the end offset then. At a batch that cannot be read: that is how a
@@ -446,18 +438,23 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything; the next record has this offset. At every moment there is one
-        segment: it empties the first one before it makes another."""
+        segment: it empties the first one before it makes another. And one of them is not above
+        the log start on disk, which moves up before the other is made and down afterwards."""
         assert offset >= 0, f"{self.directory}: start at {offset}"
-        self._lower_checkpoints(recovery_point=0, log_start=offset)
+        self._lower_checkpoints(recovery_point=0, log_start=self.log_start_offset)
         self._snapshots.remove_after(-1)
         self._drop_segments_after(0)
         self._disk.sync_dir(self.directory)
         first = self._segments[0]
         first.cut_at(0, first.base_offset)
         self.producers.clear()
-        self._epoch_file.clear()
+        self.epoch_file.clear()
+        self._move_log_start(offset)
         if first.base_offset != offset:
             self._push(self._new_segment(offset))
+            self._disk.sync_dir(self.directory)
+        self._lower_checkpoints(recovery_point=0, log_start=offset)
+        if first.base_offset != offset:
             self._remove_files(first.mark_deleted())
             del self._segments[0], self._bases[0]
         self._names_are_unsynced = False
@@ -539,7 +536,7 @@ class Log:
         self._unsealed = [segment for segment in self._unsealed if segment not in old]
         self._segments[first:end] = [new]
         self._bases[first:end] = [new.base_offset]
-        self._deleted.add(deleted, due_ms=now_ms + self.config.file_delete_delay_ms)
+        self.deleted.add(deleted, due_ms=now_ms + self.config.file_delete_delay_ms)
 
     # Retention
 
@@ -549,11 +546,16 @@ class Log:
             return
         if offset > self.log_end_offset:
             raise OffsetOutOfRange(f"{self}: log start {offset} behind the log end")
-        self.log_start_offset = offset
-        if self.on_log_start_raised is not None:
-            # Before the epochs go: a crash must not bring records back without their epoch.
-            self.on_log_start_raised(self)
-        self._epoch_file.truncate_from_start(offset, self.log_end_offset)
+        # Before the epochs go: a crash must not bring records back without their epoch.
+        self._move_log_start(offset)
+        self.epoch_file.truncate_from_start(offset, self.log_end_offset)
+
+    def _move_log_start(self, offset: int) -> None:
+        """On disk before the files below it go: else a load takes their records for lost."""
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            if self.on_log_start_raised is not None:
+                self.on_log_start_raised(self)
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> int:
         """Remove the segments that may go. `now_ms` comes from a RetentionClock.
@@ -583,16 +585,16 @@ class Log:
         self.log_start_offset = max(self.log_start_offset, self._bases[count])
         due_ms = now_ms + self.config.file_delete_delay_ms
         for segment in self._segments[:count]:
-            self._deleted.add(segment.mark_deleted(), due_ms=due_ms)
+            self.deleted.add(segment.mark_deleted(), due_ms=due_ms)
             self._disk.sync_dir(self.directory)
             del self._segments[0], self._bases[0]
         self._unsealed = [segment for segment in self._unsealed if segment in self._segments]
         for taken in self._snapshots.offsets():
             if taken < self._bases[0]:
                 self._snapshots.remove(taken)
-        self._epoch_file.truncate_from_start(self.log_start_offset, self.log_end_offset)
+        self.epoch_file.truncate_from_start(self.log_start_offset, self.log_end_offset)
         return count
 
     def remove_deleted_files(self, now_ms: int) -> int:
         """Give back the space of files that went out of use `file.delete.delay.ms` ago."""
-        return self._deleted.remove_due(now_ms)
+        return self.deleted.remove_due(now_ms)

@@ -36,6 +36,7 @@ from tidelog.storage.compactor import CleanPoints, Compactor
 from tidelog.storage.config import LogConfig
 from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
+    FUTURE_SUFFIX,
     METADATA,
     OUT_OF_SERVICE_SUFFIXES,
     STRAY_SUFFIX,
@@ -54,6 +55,7 @@ from tidelog.storage.group_commit import PendingPass, start_pass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
+from tidelog.storage.recovery import LARGEST_OFFSET
 from tidelog.storage.repairs import Repair, Repairs
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
@@ -157,11 +159,13 @@ class LogDirectory:
             name = parse_directory(entry)
             if entry.endswith(TEMPORARY_SUFFIX):
                 discard(guarded, entry)
-            elif entry.endswith(DELETE_SUFFIX):
-                discard_tree(guarded, entry)
+            elif entry.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
+                discard_tree(guarded, entry)  # a log that was moving in is still where it was
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
         directory._notice_missing_logs(entries)
+        with suppress(NoSpace):
+            directory._remove_deleted_files(0)  # a crash came before it
         if marker is None:
             guarded.sync_dir("")  # a crash may have come between the making of logs and that
         return directory
@@ -214,6 +218,7 @@ class LogDirectory:
             self._config_of(name[0]),
             recovery_point=self._stored_recovery_points.get(name, 0),
             log_start=self._stored_log_starts.get(name, 0),
+            knows_start=name in self._stored_log_starts,
             clean_shutdown=clean,
             repair=repair,
             gaps=self._may_have_gaps(name),
@@ -296,6 +301,46 @@ class LogDirectory:
         """Metadata does not know this log, or not here: keep the records, do not serve them.
         The new name of its directory."""
         return self._take_out_of_service(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX)
+
+    def note_mended(self, name: PartitionName) -> None:
+        """Its damage is gone: it may be compacted again."""
+        self._compactor.note_mended(name)
+
+    # Logs that move in from another directory
+
+    def make_future(self, name: PartitionName, topic_id: bytes) -> Log:
+        """An empty log beside those in service, for what another directory has of this name."""
+        path = aside(name, topic_id.hex(), FUTURE_SUFFIX)
+        order = NewLog(self._disk, path, topic_id, self._config_of(name[0]), False, self.repairs)
+        (made,) = make_all([order], map)
+        if isinstance(made, NoSpace):
+            raise made
+        return made
+
+    def drop_future(self, future: Log) -> None:
+        future.release()
+        discard_tree(self._disk, future.directory)
+
+    def take_future(
+        self, name: PartitionName, topic_id: bytes, future: Log, high_watermark: int
+    ) -> Log:
+        """It has all records of the log it was made for: put it in service. Until the other one
+        is deleted there are two, and a process that starts then keeps one of them."""
+        assert name not in self.topic_ids, f"{name} is in service here"
+        future.close()
+        self._high_watermarks[name] = high_watermark
+        if future.may_have_gaps:
+            self._move_clean_point(name, 0)
+        if future.log_start_offset > future.segments[0].base_offset:
+            self._stored_log_starts[name] = future.log_start_offset
+            self._write_log_starts()
+        self._disk.rename(future.directory, directory_of(name))
+        self._disk.sync_dir("")
+        self.topic_ids[name] = topic_id
+        # Not before: a recovery point without a log would be taken for a log that was lost.
+        self._stored_recovery_points[name] = future.recovery_point
+        self._write_recovery_points()
+        return self._open_log(name, clean=True, repair=False)
 
     def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
         log = self.logs.pop(name, None)
@@ -398,14 +443,9 @@ class LogDirectory:
         self._write_recovery_points()
 
     def checkpoint_log_starts(self) -> None:
-        """Only of logs that start inside a segment; for others its name says it."""
-        starts = {
-            name: log.log_start_offset
-            for name, log in self.logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
-        }
-        self._stored_log_starts = self._with_refused(starts, self._stored_log_starts)
-        self._write_log_starts()
+        """Of all logs: a log whose first segment is gone must not seem to start later."""
+        starts = {name: log.log_start_offset for name, log in self.logs.items()}
+        self._store_log_starts(self._with_refused(starts, self._stored_log_starts))
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[PartitionName, int]) -> None:
         self._high_watermarks = self._with_refused(dict(high_watermarks), self._high_watermarks)
@@ -451,8 +491,9 @@ class LogDirectory:
     def _on_log_start_raised(self, log: Log) -> None:
         name = parse_directory(log.directory)
         assert name is not None, log.directory
-        self._stored_log_starts[name] = log.log_start_offset
-        self._write_log_starts()
+        if log.size_bytes == 0 and name not in self._stored_log_starts:
+            return  # a new replica: nothing can be lost, and thousands of them may begin at once
+        self._store_log_starts({**self._stored_log_starts, name: log.log_start_offset})
 
     def _forget_promises(self, name: PartitionName) -> None:
         """A deleted log must not leave a recovery point to the next one of its name."""
@@ -473,7 +514,12 @@ class LogDirectory:
         )
 
     def _write_log_starts(self) -> None:
-        checkpoints.write_offsets(self._disk, checkpoints.LOG_STARTS, self._stored_log_starts)
+        self._store_log_starts(self._stored_log_starts)
+
+    def _store_log_starts(self, starts: dict[PartitionName, int]) -> None:
+        """What we believe to be stored is: on a full disk it stays as it was."""
+        checkpoints.write_offsets(self._disk, checkpoints.LOG_STARTS, starts)
+        self._stored_log_starts = starts
 
     def _write_clean_points(self) -> None:
         checkpoints.write_offsets(self._disk, checkpoints.CLEAN_POINTS, self._clean_points)
@@ -505,8 +551,25 @@ class LogDirectory:
         removed = 0
         for name, log in self.logs.items():
             removed += log.apply_retention(now_ms, high_watermarks.get(name, 0))
-            log.remove_deleted_files(now_ms)
+        self._remove_deleted_files(now_ms)
         return removed
+
+    def _remove_deleted_files(self, now_ms: int) -> None:
+        """A log start is stored before the last trace of the segments below it goes."""
+        due = {name: log for name, log in self.logs.items() if log.deleted.due(now_ms)}
+        if any(self._start_is_unstored(name, log) for name, log in due.items()):
+            try:
+                self.checkpoint_log_starts()
+            except NoSpace:
+                for log in due.values():
+                    log.deleted.empty_due(now_ms)
+                self.checkpoint_log_starts()
+        for log in due.values():
+            log.remove_deleted_files(now_ms)
+
+    def _start_is_unstored(self, name: PartitionName, log: Log) -> bool:
+        """Whether a load would take its first segment for one that follows lost ones."""
+        return self._stored_log_starts.get(name, LARGEST_OFFSET) < log.segments[0].base_offset
 
     def _trusted_now(self, *, wall_ms: int, monotonic_ms: int) -> int:
         if self._clock is None:

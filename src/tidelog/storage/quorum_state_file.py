@@ -51,12 +51,14 @@ def read_quorum_state(disk: Disk, path: str) -> StoredQuorumState | None:
         fields = json.loads(content)
     except ValueError as error:
         raise CorruptFile(path, "line 1", f"not JSON: {error}") from error
-    if not isinstance(fields, dict) or fields.get("data_version") != 1:
-        raise CorruptFile(path, "line 1", "expected an object with data_version 1")
+    if not isinstance(fields, dict) or fields.get("data_version") not in (0, 1):
+        raise CorruptFile(path, "line 1", "expected an object with data_version 0 or 1")
     leader_id = _number(path, fields, "leaderId", NO_LEADER)
     epoch = _number(path, fields, "leaderEpoch", 0)
     voted_id = _number(path, fields, "votedId", NOBODY)
-    directory_id = parse_uuid(str(fields.get("votedDirectoryId", "")))
+    directory_id: bytes | None = _NO_DIRECTORY
+    if fields["data_version"] > 0:  # Kafka writes 0, without it, while its voters are static
+        directory_id = parse_uuid(str(fields.get("votedDirectoryId", "")))
     if directory_id is None:
         raise CorruptFile(path, "votedDirectoryId", "missing or not an id")
     voted = VoterKey(voted_id, directory_id) if voted_id != NOBODY else None

@@ -14,7 +14,12 @@ from tidelog.host.ports import Disk
 from tidelog.storage import checkpoints
 from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, join
 from tidelog.storage.epoch_file import path_in
-from tidelog.storage.errors import ContradictedSegment, CorruptFile, CorruptSegment
+from tidelog.storage.errors import (
+    ContradictedSegment,
+    CorruptFile,
+    CorruptSegment,
+    MissingRecords,
+)
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.producer_replay import SnapshotFiles, rebuild
 from tidelog.storage.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
@@ -22,8 +27,8 @@ from tidelog.storage.repairs import INDEX_MADE_ANEW, PRODUCERS_REPLAYED, Repair,
 from tidelog.storage.scan import ScannedBatch
 from tidelog.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
 from tidelog.storage.segment_place import SegmentPlace
-from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swap
-from tidelog.wire.records import BatchHeader, check_crc
+from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swap, is_log
+from tidelog.wire.records import HEADER_SIZE, BatchHeader, InvalidBatch, check_crc, read_header
 
 LARGEST_OFFSET = (1 << 63) - 1
 
@@ -34,6 +39,8 @@ class LoadRequest(NamedTuple):
     place: SegmentPlace
     recovery_point: int
     log_start: int
+    knows_start: bool
+    """Whether the log start was stored: then a segment above it proves that some are gone."""
     clean_shutdown: bool
     repair: bool
     gaps: bool = False
@@ -70,13 +77,22 @@ class LoadedLog(NamedTuple):
     producers: ProducerStates
     snapshots: SnapshotFiles
     gaps_are_noted: bool
+    leaving: list[str]
+    """Files that prove that the segments below the log start went on purpose."""
 
 
 def load(request: LoadRequest) -> LoadedLog:
     """The log as it is after whatever happened to it. A second load changes nothing more."""
     disk, directory = request.disk, request.directory
-    sweep_leftovers(disk, directory)
+    finish_swaps(disk, directory)
+    leaving = sweep_leftovers(request)
     segments = open_segments(request)
+    hole = None if leaving else hole_at_start(request, segments)
+    if hole is not None:
+        if not request.repair:
+            raise hole
+        drop_segments(request, segments)
+        segments.clear()
     epochs = load_epochs(request, segments)
     stored = epochs.latest_epoch
     recovered = recover_segments(request, segments, epochs)
@@ -97,23 +113,33 @@ def load(request: LoadRequest) -> LoadedLog:
         producers,
         snapshots,
         request.gaps,
+        leaving,
     )
 
 
 # Step 2: files that were on their way out or in
 
 
-def sweep_leftovers(disk: Disk, directory: str) -> None:
-    """Finish deletions and swaps that a crash interrupted; drop indexes without a segment."""
+def finish_swaps(disk: Disk, directory: str) -> None:
+    """Those that a crash interrupted."""
     names = disk.list(directory)
     cleaned = [base_of(name) for name in names if name.endswith(LOG_SUFFIX + CLEANED_SUFFIX)]
     unfinished = min(cleaned, default=1 << 63)
     for name in names:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX) and base_of(name) < unfinished:
             finish_swap(disk, directory, base_of(name), names)
+
+
+def sweep_leftovers(request: LoadRequest) -> list[str]:
+    """Finish deletions that a crash interrupted; drop indexes without a segment. Kept for now are
+    those segments without which the log would seem to have lost its start."""
+    disk, directory = request.disk, request.directory
     names = disk.list(directory)
+    leaving = segments_on_their_way_out(request, names)
     changed = False
     for name in names:
+        if name in leaving:
+            continue
         leftover = name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX))
         orphan = name.endswith(INDEX_SUFFIXES) and name.partition(".")[0] + LOG_SUFFIX not in names
         if leftover or orphan:
@@ -121,6 +147,18 @@ def sweep_leftovers(disk: Disk, directory: str) -> None:
             changed = True
     if changed:
         disk.sync_dir(directory)
+    return [join(directory, name) for name in leaving]
+
+
+def segments_on_their_way_out(request: LoadRequest, names: list[str]) -> list[str]:
+    """A crash came before the log start was stored that retention had raised. An orderly stop
+    stores it."""
+    bases = [base_of(name) for name in names if is_log(name)]
+    if request.clean_shutdown or not request.knows_start or not bases:
+        return []
+    out = [name for name in names if name.endswith(LOG_SUFFIX + DELETED_SUFFIX)]
+    explains = any(base_of(name) <= request.log_start for name in out)
+    return out if explains and min(bases) > request.log_start else []
 
 
 def base_of(name: str) -> int:
@@ -134,15 +172,21 @@ def base_of(name: str) -> int:
 def open_segments(request: LoadRequest) -> list[Segment]:
     """In offset order; each ends where the next one begins, the last one is not known yet."""
     disk, directory = request.disk, request.directory
-    bases = sorted(
-        base_of(name)
-        for name in disk.list(directory)
-        if name.endswith(LOG_SUFFIX) and name[: -len(LOG_SUFFIX)].isdigit()
-    )
+    bases = sorted(base_of(name) for name in disk.list(directory) if is_log(name))
     segments = [Segment(request.place, base, gaps=request.may_have_gaps) for base in bases]
     for segment, following in zip(segments, bases[1:], strict=False):
         segment.next_offset = following
     return segments
+
+
+def hole_at_start(request: LoadRequest, segments: list[Segment]) -> MissingRecords | None:
+    """A log start moves by retention, DeleteRecords or a leader that did one of these, and each
+    of them is on disk before the segments below go. So a first segment above the log start that
+    is on disk means that files were lost, and not that the log starts later (mutant M46)."""
+    if not request.knows_start or not segments or segments[0].base_offset <= request.log_start:
+        return None
+    first = segments[0]
+    return MissingRecords(first.path, position=0, offset=request.log_start, end=first.base_offset)
 
 
 def recover_segments(
@@ -181,6 +225,8 @@ def doubts_about(request: LoadRequest, segment: Segment, is_last: bool) -> Repai
     last one if it does not end with a whole batch."""
     if not request.clean_shutdown and (is_last or segment.next_offset > request.recovery_point):
         return []
+    if not is_last and not request.may_have_gaps and not seems_to_reach_its_end(segment):
+        return [bad_index(request, segment, f"it does not lead to offset {segment.next_offset}")]
     for suffix in (OffsetIndex.SUFFIX, TimeIndex.SUFFIX):
         path = join(request.directory, file_name(segment.base_offset, suffix))
         if not request.disk.exists(path):
@@ -190,11 +236,28 @@ def doubts_about(request: LoadRequest, segment: Segment, is_last: bool) -> Repai
         if is_last:
             segment.find_end()
     except CorruptSegment as error:  # if the segment is sound, it was the index
-        path = join(request.directory, file_name(segment.base_offset, OffsetIndex.SUFFIX))
-        return [Repair(CorruptFile(path, "byte 0", error.reason), INDEX_MADE_ANEW)]
+        return [bad_index(request, segment, error.reason)]
     except CorruptFile as error:
         return [Repair(error, INDEX_MADE_ANEW)]
     return None
+
+
+def bad_index(request: LoadRequest, segment: Segment, reason: str) -> Repair:
+    path = join(request.directory, file_name(segment.base_offset, OffsetIndex.SUFFIX))
+    return Repair(CorruptFile(path, "byte 0", reason), INDEX_MADE_ANEW)
+
+
+def seems_to_reach_its_end(segment: Segment) -> bool:
+    """Do its batches end where the next segment begins, as far as the last index entry and the
+    headers behind it tell? If not, only a walk over all of it makes sure."""
+    position, end = segment.offsets.stored_last_position(), segment.base_offset
+    try:
+        while position < segment.size:
+            header = read_header(segment.file.read(position, HEADER_SIZE))
+            position, end = position + header.size_bytes, header.next_offset
+    except InvalidBatch:
+        return False
+    return position == segment.size and end == segment.next_offset
 
 
 def recover_segment(
@@ -256,12 +319,9 @@ def gap_behind(segment: Segment, following: Segment | None) -> CorruptSegment | 
     """A segment may end with a whole batch and yet have lost some."""
     if following is None or segment.next_offset == following.base_offset:
         return None
-    return CorruptSegment(
-        segment.path,
-        position=segment.size,
-        offset=segment.next_offset,
-        reason=f"it ends before the next segment, {following.base_offset}, begins",
-    )
+    end = segment.next_offset
+    path, position = segment.path, segment.size
+    return MissingRecords(path, position=position, offset=end, end=following.base_offset)
 
 
 def is_corruption(fault: CorruptSegment, request: LoadRequest) -> bool:

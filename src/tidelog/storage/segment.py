@@ -56,7 +56,6 @@ class Segment:
         "_changes",
         "_first_timestamp",
         "_indexes_loaded",
-        "_kept",
         "_known",
         "_max_timestamp",
         "_offset_of_max_timestamp",
@@ -66,6 +65,7 @@ class Segment:
         "config",
         "file",
         "gaps",
+        "kept",
         "next_offset",
         "offsets",
         "path",
@@ -102,7 +102,7 @@ class Segment:
         self._first_timestamp: int | None = None
         self._bytes_since_entry = 0
         self._known: dict[int, int] = {}
-        self._kept = KeptBytes(self.file, self.size)
+        self.kept = KeptBytes(self.file, self.size)
         self._changes = self._synced_changes = 0
 
     @classmethod
@@ -126,7 +126,7 @@ class Segment:
             self.gaps and info.first_offset > self.next_offset
         ), f"{self.path}: append of {info.first_offset} at {self.next_offset}"
         try:
-            self._kept.append_at(position)
+            self.kept.append_at(position)
             self.file.write(position, data)
             self._changes += 1
             self._index_append(position, info)
@@ -294,7 +294,7 @@ class Segment:
     def _kept_run(self, position: int, to_offset: int, max_bytes: int) -> FileRange | None:
         """Whole batches from this position on, as this process appended them."""
         end = self._last_end(position, max_bytes)
-        if end is None or not self._kept.look(position, end + HEADER_SIZE, self.size):
+        if end is None or not self.kept.look(position, end + HEADER_SIZE, self.size):
             return None
         next_offset = self.next_offset
         if end < self.size:
@@ -318,7 +318,7 @@ class Segment:
 
     def _bytes_at(self, position: int, size_bytes: int) -> bytes:
         if size_bytes >= LEAST_SENT_BYTES:  # perhaps not all of it will be checked
-            self._kept.look(position, position + size_bytes, self.size)
+            self.kept.look(position, position + size_bytes, self.size)
         return self.file.read(position, size_bytes)
 
     def _whole(self, position: int, max_bytes: int, least_bytes: int) -> int:
@@ -438,7 +438,7 @@ class Segment:
         far_bytes: int = 1 << 62,
         chunk_bytes: int = 1 << 20,
     ) -> Iterator[ScannedBatch]:
-        self._kept.look(start, start + far_bytes, self.size)
+        self.kept.look(start, start + far_bytes, self.size)
         where = ScanRange(self.file, self.path, self.base_offset, start, self.size)
         if start == 0:
             next_offset = self.base_offset
@@ -473,7 +473,7 @@ class Segment:
         self.file.truncate(position)
         self.file.sync()
         self.size = position
-        self._kept.cut(position)
+        self.kept.cut(position)
         self._known.clear()
 
     # Indexes

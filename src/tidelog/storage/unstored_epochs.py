@@ -60,7 +60,7 @@ class UnstoredEpochs:
         """Empty if there is nothing to do, or no space for it."""
         parts: list[Part] = []
         for log in list(self._logs.values()):
-            pending = log.start_storing_epochs()
+            pending = log.epoch_file.start_storing(log.log_end_offset)
             if pending is not None:
                 parts.append(Part(log, pending, pending.syncing))
             elif log.epochs_are_stored:
@@ -75,7 +75,7 @@ class UnstoredEpochs:
         named: list[Part] = []
         for part in round_:
             if self._logs.get(part.log.directory) is part.log:
-                syncing = part.log.finish_writing_epochs(part.pending)
+                syncing = part.log.epoch_file.finish_writing(part.pending)
                 if syncing is not None:
                     named.append(part._replace(syncing=syncing))
         return named
@@ -85,6 +85,6 @@ class UnstoredEpochs:
         self._disk.sync_ended("", error)
         for part in round_:
             if self._logs.get(part.log.directory) is part.log:
-                part.log.finish_storing_epochs(part.pending)
+                part.log.epoch_file.finish_storing(part.pending)
                 if part.log.epochs_are_stored:
                     self.forget(part.log)

@@ -7,8 +7,11 @@ time is over.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelog.broker import own_writes
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.types import NO_OFFSET, PartitionId
 from tidelog.storage.errors import StorageError
@@ -35,7 +38,27 @@ LOOK_AGAIN_MS = 20
 def handle(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, DeleteRecordsRequest), request
-    deletion = Deletion(broker, call, broker.now_ms() + max(request.timeout_ms, 0))
+    deadline_ms = broker.now_ms() + max(request.timeout_ms, 0)
+    begin = partial(_delete_records, broker, call, request, deadline_ms)
+    own_writes.when_readable(broker, _not_committed_yet(broker, request), begin)
+
+
+def _not_committed_yet(broker: Broker, request: DeleteRecordsRequest) -> Iterator[Hosted]:
+    """Partitions of which records are to go that are in the log and not committed."""
+    for topic in request.topics:
+        for asked in topic.partitions:
+            hosted = broker.replicas.named(topic.name, asked.partition_index)
+            if hosted is None:
+                continue
+            committed, end = hosted.replica.high_watermark, hosted.log.log_end_offset
+            if asked.offset == NO_OFFSET or committed < asked.offset <= end:
+                yield hosted
+
+
+def _delete_records(
+    broker: Broker, call: Call, request: DeleteRecordsRequest, deadline_ms: int
+) -> None:
+    deletion = Deletion(broker, call, deadline_ms)
     for topic in request.topics:
         results = [deletion.begin(topic.name, asked) for asked in topic.partitions]
         deletion.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))

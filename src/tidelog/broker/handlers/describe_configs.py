@@ -1,16 +1,21 @@
-"""DescribeConfigs (API 32, v1–4): every setting of topics and brokers, and where it comes from."""
+"""DescribeConfigs (API 32, v1–4): every setting of topics, brokers, groups, subscriptions to client
+metrics and loggers, and where it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.broker import loggers
 from tidelog.broker.caught_up import caught_up
 from tidelog.broker.effective_config import (
     CLUSTER_DEFAULT,
+    ConfigSource,
     Said,
     broker_layers,
+    client_metrics_layers,
     cluster_defaults,
+    group_layers,
     is_secret,
     only_kafkas_layers,
     topic_layers,
@@ -19,7 +24,14 @@ from tidelog.config.broker_keys import BROKER_NAMES_OF_TOPIC_CONFIGS, KEYS
 from tidelog.config.key_types import Kind
 from tidelog.config.live_keys import can_change
 from tidelog.core.errors import Error
-from tidelog.core.metadata.records import RESOURCE_BROKER, RESOURCE_TOPIC
+from tidelog.core.metadata import client_metrics_configs
+from tidelog.core.metadata.group_configs import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
+from tidelog.core.metadata.records import (
+    RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
+    RESOURCE_TOPIC,
+)
 from tidelog.core.metadata.topic_configs import (
     FOLLOWER_THROTTLED_REPLICAS,
     KNOWN,
@@ -61,8 +73,24 @@ MEANINGS = {
     " throttled rate: partition:broker,… or * for all.",
     FOLLOWER_THROTTLED_REPLICAS: "Replicas that fetch no faster than the follower's throttled"
     " rate: partition:broker,… or * for all.",
+    SESSION_TIMEOUT_MS: "How long a member of this group may be silent.",
+    HEARTBEAT_INTERVAL_MS: "How often a member of this group says that it is alive.",
+    client_metrics_configs.INTERVAL_MS: "How often clients would send metrics; none are collected.",
+    client_metrics_configs.METRICS: "Prefixes of the names of the metrics that are wanted.",
+    client_metrics_configs.MATCH: "The clients that are meant, as name=pattern,…",
 }
-"""Of settings that only topics have."""
+"""Of settings that brokers do not have."""
+
+OTHER_TYPES = {
+    SESSION_TIMEOUT_MS: Kind.INT,
+    HEARTBEAT_INTERVAL_MS: Kind.INT,
+    client_metrics_configs.INTERVAL_MS: Kind.INT,
+    client_metrics_configs.METRICS: Kind.LIST,
+    client_metrics_configs.MATCH: Kind.LIST,
+}
+
+RESOURCE_BROKER_LOGGER = 8
+"""Its settings are not stored, so the controller does not know it."""
 
 
 NEW_TOPIC_MS = 250
@@ -130,6 +158,14 @@ def describe(
             result.configs = topic_settings(broker, resource.resource_name, shown)
         elif resource.resource_type == RESOURCE_BROKER:
             result.configs = broker_settings(broker, resource.resource_name, shown)
+        elif resource.resource_type == RESOURCE_BROKER_LOGGER:
+            result.configs = logger_levels(broker, resource.resource_name, shown)
+        elif resource.resource_type == RESOURCE_CLIENT_METRICS:
+            layers = client_metrics_layers(broker.image, named(resource, "subscription"))
+            result.configs = entries(layers, shown)
+        elif resource.resource_type == RESOURCE_GROUP:
+            layers = group_layers(broker.image, broker.config, named(resource, "group"))
+            result.configs = entries(layers, shown)
         else:
             reason = f"resource type {resource.resource_type} has no settings here"
             raise RefusedResourceError(Error.INVALID_REQUEST, reason)
@@ -167,6 +203,52 @@ def broker_settings(
     return [
         entry(key, layers.get(key) or broker_layers(image, config, key), shown, of_broker=True)
         for key in wanted([*KEYS, *layers], shown)
+    ]
+
+
+def logger_levels(
+    broker: Broker, name: str, shown: Shown
+) -> Sequence[DescribeConfigsResourceResult]:
+    if name != str(broker.id):
+        reason = f"broker {broker.id} knows its own loggers, not those of {name!r}"
+        raise RefusedResourceError(Error.INVALID_REQUEST, reason)
+    levels = loggers.levels()
+    return [
+        DescribeConfigsResourceResult(
+            name=each,
+            value=levels[each],
+            config_source=ConfigSource.BROKER_LOGGER,
+            config_type=TYPES[Kind.STRING],
+        )
+        for each in wanted(levels, shown)
+    ]
+
+
+def named(resource: DescribeConfigsResource, kind: str) -> str:
+    if not resource.resource_name:
+        raise RefusedResourceError(Error.INVALID_REQUEST, f"no {kind} is named")
+    return resource.resource_name
+
+
+def entries(
+    layers: Mapping[str, Sequence[Said]], shown: Shown
+) -> Sequence[DescribeConfigsResourceResult]:
+    """Settings that neither topics nor brokers have."""
+    return [
+        DescribeConfigsResourceResult(
+            name=name,
+            value=layers[name][0].value,
+            config_source=layers[name][0].source,
+            synonyms=[
+                DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source)
+                for each in layers[name]
+            ]
+            if shown.synonyms
+            else (),
+            config_type=TYPES[OTHER_TYPES[name]],
+            documentation=MEANINGS[name] if shown.documentation else None,
+        )
+        for name in wanted(layers, shown)
     ]
 
 

@@ -19,6 +19,7 @@ from tidelog.wire.protocol.schemas.describe_log_dirs_response import (
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
     from tidelog.broker.hosted import Hosted
+    from tidelog.broker.moves import Move
 
 UNKNOWN_SIZE = -1
 
@@ -28,7 +29,7 @@ def handle(broker: Broker, call: Call) -> None:
     assert isinstance(request, DescribeLogDirsRequest), request
     hosted = list(asked_for(broker, request))
     results = [
-        describe(broker, path, directory, [each for each in hosted if each.directory is directory])
+        describe(broker, path, directory, hosted)
         for path, directory in zip(
             broker.config.log_dirs, broker.replicas.directories.all, strict=True
         )
@@ -48,13 +49,16 @@ def asked_for(broker: Broker, request: DescribeLogDirsRequest) -> Iterable[Hoste
 
 
 def describe(
-    broker: Broker, path: str, directory: LogDirectory, hosted: list[Hosted]
+    broker: Broker, path: str, directory: LogDirectory, asked: list[Hosted]
 ) -> DescribeLogDirsResult:
     if not directory.online:
         return DescribeLogDirsResult(error_code=Error.KAFKA_STORAGE_ERROR, log_dir=path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for each in hosted:
+    for each in [each for each in asked if each.directory is directory]:
         topics.setdefault(each.topic, []).append(described(each))
+    for move in broker.moves.under_way.values():
+        if move.destination is directory and move.hosted in asked:
+            topics.setdefault(move.hosted.topic, []).append(described_future(move))
     space = broker.host.disk_space(path)
     return DescribeLogDirsResult(
         log_dir=path,
@@ -64,6 +68,18 @@ def describe(
         ],
         total_bytes=UNKNOWN_SIZE if space is None else space.total_bytes,
         usable_bytes=UNKNOWN_SIZE if space is None else space.usable_bytes,
+    )
+
+
+def described_future(move: Move) -> DescribeLogDirsPartition:
+    """A log on its way here: tools take it for done when it is not listed any more."""
+    size_bytes = 0 if move.future is None else move.future.size_bytes
+    end_offset = 0 if move.future is None else move.future.log_end_offset
+    return DescribeLogDirsPartition(
+        partition_index=move.hosted.index,
+        partition_size=size_bytes,
+        offset_lag=max(0, move.hosted.log.log_end_offset - end_offset),
+        is_future_key=True,
     )
 
 

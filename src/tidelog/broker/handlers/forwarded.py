@@ -85,15 +85,18 @@ def handle(broker: Broker, call: Call) -> None:
 async def _forward(broker: Broker, call: Call, row: Row) -> None:
     request = row.translated(call.request)
     version = call.version if row.version is None else row.version
+    call.answer(await answer_of_controller(broker, request, version, row))
+
+
+async def answer_of_controller(broker: Broker, request: Message, version: int, row: Row) -> Message:
     timeout_ms = timeout_of(request)
     try:
         response = await broker.link.forward(request, version, timeout_ms)
     except NetworkError as error:
         why = f"no active controller answered within {timeout_ms} ms: {error}"
-        call.answer(row.refused(request, Error.REQUEST_TIMED_OUT, why))
-        return
+        return row.refused(request, Error.REQUEST_TIMED_OUT, why)
     await caught_up(broker, lambda: row.settled(broker.image, request, response), CATCH_UP_MS)
-    call.answer(response)
+    return response
 
 
 def timeout_of(request: Message) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.broker import own_writes
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import EARLIEST, LATEST, OffsetAnswer
 from tidelog.core.types import NO_OFFSET, PartitionId
@@ -65,12 +67,27 @@ class Found(NamedTuple):
 
 
 def handle(broker: Broker, call: Call) -> None:
-    broker.appends.then(partial(_list_offsets, broker), call)
+    broker.appends.then(partial(_await_own_writes, broker), call)
 
 
-def _list_offsets(broker: Broker, call: Call) -> None:
+def _await_own_writes(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, ListOffsetsRequest), request
+    asked = _asked_by_client(broker, request) if request.replica_id == CONSUMER else ()
+    own_writes.when_readable(broker, asked, partial(_list_offsets, broker, call, request))
+
+
+def _asked_by_client(broker: Broker, request: ListOffsetsRequest) -> Iterator[Hosted]:
+    """The partitions of which it wants to know the end, or a record that may be the last one."""
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            if wanted.timestamp in (LATEST, MAX_TIMESTAMP) or wanted.timestamp >= 0:
+                hosted = broker.replicas.named(topic.name, wanted.partition_index)
+                if hosted is not None:
+                    yield hosted
+
+
+def _list_offsets(broker: Broker, call: Call, request: ListOffsetsRequest) -> None:
     asker = Asker(
         request.replica_id,
         request.isolation_level == 1,
@@ -132,6 +149,7 @@ def _find(broker: Broker, topic: str, wanted: ListOffsetsPartition, asker: Asker
         return _at_time(hosted, wanted.timestamp, asker)
     except StorageError as failure:
         broker.replicas.problems[hosted.partition] = str(failure)
+        broker.mending.found(hosted, failure)
         return Found(OffsetAnswer(failure.kafka_error))
 
 

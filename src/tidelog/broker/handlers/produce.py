@@ -8,7 +8,8 @@ The first batch of a transaction in a partition waits for the word of its coordi
 (`verifications`); the check that finds it is the one every batch goes through.
 
 acks=1 is answered as soon as the batch is written, in fsync mode too: it promises no more than
-Kafka's does. acks=all waits for the high watermark, and with it for our own copy to be durable.
+Kafka's does. Questions about what was acknowledged so wait instead (`own_writes`). acks=all waits
+for the high watermark, and with it for our own copy to be durable.
 """
 
 from __future__ import annotations

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from tidelog.audit.replica_comparison import DIVERGING, IDENTICAL, LAGGING, Comparison
+from tidelog.audit.replica_comparison import (
+    DIVERGING,
+    IDENTICAL,
+    LAGGING,
+    TRIMMED,
+    Comparison,
+)
 from tidelog.audit.replicas import (
     LivePartition,
     PartitionWork,
@@ -260,10 +266,16 @@ def tell(audited: Audited) -> None:
         lines.append(f"{each.name} lags: {who} of {each.high_watermark}")
     if len(behind) > SHOWN:
         lines.append(f"and {len(behind) - SHOWN} more that lag")
+    trimmed = audited.of(TRIMMED)
+    lines += [each.told() for each in trimmed[:SHOWN]]
+    if len(trimmed) > SHOWN:
+        lines.append(f"and {len(trimmed) - SHOWN} more that start at different offsets")
     for line in lines:
         click.echo(line)
     counts = ", ".join(
-        f"{len(audited.of(verdict))} {verdict}" for verdict in (IDENTICAL, LAGGING, DIVERGING)
+        f"{len(audited.of(verdict))} {verdict}"
+        for verdict in (IDENTICAL, LAGGING, TRIMMED, DIVERGING)
+        if verdict != TRIMMED or trimmed
     )
     count = plural(len(audited.comparisons), "partition")
     click.echo(f"{count}: {counts}; high watermarks from {audited.bounds}")
@@ -290,6 +302,7 @@ def _partition_document(comparison: Comparison) -> dict[str, Any]:
         "partition": comparison.partition,
         "verdict": comparison.verdict,
         "high_watermark": comparison.high_watermark,
+        "starts": {str(node): start for node, start in sorted(comparison.starts.items())},
         "ends": {str(node): end for node, end in sorted(comparison.ends.items())},
         "findings": [
             {

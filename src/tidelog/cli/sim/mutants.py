@@ -17,9 +17,9 @@ from tidelog.cli.sim.run import run_with_progress
 from tidelog.sim import mutation
 from tidelog.sim.fleet import Orders
 from tidelog.sim.mutation import Mutant
-from tidelog.sim.plan import draw_plan
+from tidelog.sim.plan import NODE_DEPTH, draw_plan
 from tidelog.sim.rules.recovery_rules import RECOVERY
-from tidelog.sim.run import SeedResult, run_plan
+from tidelog.sim.run import SeedResult, run_plan, whole_nodes
 from tidelog.sim.scenario import ScriptError, difference
 
 SEEDS_DEFAULT = 2_000
@@ -173,6 +173,9 @@ def _runner(mutant: Mutant, name: str | None) -> Callable[[int], SeedResult]:
     """Runs a seed with the faults that suit this mutant, with it or without."""
 
     def run_one(seed: int) -> SeedResult:
+        if mutant.depth == NODE_DEPTH:
+            ran: SeedResult = whole_nodes().run_node_seed(seed, focus=mutant.focus, mutant=name)
+            return ran
         return run_plan(draw_plan(seed, depth=mutant.depth, focus=mutant.focus), mutant=name)
 
     return run_one

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING
 from tidelog.config.live_keys import live_list_default
 from tidelog.controller.asked import Refused, Step, expect
 from tidelog.controller.handlers.items import repeated, said, twice
-from tidelog.core.metadata.config_operations import Operation, changes_of, topic_list_default
+from tidelog.core.metadata import client_metrics_configs
+from tidelog.core.metadata.config_operations import (
+    ListDefault,
+    Operation,
+    changes_of,
+    topic_list_default,
+)
 from tidelog.core.metadata.configs import ConfigError
 from tidelog.core.metadata.image import MetadataImage
-from tidelog.core.metadata.records import RESOURCE_TOPIC
+from tidelog.core.metadata.records import RESOURCE_CLIENT_METRICS, RESOURCE_TOPIC
 from tidelog.core.requests import AdminResponse, AlterConfigRequest, ControllerResponse
 from tidelog.rpc import Call
 from tidelog.wire.protocol.schemas.incremental_alter_configs_request import (
@@ -23,6 +29,12 @@ from tidelog.wire.protocol.schemas.incremental_alter_configs_response import (
 
 if TYPE_CHECKING:
     from tidelog.controller.controller import ActiveController
+
+
+LIST_DEFAULTS: dict[int, ListDefault] = {
+    RESOURCE_TOPIC: topic_list_default,
+    RESOURCE_CLIENT_METRICS: client_metrics_configs.list_default,
+}
 
 
 def handle(controller: "ActiveController", call: Call) -> None:
@@ -47,7 +59,6 @@ def steps_of(request: IncrementalAlterConfigsRequest, image: MetadataImage) -> l
 
 def step_of(resource: AlterConfigsResource, image: MetadataImage, *, validate_only: bool) -> Step:
     key = (resource.resource_type, resource.resource_name)
-    is_topic = resource.resource_type == RESOURCE_TOPIC
     operations = [
         Operation(config.name, config.config_operation, config.value) for config in resource.configs
     ]
@@ -55,7 +66,7 @@ def step_of(resource: AlterConfigsResource, image: MetadataImage, *, validate_on
         changes = changes_of(
             operations,
             image.configs.get(key, {}),
-            topic_list_default if is_topic else live_list_default,
+            LIST_DEFAULTS.get(resource.resource_type, live_list_default),
         )
     except ConfigError as refused:
         return Refused(AdminResponse(refused.error, refused.reason))

@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 REMEMBERED: Final = 8
 """Gaps between heartbeats. The longest of them counts, so a busy client gets more time."""
 
-ADVISED_SHARE: Final = 3
-"""Heartbeats come at least three times in a session, as Kafka advises its clients."""
+BEATS: Final = 2
+"""A heartbeat may be lost with the connection. Then it is tried again, after pauses that grow to
+seconds, or the next one follows. So two of them have to be missing."""
 
 
 class Rhythm:
@@ -26,6 +27,7 @@ class Rhythm:
 
     def beat(self, now_ms: int) -> None:
         if self._last_ms is not None:
+            assert now_ms >= self._last_ms, f"{now_ms} ms comes after {self._last_ms} ms"
             self._gaps.append(now_ms - self._last_ms)
         self._last_ms = now_ms
 
@@ -54,6 +56,7 @@ def deadline_ms(silence: Silence, usual_ms: int, *, client_is_there: bool) -> in
     """When this member is taken for dead unless it is heard of. `usual_ms` lies between the
     heartbeats of most clients. `client_is_there` says that its client has another connection, or
     opened one since: it lives, or its successor was started."""
+    assert silence.session_ms > 0, f"a session of {silence.session_ms} ms"
     session_ends_ms = silence.heard_ms + silence.session_ms
     return min(session_ends_ms, silence.heard_ms + _patience_ms(silence, usual_ms, client_is_there))
 
@@ -61,13 +64,19 @@ def deadline_ms(silence: Silence, usual_ms: int, *, client_is_there: bool) -> in
 def last_chance_ms(silence: Silence, now_ms: int, grace_ms: int) -> int:
     """The deadline has passed and the member was not heard of. Until when may it still be? Had
     this broker stood still, what the member said meanwhile would be read only now."""
+    assert now_ms >= silence.heard_ms, f"heard at {silence.heard_ms} ms, and it is {now_ms} ms"
     return min(silence.heard_ms + silence.session_ms, now_ms + grace_ms)
 
 
 def _patience_ms(silence: Silence, usual_ms: int, client_is_there: bool) -> int:
     if silence.is_interrupted:
-        return usual_ms  # a client whose request failed sends it again, it does not wait
-    advised_ms = silence.session_ms // ADVISED_SHARE
-    rhythm_ms = advised_ms if silence.rhythm_ms is None else silence.rhythm_ms
-    patience_ms = rhythm_ms + max(rhythm_ms, usual_ms) // 2
-    return max(patience_ms, advised_ms) if client_is_there else patience_ms
+        return BEATS * usual_ms
+    if silence.rhythm_ms is None:
+        return silence.session_ms // 2
+    patience_ms = BEATS * max(silence.rhythm_ms, usual_ms)
+    return max(patience_ms, silence.session_ms // 3) if client_is_there else patience_ms
+
+
+def patience_for_an_id_ms(usual_ms: int) -> int:
+    """Whoever was given an id uses it at once, if it lives."""
+    return BEATS * usual_ms

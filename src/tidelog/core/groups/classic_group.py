@@ -61,7 +61,7 @@ class Member:
         self.gone = False
         """Its connection broke, and it was not heard of since."""
         self.interrupted = False
-        """It was gone while it waited for an answer."""
+        """It is gone since a moment in which it waited for an answer."""
         self.doubted = False
         """It was gone and has missed a heartbeat: this is its last chance."""
         self.knows_its_id = request.member_id == member_id
@@ -203,21 +203,20 @@ class Group:
 
     def waiting(self, caller: object) -> Member | None:
         """Whose parked request this is."""
+        assert caller is not None, f"nobody hangs up in {self.group_id}"
         for member in self.members.values():
             if caller in (member.join_token, member.sync_token):
                 return member
         return None
 
     def elect(self) -> bool:
-        """The leader stays if it came back. False if nobody came back."""
-        leader = self.members.get(self.leader or "")
-        if leader is not None and leader.join_token is not None:
-            return True
-        joined = (each for each in self.members.values() if each.join_token is not None)
-        leader = next(joined, None)
-        if leader is not None:
-            self.leader = leader.member_id
-        return leader is not None
+        """The leader stays if it came back. False if nobody came back. All wait for the leader's
+        assignment, so one that hung up does not lead if anybody else can."""
+        joined = [each for each in self.members.values() if each.join_token is not None]
+        able = [each for each in joined if not each.interrupted] or joined
+        if able and all(each.member_id != self.leader for each in able):
+            self.leader = able[0].member_id
+        return bool(able)
 
     # -- protocols
 

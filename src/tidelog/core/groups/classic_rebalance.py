@@ -94,10 +94,9 @@ class Rebalances:
         self.deadlines.set(timer, now.monotonic_ms + group.pending[member_id])
 
     def miss_pending(self, group: Group, member_id: str, now: Instant) -> None:
-        """Whoever was given an id uses it at once, if it lives."""
         timer = Timer(group.group_id, PENDING, member_id)
-        usual_ms = self._settings.usual_heartbeat_interval_ms
-        self.deadlines.lower(timer, now.monotonic_ms + usual_ms)
+        wait_ms = absence.patience_for_an_id_ms(self._settings.usual_heartbeat_interval_ms)
+        self.deadlines.lower(timer, now.monotonic_ms + wait_ms)
 
     def forget_pending(self, group: Group, member_id: str) -> None:
         del group.pending[member_id]
@@ -126,21 +125,18 @@ class Rebalances:
         draft.answer(token, SyncResponse(error))
 
     def hang_up(self, group: Group, member: Member, draft: Draft) -> None:
-        """It waited for an answer and is not there to read it, so it has not joined. If it could
-        come back it has to ask again. An id that nobody was told is nobody's."""
-        draft.answer(
-            group.take_join(member), JoinResponse(Error.REBALANCE_IN_PROGRESS, member.member_id)
-        )
-        token, member.sync_token = member.sync_token, None
-        draft.answer(token, SyncResponse(Error.REBALANCE_IN_PROGRESS))
+        """It waits for an answer and is not there to read it. An id that nobody was told is
+        nobody's. Others come back for the answer, or are missed soon. Until then they count: if
+        everybody had to be connected at the same moment, a group whose connections break often
+        would not get anywhere."""
+        assert member.waits(), f"{member.member_id} of {group.group_id} waits for no answer"
         if member.knows_its_id or member.instance_id is not None:
             member.heard_ms = draft.now.monotonic_ms
             member.interrupted = True
             self.miss(group, member, client_is_there=False)
-        else:
-            self.remove(group, member, draft, reason=CONNECTION_LOST)
-            why = f"member {member.member_id}: {CONNECTION_LOST}"
-            self.after_removal(group, why, draft)
+            return
+        self.remove(group, member, draft, reason=CONNECTION_LOST)
+        self.after_removal(group, f"member {member.member_id}: {CONNECTION_LOST}", draft)
 
     def after_removal(self, group: Group, reason: str, draft: Draft) -> None:
         if group.state in (COMPLETING, STABLE):
@@ -185,7 +181,7 @@ class Rebalances:
             token, member.sync_token = member.sync_token, None
             if token is not None:
                 draft.answer(token, group.sync_response(member))
-                self.hear(group, member, draft.now)
+                self._heard_unless_gone(group, member, draft.now)
 
     def synced(self, group: Group, member: Member) -> None:
         group.unsynced.discard(member.member_id)
@@ -292,8 +288,13 @@ class Rebalances:
                 group.unsynced.add(member.member_id)
                 member.knows_its_id = True
                 draft.answer(token, group.join_response(member))
-                self.hear(group, member, draft.now)
+                self._heard_unless_gone(group, member, draft.now)
         self._wait(group, SYNC, group.rebalance_timeout_ms(), draft.now)
+
+    def _heard_unless_gone(self, group: Group, member: Member, now: Instant) -> None:
+        """Whoever waited here was alive all the time, if its connection says so."""
+        if not member.interrupted:
+            self.hear(group, member, now)
 
     def _move(self, group: Group, state: str, reason: str, draft: Draft) -> None:
         group.state = state

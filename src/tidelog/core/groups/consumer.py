@@ -64,7 +64,7 @@ from tidelog.core.groups.requests import (
     FetchOffsets,
     ListedGroup,
 )
-from tidelog.core.groups.settings import GroupSettings, TopicsView
+from tidelog.core.groups.settings import GroupSettings, RhythmOf, TopicsView, rhythm_of_all
 
 CONSUMER = "consumer"
 """Both the type of these groups and their protocol type."""
@@ -133,16 +133,20 @@ class ConsumerGroups:
         "_groups",
         "_heard_ms",
         "_revocations",
+        "_rhythm_of",
         "_sessions",
         "_settings",
         "_topics",
     )
 
-    def __init__(self, settings: GroupSettings, topics: TopicsView) -> None:
+    def __init__(
+        self, settings: GroupSettings, topics: TopicsView, rhythm_of: RhythmOf | None = None
+    ) -> None:
         unknown = [name for name in settings.consumer_assignors if name not in ASSIGNORS]
         assert settings.consumer_assignors, "no assignor is configured"
         assert not unknown, f"assignors {unknown} do not exist, only {list(ASSIGNORS)}"
         self._settings = settings
+        self._rhythm_of = rhythm_of or rhythm_of_all(settings)
         self._topics = topics
         self._groups: dict[str, ConsumerGroup] = {}
         self._sessions: Deadlines[MemberKey] = Deadlines()
@@ -261,9 +265,8 @@ class ConsumerGroups:
                 step = self._step(self._seat(group, request), request, now)
         except RefusedHeartbeatError as refused:
             step = Step([], (), ConsumerHeartbeatResponse(refused.error, refused.reason))
-        response = step.response._replace(
-            heartbeat_interval_ms=self._settings.consumer_heartbeat_interval_ms
-        )
+        interval_ms = self._rhythm_of(request.group_id).heartbeat_interval_ms
+        response = step.response._replace(heartbeat_interval_ms=interval_ms)
         return Outcome(
             writes=_one_batch(step.records),
             answers=(Answer(token, response),),
@@ -358,9 +361,10 @@ class ConsumerGroups:
         key = MemberKey(group.group_id, member_id)
         self._begin_session(key, now)
         self._revocations.cancel(key)
-        away = group.current(member_id)._replace(
+        current = group.current(member_id)
+        away = current._replace(
             member_epoch=LEFT_FOR_A_WHILE, state=STABLE, pending_revocation=()
-        )
+        ).given_in(current.epochs())
         events = (
             MemberLeft(group.group_id, member_id, LEFT_SHORTLY),
             *_state_events(
@@ -417,12 +421,7 @@ class ConsumerGroups:
         return NOTHING
 
     def _silence(self, key: MemberKey) -> absence.Silence:
-        settings = self._settings
-        return absence.Silence(
-            self._heard_ms[key],
-            settings.consumer_heartbeat_interval_ms,
-            settings.consumer_session_timeout_ms,
-        )
+        return absence.Silence(self._heard_ms[key], *self._rhythm_of(key.group_id))
 
     def _describe(self, group_id: str) -> DescribedConsumerGroup:
         group = self._groups.get(group_id)
@@ -506,14 +505,17 @@ class ConsumerGroups:
     def _begin_session(self, key: MemberKey, now: Instant) -> None:
         self._gone.pop(key, None)
         self._heard_ms[key] = now.monotonic_ms
-        self._sessions.set(key, now.monotonic_ms + self._settings.consumer_session_timeout_ms)
+        session_timeout_ms = self._rhythm_of(key.group_id).session_timeout_ms
+        assert session_timeout_ms > 0, f"{key} would be gone at once"
+        self._sessions.set(key, now.monotonic_ms + session_timeout_ms)
 
     def _heard_of(self, key: MemberKey) -> None:
         """Its connection broke, but it has another one."""
         gone = self._gone.pop(key, None)
         if gone is not None:
             self._heard_ms[key] = gone.since_ms
-            self._sessions.set(key, gone.since_ms + self._settings.consumer_session_timeout_ms)
+            session_timeout_ms = self._rhythm_of(key.group_id).session_timeout_ms
+            self._sessions.set(key, gone.since_ms + session_timeout_ms)
 
     def _drop_deadlines(self, key: MemberKey) -> None:
         self._gone.pop(key, None)

@@ -34,17 +34,22 @@ def reconcile(
     has, shall_have = set(flatten(current.assigned)), set(flatten(goal.partitions))
     kept, revoked = has & shall_have, fold(has - shall_have)
     if revoked and _owns_any(owned, revoked):
-        return current._replace(state=UNREVOKED, assigned=fold(kept), pending_revocation=revoked)
+        revoking = current._replace(
+            state=UNREVOKED, assigned=fold(kept), pending_revocation=revoked
+        )
+        return revoking.given_in(current.epochs())
     gained = {partition for partition in shall_have - kept if is_free(partition)}
     complete = len(kept) + len(gained) == len(shall_have)
     advanced = goal.epoch != current.member_epoch
-    return CurrentAssignmentValue(
+    reached = CurrentAssignmentValue(
         member_epoch=goal.epoch,
         previous_member_epoch=(current.member_epoch if advanced else current.previous_member_epoch),
         state=STABLE if complete else UNRELEASED,
         assigned=fold(kept | gained),
         pending_revocation=(),
     )
+    epochs = current.epochs()
+    return reached.given_in({partition: epochs[partition] for partition in kept})
 
 
 def is_subset(partitions: TopicPartitions, of: TopicPartitions) -> bool:

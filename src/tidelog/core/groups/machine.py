@@ -53,7 +53,7 @@ from tidelog.core.groups.requests import (
     ListGroupsResponse,
     SyncGroup,
 )
-from tidelog.core.groups.settings import GroupSettings, TopicsView
+from tidelog.core.groups.settings import GroupSettings, RhythmOf, TopicsView
 from tidelog.core.types import NEVER_MS
 
 Handler = Callable[[Any, object, Instant], Outcome]
@@ -79,10 +79,12 @@ class GroupMachine:
         "_settings",
     )
 
-    def __init__(self, settings: GroupSettings, topics: TopicsView) -> None:
+    def __init__(
+        self, settings: GroupSettings, topics: TopicsView, rhythm_of: RhythmOf | None = None
+    ) -> None:
         self._settings = settings
         self._classic = ClassicGroups(settings)
-        self._consumer = ConsumerGroups(settings, topics)
+        self._consumer = ConsumerGroups(settings, topics, rhythm_of)
         self._offsets = Offsets(settings)
         self._retention_check_ms = NEVER_MS
         self._handlers: dict[type, Handler] = {

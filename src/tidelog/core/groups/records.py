@@ -4,6 +4,7 @@
 the value None is a tombstone: the key is forgotten.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tidelog.core.coordination import TopicPartition
@@ -96,6 +97,30 @@ class CurrentAssignmentValue(NamedTuple):
     """0 stable, 1 unrevoked partitions, 2 unreleased partitions: Kafka's numbers."""
     assigned: TopicPartitions
     pending_revocation: TopicPartitions
+    given_earlier: tuple[tuple[bytes, int, int], ...] = ()
+    """Topic id, partition and epoch of what was given to this member in another epoch than
+    `member_epoch`, sorted (KIP-1251)."""
+
+    def epochs(self) -> dict[tuple[bytes, int], int]:
+        """The epoch in which each partition was given to this member."""
+        usual = max(self.member_epoch, 0)
+        earlier = {(topic_id, number): epoch for topic_id, number, epoch in self.given_earlier}
+        return {
+            (topic_id, number): earlier.get((topic_id, number), usual)
+            for some in (self.assigned, self.pending_revocation)
+            for topic_id, numbers in some
+            for number in numbers
+        }
+
+    def given_in(self, epochs: Mapping[tuple[bytes, int], int]) -> "CurrentAssignmentValue":
+        """The same, with what it has given in these epochs; in its own, what is not among them."""
+        usual = max(self.member_epoch, 0)
+        earlier = tuple(
+            (*partition, epochs[partition])
+            for partition in sorted(self.epochs())
+            if epochs.get(partition, usual) != usual
+        )
+        return self._replace(given_earlier=earlier)
 
 
 class CurrentAssignment(NamedTuple):

@@ -1,5 +1,6 @@
 """The knobs of a group coordinator; `config` fills them from the node's settings."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 
@@ -20,6 +21,24 @@ class GroupSettings(NamedTuple):
     consumer_max_size: int = (1 << 31) - 1
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """The first one is for members that do not ask for any."""
+
+
+class Rhythm(NamedTuple):
+    """How members of a consumer group have to say that they are alive."""
+
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+
+
+RhythmOf = Callable[[str], Rhythm]
+"""By the name of the group: an operator may set it for one group, while that runs."""
+
+
+def rhythm_of_all(settings: GroupSettings) -> RhythmOf:
+    """The same for all groups."""
+    rhythm = Rhythm(settings.consumer_heartbeat_interval_ms, settings.consumer_session_timeout_ms)
+    assert 0 < rhythm.heartbeat_interval_ms < rhythm.session_timeout_ms, rhythm
+    return lambda _group_id: rhythm
 
 
 class KnownTopic(NamedTuple):

@@ -10,11 +10,15 @@ from typing import NamedTuple
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata import partition_change
+from tidelog.core.metadata.client_metrics_configs import check_client_metrics_config
 from tidelog.core.metadata.contexts import Contexts, elr_enabled, min_insync_replicas
 from tidelog.core.metadata.decision import Decision, View
+from tidelog.core.metadata.group_configs import check_group, check_group_config
 from tidelog.core.metadata.image import TopicState
 from tidelog.core.metadata.records import (
     RESOURCE_BROKER,
+    RESOURCE_CLIENT_METRICS,
+    RESOURCE_GROUP,
     RESOURCE_TOPIC,
     Config,
     MetadataRecord,
@@ -77,6 +81,10 @@ def check_resource(view: View, request: AlterConfigRequest) -> None:
     elif request.resource_type == RESOURCE_BROKER:
         if name != CLUSTER_DEFAULT and BROKER_ID.fullmatch(name) is None:
             raise ConfigError(Error.INVALID_REQUEST, f"{name!r} is not a broker id")
+    elif request.resource_type in (RESOURCE_GROUP, RESOURCE_CLIENT_METRICS):
+        if not name:
+            kind = "group" if request.resource_type == RESOURCE_GROUP else "subscription"
+            raise ConfigError(Error.INVALID_REQUEST, f"no {kind} is named; there is no default one")
     else:
         raise ConfigError(
             Error.INVALID_REQUEST, f"resource type {request.resource_type} has no settings here"
@@ -94,7 +102,7 @@ def check_changes(view: View, request: AlterConfigRequest) -> None:
             reason = forbidden_with_elr(view, request.resource_name, name, value)
         if reason is not None:
             raise ConfigError(Error.INVALID_CONFIG, reason)
-    reason = check_together(values_after(view, request))
+    reason = misfit_together(view, request)
     if reason is not None:
         raise ConfigError(Error.INVALID_CONFIG, reason)
 
@@ -108,7 +116,20 @@ def code_of_misfit(resource_type: int) -> Error:
 def misfit(view: View, resource_type: int, name: str, value: str) -> str | None:
     if resource_type == RESOURCE_BROKER:
         return view.settings.check_broker_config(name, value)
+    if resource_type == RESOURCE_GROUP:
+        return check_group_config(name, value)
+    if resource_type == RESOURCE_CLIENT_METRICS:
+        return check_client_metrics_config(name, value)
     return check_config(name, value)
+
+
+def misfit_together(view: View, request: AlterConfigRequest) -> str | None:
+    if request.resource_type == RESOURCE_CLIENT_METRICS:
+        return None
+    values = values_after(view, request)
+    if request.resource_type == RESOURCE_GROUP:
+        return check_group(values, view.settings.group_limits)
+    return check_together({name: value for name, value in values.items() if name in KNOWN})
 
 
 def forbidden_with_elr(view: View, broker: str, name: str, value: str | None) -> str | None:
@@ -129,7 +150,7 @@ def values_after(view: View, request: AlterConfigRequest) -> dict[str, str]:
             values.pop(name, None)
         else:
             values[name] = value
-    return {name: value for name, value in values.items() if name in KNOWN}
+    return values
 
 
 def min_isr_changes(view: View, settings: list[Config]) -> MinIsrChanges:

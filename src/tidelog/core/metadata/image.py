@@ -97,6 +97,8 @@ class MetadataImage:
     features: dict[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
     index: PartitionIndex = field(default_factory=PartitionIndex)
+    foreign: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    """What Kafka left here and only Kafka uses, by kind and name."""
 
     def partition(self, partition: PartitionId) -> PartitionState | None:
         topic = self.topics.get(partition.topic_id)
@@ -148,6 +150,7 @@ class MetadataImage:
             dict(self.features),
             self.next_producer_id,
             self.index.copy(),
+            dict(self.foreign),
         )
 
     def _in_order(self, partitions: PartitionSet | None) -> list[PartitionState]:

@@ -44,6 +44,7 @@ def another_can_lead(image: MetadataImage, broker: int, partition: PartitionStat
 
 
 def leave(partition: PartitionState, broker: int, context: ChangeContext) -> PartitionChange | None:
+    assert broker in partition.isr, (broker, partition.isr)
     change = partition_change.leave_isr(partition, broker, context)
     assert change is None or change.leader != broker, change
     return change

@@ -90,6 +90,8 @@ class PartitionChange(NamedTuple):
 
 RESOURCE_TOPIC = 2
 RESOURCE_BROKER = 4
+RESOURCE_CLIENT_METRICS = 16
+RESOURCE_GROUP = 32
 
 
 class Config(NamedTuple):
@@ -116,6 +118,23 @@ class NoOp(NamedTuple):
     """Keeps an idle log moving, so that observers can tell idle from cut off."""
 
 
+class ClearElr(NamedTuple):
+    """Nobody outside the ISR is eligible any more: a minimum of replicas in sync has changed.
+    No name: in all topics. Kafka writes it, we do not."""
+
+    topic_name: str
+
+
+class Foreign(NamedTuple):
+    """Something that Kafka keeps in its metadata and that means nothing here: kept as it is, so
+    that nothing is lost when the directory goes back to Kafka. `wire` is Kafka's record."""
+
+    kind: str
+    name: str
+    wire: bytes
+    removed: bool = False
+
+
 MetadataRecord = (
     RegisterBroker
     | UnregisterBroker
@@ -128,4 +147,6 @@ MetadataRecord = (
     | FeatureLevel
     | ProducerIds
     | NoOp
+    | ClearElr
+    | Foreign
 )

@@ -46,6 +46,7 @@ def image_records(image: MetadataImage) -> tuple[r.MetadataRecord, ...]:
         )
     if image.next_producer_id:
         records.append(r.ProducerIds(NO_BROKER, NO_EPOCH, image.next_producer_id))
+    records.extend(r.Foreign(*key, wire) for key, wire in image.foreign.items())
     return tuple(records)
 
 
@@ -233,6 +234,24 @@ def replay_no_op(_image: MetadataImage, _record: r.NoOp) -> None:
     """Moves only the offset."""
 
 
+def replay_clear_elr(image: MetadataImage, record: r.ClearElr) -> None:
+    """A new partition epoch only where there was something to clear, as in Kafka."""
+    for topic in image.topics.values():
+        if record.topic_name not in ("", topic.name):
+            continue
+        for number, partition in topic.partitions.items():
+            if partition.elr or partition.last_known_elr:
+                cleared = r.PartitionChange(number, topic.topic_id, elr=(), last_known_elr=())
+                replay_partition_change(image, cleared)
+
+
+def replay_foreign(image: MetadataImage, record: r.Foreign) -> None:
+    if record.removed:
+        image.foreign.pop((record.kind, record.name), None)
+    else:
+        image.foreign[record.kind, record.name] = record.wire
+
+
 # Any: each function takes exactly the record type it is filed under.
 APPLY: dict[type, Callable[[MetadataImage, Any], None]] = {
     r.RegisterBroker: replay_register_broker,
@@ -246,6 +265,8 @@ APPLY: dict[type, Callable[[MetadataImage, Any], None]] = {
     r.FeatureLevel: replay_feature_level,
     r.ProducerIds: replay_producer_ids,
     r.NoOp: replay_no_op,
+    r.ClearElr: replay_clear_elr,
+    r.Foreign: replay_foreign,
 }
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from tidelog.core.metadata.broker_configs import BrokerConfigCheck, check_broker_config
+from tidelog.core.metadata.group_configs import KAFKAS_LIMITS, GroupLimits
 
 
 @dataclass(slots=True)
@@ -25,5 +26,6 @@ class ControllerSettings:
     features: tuple[tuple[str, int], ...] = field(default=(), compare=False)
     """Levels that the release brings along beside those of metadata. A cluster that an earlier
     one created gets what was added since."""
+    group_limits: GroupLimits = KAFKAS_LIMITS
     check_broker_config: BrokerConfigCheck = field(default=check_broker_config, compare=False)
     """A node judges by the keys it knows; settings are equal if their values are."""

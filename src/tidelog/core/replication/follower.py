@@ -254,6 +254,13 @@ class FollowerReplica:
             return []
         return [self._cut_to(offset, now_ms)]
 
+    def cut_damaged(self, offset: int, now_ms: int) -> list[Effect]:
+        """Our own records from here on cannot be read any more, and the leader has them. Only for
+        a replica that is out of the ISR: nobody counts on what it cuts (ADR 0036)."""
+        end = self.state.log.log_end_offset
+        assert offset < end, f"damage at {offset} of a log that ends at {end}"
+        return [self._cut_to(offset, now_ms)] if self.phase == FETCHING else []
+
     def _cut_to(self, offset: int, now_ms: int) -> Effect:
         state = self.state
         self._enter(TRUNCATING, now_ms)

@@ -217,6 +217,16 @@ class LeaderReplica:
             return [self._answer(token, Error.REQUEST_TIMED_OUT)]
         return []
 
+    def awaits_only_its_own_sync(self) -> bool:
+        """Alone in the ISR, and enough: what it has appended is committed as soon as it is
+        synced. In page-cache mode that is at once."""
+        log = self.state.log
+        return (
+            log.durable_offset < log.log_end_offset
+            and len(self.maximal_isr()) == 1
+            and self.enough_replicas_to_commit(self.isr_state.isr)
+        )
+
     def is_committed(self, required_offset: int) -> bool:
         return self.state.high_watermark >= required_offset
 

@@ -77,6 +77,16 @@ class ReplicaState:
             return end
         return offset if offset > start else start
 
+    def move_to(self, log: LogView) -> None:
+        """The same log, in another directory: nothing that was said of the old one becomes
+        untrue of this one."""
+        before = self.log
+        assert log.log_start_offset == before.log_start_offset, (log, before)
+        assert log.log_end_offset == before.log_end_offset, (log, before)
+        assert log.durable_offset >= before.durable_offset, (log, before)
+        assert log.epochs.entries == before.epochs.entries, (log.epochs, before.epochs)
+        self.log = log
+
     def move_high_watermark(self, high_watermark: int) -> None:
         assert self.log.log_start_offset <= high_watermark <= self.log.log_end_offset, (
             f"high watermark {high_watermark} outside "

@@ -9,7 +9,7 @@ must pass the same ones. Not part of any wheel.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tidelog.sim.mutants import control, coordination, replication, storage
+from tidelog.sim.mutants import control, coordination, replication, shell, storage
 from tidelog.sim.mutants.patch import Mutant, Patch
 
 _ALL: tuple[Mutant, ...] = (
@@ -17,6 +17,7 @@ _ALL: tuple[Mutant, ...] = (
     *control.MUTANTS,
     *coordination.MUTANTS,
     *storage.MUTANTS,
+    *shell.MUTANTS,
 )
 
 

@@ -1,4 +1,4 @@
-"""M35–M40: rules of the storage engine, found in the states that a crash can leave."""
+"""M35–M40 and M46: rules of the storage engine, found in the states that a crash can leave."""
 
 from typing import Any
 
@@ -49,6 +49,10 @@ def _believe_wall_clock(clock: RetentionClock, *, wall_ms: int, monotonic_ms: in
     return wall_ms
 
 
+def _start_at_first_file(request: recovery.LoadRequest, segments: list[Segment]) -> None:
+    return None
+
+
 def _one(
     name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
 ) -> Mutant:
@@ -68,4 +72,6 @@ MUTANTS = (
          GuardedFile, "sync", _sync_twice),
     _one("M40", "retention believes a wall clock that jumped",
          RetentionClock, "trusted_now", _believe_wall_clock, "retention"),
+    _one("M46", "a log start is taken from the first segment file found",
+         recovery, "hole_at_start", _start_at_first_file, "first segment vanishes"),
 )  # fmt: skip

@@ -89,6 +89,7 @@ APIS: tuple[Api, ...] = (
     _client(31, "DeleteAcls", "1-3", "1-3", 2),
     _client(32, "DescribeConfigs", "1-4", "1-4", 4),
     _client(33, "AlterConfigs", "0-2", "0-2", 2),
+    _client(34, "AlterReplicaLogDirs", "", "1-2", 2),
     _client(35, "DescribeLogDirs", "1-5", "1-5", 2),
     _client(36, "SaslAuthenticate", "0-2", "0-2", 2),
     _client(37, "CreatePartitions", "0-3", "0-3", 2),

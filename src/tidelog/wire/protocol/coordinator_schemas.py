@@ -1,4 +1,5 @@
-"""The records of `__consumer_offsets` and `__transaction_state`, with Kafka's types and versions.
+"""The records of `__consumer_offsets` and `__transaction_state`, with the types and versions of
+Kafka 4.3.
 
 Written by hand: kio has none of them. A key is a number that names its type, then the key itself;
 a value is its version, then the value. Kafka's own tools read what stands there.
@@ -54,6 +55,7 @@ class ConsumerGroupMetadataKey(Message, key=3, valid="0"):
 
 class ConsumerGroupMetadataValue(Message, key=3, valid="0", flexible="0+"):
     epoch: int = field("int32", default=0)
+    metadata_hash: int = field("int64", tag=0, default=0)
 
 
 class ConsumerGroupMemberMetadataKey(Message, key=5, valid="0"):
@@ -70,6 +72,8 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, valid="0", flexible="0+")
     subscribed_topic_regex: str | None = field("string", nullable="0+", default=None)
     rebalance_timeout_ms: int = field("int32", default=-1)
     server_assignor: str | None = field("string", nullable="0+", default=None)
+    # Tag 0 is for members that speak the classic protocol in such a group. We have none, and a
+    # tag that is not described here is skipped.
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, valid="0"):
@@ -78,6 +82,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(Message, key=6, valid="0"):
 
 class ConsumerGroupTargetAssignmentMetadataValue(Message, key=6, valid="0", flexible="0+"):
     assignment_epoch: int = field("int32", default=0)
+    assignment_timestamp: int = field("int64", tag=0, default=0)
 
 
 class AssignedTopic(Struct):
@@ -99,12 +104,18 @@ class ConsumerGroupCurrentMemberAssignmentKey(Message, key=8, valid="0"):
     member_id: str = field("string", default="")
 
 
+class HeldTopic(Struct):
+    topic_id: bytes = field("uuid", default=ZERO_UUID)
+    partitions: Sequence[int] = field(["int32"], default=())
+    assignment_epochs: Sequence[int] | None = field(["int32"], nullable="0+", tag=0, default=None)
+
+
 class ConsumerGroupCurrentMemberAssignmentValue(Message, key=8, valid="0", flexible="0+"):
     member_epoch: int = field("int32", default=0)
     previous_member_epoch: int = field("int32", default=0)
     state: int = field("int8", default=0)
-    assigned_partitions: Sequence[AssignedTopic] = field([AssignedTopic], default=())
-    partitions_pending_revocation: Sequence[AssignedTopic] = field([AssignedTopic], default=())
+    assigned_partitions: Sequence[HeldTopic] = field([HeldTopic], default=())
+    partitions_pending_revocation: Sequence[HeldTopic] = field([HeldTopic], default=())
 
 
 class TransactionLogKey(Message, key=0, valid="0"):

@@ -22,7 +22,7 @@ class Feature(Struct):
     max_supported_version: int = field("int16", default=0)
 
 
-class RegisterBrokerRecord(Message, key=0, valid="0-3", flexible="0+"):
+class RegisterBrokerRecord(Message, key=0, valid="0-4", flexible="0+"):
     broker_id: int = field("int32", default=0)
     is_migrating_broker: bool = field("bool", "2+", default=False)
     incarnation_id: bytes = field("uuid", default=ZERO_UUID)
@@ -33,6 +33,9 @@ class RegisterBrokerRecord(Message, key=0, valid="0-3", flexible="0+"):
     fenced: bool = field("bool", default=True)
     in_controlled_shutdown: bool = field("bool", "1+", default=False)
     log_dirs: Sequence[bytes] = field(["uuid"], "3+", tag=0, default=())
+    cordoned_log_dirs: Sequence[bytes] | None = field(
+        ["uuid"], "4+", nullable="4+", tag=1, default=None
+    )
 
 
 class UnregisterBrokerRecord(Message, key=1, valid="0", flexible="0+"):
@@ -146,12 +149,15 @@ class ProducerIdsRecord(Message, key=15, valid="0", flexible="0+"):
     next_producer_id: int = field("int64", default=0)
 
 
-class BrokerRegistrationChangeRecord(Message, key=17, valid="0-2", flexible="0+"):
+class BrokerRegistrationChangeRecord(Message, key=17, valid="0-3", flexible="0+"):
     broker_id: int = field("int32", default=0)
     broker_epoch: int = field("int64", default=0)
     fenced: int = field("int8", tag=0, default=0)
     in_controlled_shutdown: int = field("int8", "1+", tag=1, default=0)
     log_dirs: Sequence[bytes] = field(["uuid"], "2+", tag=2, default=())
+    cordoned_log_dirs: Sequence[bytes] | None = field(
+        ["uuid"], "3+", nullable="3+", tag=3, default=None
+    )
 
 
 class AccessControlEntryRecord(Message, key=18, valid="0", flexible="0+"):
@@ -171,6 +177,10 @@ class RemoveAccessControlEntryRecord(Message, key=19, valid="0", flexible="0+"):
 
 class NoOpRecord(Message, key=20, valid="0", flexible="0+"):
     pass
+
+
+class MigrationStateRecord(Message, key=21, valid="0", flexible="0+"):
+    migration_state: int = field("int8", default=0)
 
 
 class RemoveUserScramCredentialRecord(Message, key=22, valid="0", flexible="0+"):
@@ -225,6 +235,7 @@ RECORDS: tuple[type[Message], ...] = (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
     NoOpRecord,
+    MigrationStateRecord,
     RemoveUserScramCredentialRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

@@ -13,12 +13,32 @@ from tidelog.core.groups.requests import (
     FetchOffsets,
     ListedGroup,
 )
+from tidelog.core.groups.settings import Rhythm
 from tidelog.core.types import NEVER_MS
 
 
 @pytest.fixture
 def group():
     return Coordinator(Topics(a=4, b=2))
+
+
+# ---- the rhythm of a group
+
+
+def test_a_group_may_have_a_rhythm_of_its_own_and_change_it_while_it_runs():
+    rhythms = {GROUP: Rhythm(1_000, 6_000)}
+    usual = Rhythm(5_000, 45_000)
+    group = Coordinator(Topics(a=4), rhythm_of=lambda group_id: rhythms.get(group_id, usual))
+    assert group.join("m1").heartbeat_interval_ms == 1_000
+    group.pass_time(5_999)
+    assert group.beat("m1", 1).error == Error.NONE
+    group.pass_time(6_000)
+    assert group.beat("m1", 1).error == Error.UNKNOWN_MEMBER_ID
+    rhythms.clear()
+    second = group.join("m2")
+    assert second.heartbeat_interval_ms == 5_000
+    group.pass_time(44_999)
+    assert group.beat("m2", second.member_epoch).error == Error.NONE
 
 
 # ---- joining
@@ -364,7 +384,7 @@ def test_all_who_are_due_together_make_one_epoch(group):
 def test_a_broken_connection_is_believed_when_a_heartbeat_is_missed(group):
     group.join("m1")
     group.connection_broke("m1")
-    group.pass_time(7_500)
+    group.pass_time(10_000)
     group.pass_time(499)
     assert group.describe().state == "Stable"
     group.pass_time(1)
@@ -382,9 +402,9 @@ def test_a_member_that_reconnects_with_its_next_heartbeat_stays(group):
 def test_a_member_whose_client_is_there_has_a_third_of_its_session(group):
     group.join("m1")
     group.connection_broke("m1")
-    group.pass_time(7_999)
+    group.pass_time(10_499)
     group.connection_broke("m1", client_is_there=True)
-    group.pass_time(15_000 - 7_999)
+    group.pass_time(15_000 - 10_499)
     group.pass_time(499)
     assert group.describe().state == "Stable"
     group.pass_time(1)

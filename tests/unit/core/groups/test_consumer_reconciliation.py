@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.consumer_groups import GROUP, SETTINGS, Coordinator, Topics, parts
+from support.consumer_groups import GROUP, SETTINGS, Coordinator, Topics, parts, topic_id
 from tidelog.core.errors import Error
 from tidelog.core.events import GroupStateChanged, MemberLeft
 from tidelog.core.groups.assignors import flatten
@@ -65,7 +65,9 @@ def test_a_member_that_has_given_it_up_goes_on_to_the_new_epoch():
     current = has(UNREVOKED, 3, parts(a=(1,)), parts(a=(0,)))
     goal = Goal(5, parts(a=(1, 2)))
     after = reconcile(current, goal, parts(a=(1,)), everything_is_free)
-    assert after == CurrentAssignmentValue(5, 3, STABLE, parts(a=(1, 2)), ())
+    assert after == CurrentAssignmentValue(
+        5, 3, STABLE, parts(a=(1, 2)), (), ((topic_id("a"), 1, 3),)
+    )
 
 
 def test_what_others_still_have_follows_later():
@@ -78,7 +80,29 @@ def test_what_others_still_have_follows_later():
 def test_what_it_does_not_own_anyway_needs_no_round_of_its_own():
     current = has(assigned=parts(a=(0, 1)))
     after = reconcile(current, Goal(4, parts(a=(1,))), parts(a=(1,)), everything_is_free)
-    assert after == CurrentAssignmentValue(4, 3, STABLE, parts(a=(1,)), ())
+    assert after == CurrentAssignmentValue(
+        4, 3, STABLE, parts(a=(1,)), (), ((topic_id("a"), 1, 3),)
+    )
+
+
+def test_a_partition_remembers_the_epoch_in_which_it_was_given():
+    """KIP-1251. It keeps it when the member moves on, while it is given up, and in a break."""
+    first = reconcile(has(), Goal(4, parts(a=(0, 1))), None, everything_is_free)
+    assert first.given_earlier == ()
+    second = reconcile(first, Goal(6, parts(a=(0, 1, 2))), None, everything_is_free)
+    epochs = {(topic_id("a"), 0): 4, (topic_id("a"), 1): 4, (topic_id("a"), 2): 6}
+    assert second.epochs() == epochs
+    revoking = reconcile(second, Goal(7, parts(a=(2,))), None, nothing_is_free)
+    assert (revoking.state, revoking.epochs()) == (UNREVOKED, epochs)
+    done = reconcile(revoking, Goal(7, parts(a=(2,))), parts(a=(2,)), nothing_is_free)
+    assert done.epochs() == {(topic_id("a"), 2): 6}
+
+
+def test_a_static_member_that_leaves_for_a_while_finds_its_partitions_as_they_were(group):
+    group.joined("m1", instance_id="i1")
+    before = group.machine.stored()[GROUP].currents["m1"].epochs()
+    group.beat("m1", -2, instance_id="i1")
+    assert group.machine.stored()[GROUP].currents["m1"].epochs() == before
 
 
 def test_a_target_that_moves_on_is_followed_after_the_first_revocation():
@@ -346,7 +370,7 @@ def test_why_a_member_was_removed_is_told(group):
     group.beat("m1", 1)
     group.pass_time(1_000)
     group.connection_broke("m2")
-    group.pass_time(8_000)
+    group.pass_time(10_500)
     left = [event for event in group.events if isinstance(event, MemberLeft)]
     assert left == [
         MemberLeft(GROUP, "m1", "did not give up its partitions in time"),

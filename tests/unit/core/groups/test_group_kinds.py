@@ -136,7 +136,7 @@ def test_a_transaction_may_commit_for_a_consumer_group_without_naming_a_member(b
 def test_a_broken_connection_is_told_to_whoever_holds_the_group(bench):
     beat(bench)
     bench.tell(ConnectionLost(GROUP, "con", client_is_there=False))
-    bench.pass_time(8_000)
+    bench.pass_time(10_500)
     assert kinds(bench) == [("consumer", "Empty")]
 
 

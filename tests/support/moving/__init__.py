@@ -1,0 +1,1 @@
+"""Clusters that move: the same directories under Apache Kafka and under Tidelog."""

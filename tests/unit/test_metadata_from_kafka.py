@@ -1,0 +1,127 @@
+"""Metadata that Kafka wrote, as a node finds it when it starts on Kafka's directory."""
+
+import logging
+
+import pytest
+
+from tidelog.core.metadata.image import MetadataImage
+from tidelog.core.metadata.replay import image_records, replay
+from tidelog.core.quorum.messages import SnapshotId, VoterKey, VotersRecord
+from tidelog.core.quorum.state import QuorumSettings
+from tidelog.core.types import LogEntry
+from tidelog.node.disks import CannotStart
+from tidelog.node.from_kafka import check_metadata, check_voters, recorded_voters
+from tidelog.quorum.control_codec import KRaftVersion, encode_control_record
+from tidelog.quorum.entry_codec import KafkaEntryCodec
+from tidelog.quorum.place import QuorumPlace
+from tidelog.quorum.record_codec import decode_metadata
+from tidelog.sim.disk import SimDisk
+from tidelog.storage.meta_properties import MetaProperties
+from tidelog.storage.metadata_log import MetadataLog
+from tidelog.wire.protocol import Message, decode, encode_record
+from tidelog.wire.protocol import metadata_schemas as s
+from tidelog.wire.protocol.schemas import voters_record
+from tidelog.wire.records import KRAFT_VOTERS
+
+ACCESS = s.AccessControlEntryRecord(id=b"a" * 16, principal="User:ann", resource_name="orders")
+PASSWORD = s.UserScramCredentialRecord(name="ann", mechanism=1)
+QUOTA = s.ClientQuotaRecord(
+    entity=[s.QuotaEntity(entity_type="user", entity_name="ann")], key="producer_byte_rate"
+)
+
+
+def log_of(*messages: Message, disk: SimDisk | None = None) -> MetadataLog:
+    log = MetadataLog.open(disk or SimDisk(), KafkaEntryCodec())
+    for message in messages:
+        record = decode_metadata(encode_record(message, 0))
+        log.append((LogEntry(log.log_end_offset, 1, (record,)),))
+    return log
+
+
+def test_a_cluster_that_somebody_had_locked_is_not_opened_to_everybody() -> None:
+    with pytest.raises(CannotStart) as refused:
+        check_metadata(log_of(ACCESS, PASSWORD, QUOTA))
+    assert "1 access rules (ACLs) and 1 SCRAM credentials" in str(refused.value)
+    assert "docs/moving.md" in refused.value.advice
+
+
+def test_rules_that_were_removed_again_lock_nothing() -> None:
+    removals = (
+        s.RemoveAccessControlEntryRecord(id=b"a" * 16),
+        s.RemoveUserScramCredentialRecord(name="ann", mechanism=1),
+    )
+    check_metadata(log_of(ACCESS, PASSWORD, *removals))
+
+
+def test_quotas_are_mentioned_and_kept(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "tidelog.node"):
+        check_metadata(log_of(QUOTA))
+    assert "1 client quotas of Kafka are kept and not enforced" in caplog.text
+
+
+def test_a_snapshot_locks_as_the_log_does() -> None:
+    disk = SimDisk()
+    log = log_of(ACCESS, s.NoOpRecord(), disk=disk)
+    image = MetadataImage()
+    for entry in log.entries_from(0, 10):
+        for record in entry.records:
+            replay(image, record)
+    log.write_snapshot(SnapshotId(2, 1), image_records(image), ())
+    log.close()
+    with pytest.raises(CannotStart, match="access rules"):
+        check_metadata(MetadataLog.open(disk, KafkaEntryCodec()))
+
+
+VOTERS = (VoterKey(1, b"1" * 16), VoterKey(2, b"2" * 16))
+CONFIGURED = {1: ("host-1", 9093), 2: ("host-2", 9093)}
+
+
+def with_voters(disk: SimDisk) -> MetadataLog:
+    log = MetadataLog.open(disk, KafkaEntryCodec(CONFIGURED))
+    log.append((LogEntry(0, 1, (KRaftVersion(1), VotersRecord(VOTERS)), control=True),))
+    return log
+
+
+def test_voters_of_a_dynamic_quorum_are_found_in_the_log_and_in_a_snapshot() -> None:
+    disk, codec = SimDisk(), KafkaEntryCodec(CONFIGURED)
+    log = with_voters(disk)
+    assert recorded_voters(log, codec) == VOTERS
+    log.write_snapshot(SnapshotId(2, 1), (), (VotersRecord(VOTERS),))
+    log.close()
+    assert recorded_voters(MetadataLog.open(disk, codec), codec) == VOTERS
+    assert recorded_voters(log_of(s.NoOpRecord()), codec) is None
+
+
+def test_recorded_voters_are_written_with_their_addresses_for_kafka_to_find() -> None:
+    kind, value = encode_control_record(VotersRecord(VOTERS), CONFIGURED)
+    assert kind == KRAFT_VOTERS
+    (one, other) = decode(voters_record.VotersRecord, 0, value).voters
+    assert [(each.name, each.host, each.port) for each in (*one.endpoints, *other.endpoints)] == [
+        ("CONTROLLER", "host-1", 9093),
+        ("CONTROLLER", "host-2", 9093),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configured", "own", "complaint"),
+    [
+        (
+            (1,),
+            MetaProperties("c", 1, b"1" * 16),
+            "names the voters 1, 2, controller.quorum.voters 1",
+        ),
+        ((1, 2), MetaProperties("c", 1, b"x" * 16), "node 1 votes from another directory"),
+    ],
+)
+def test_voters_that_are_not_those_of_the_configuration_are_refused(
+    configured: tuple[int, ...], own: MetaProperties, complaint: str
+) -> None:
+    with pytest.raises(CannotStart, match=complaint):
+        check_voters(VOTERS, {each: CONFIGURED[each] for each in configured}, own)
+    check_voters(VOTERS, CONFIGURED, MetaProperties("c", 1, b"1" * 16))
+
+
+def test_a_voter_of_a_dynamic_quorum_votes_from_its_directory() -> None:
+    place = QuorumPlace(1, b"1" * 16, "c", CONFIGURED, QuorumSettings())
+    assert place.key == VoterKey(1, bytes(16))
+    assert place._replace(voters_are_recorded=True).key == VOTERS[0]

@@ -1,0 +1,213 @@
+"""Segment files that vanish: a log start moves on purpose only, and never because of a hole."""
+
+import errno
+
+import pytest
+
+from support.batches import batch
+from tidelog.sim.disk import SimDisk
+from tidelog.sim.log_check import log_faults
+from tidelog.storage import LogConfig, LogDirectory, NoSpace
+from tidelog.storage.checkpoints import LOG_STARTS, PartitionName, read_offsets, write_offsets
+from tidelog.storage.clean_shutdown import NO_BROKER_EPOCH
+from tidelog.storage.errors import MissingRecords
+from tidelog.storage.log import Log
+from tidelog.storage.meta_properties import MetaProperties, format_directory
+
+ORDERS: PartitionName = ("orders", 0)
+COUNT = 20
+END = 1 << 62
+LATE = 1 << 40
+
+
+def config() -> LogConfig:
+    return LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1)
+
+
+def open_directory(disk: SimDisk) -> LogDirectory:
+    return LogDirectory.open(disk, lambda _: config(), cluster_id="c", node_id=1)
+
+
+def started() -> tuple[SimDisk, LogDirectory]:
+    """Several segments, and everything about them on disk."""
+    disk = SimDisk()
+    format_directory(disk, MetaProperties("c", 1, b"d" * 16))
+    directory = open_directory(disk)
+    directory.note_registered(7)
+    log = directory.create_log(ORDERS, b"t" * 16)
+    for number in range(COUNT):
+        log.append_as_leader(batch(b"value %d" % number, time_ms=number), number // 8)
+    directory.sync_dirty()
+    log.store_epochs()
+    directory.checkpoint_recovery_points()
+    directory.checkpoint_log_starts()
+    return disk, directory
+
+
+def stopped(*, orderly: bool) -> tuple[SimDisk, list[int]]:
+    """A disk at rest, and where its segments begin."""
+    disk, directory = started()
+    bases = bases_of(directory.logs[ORDERS])
+    assert len(bases) >= 4
+    if orderly:
+        directory.close(broker_epoch=7, high_watermarks={ORDERS: COUNT})
+    return disk, bases
+
+
+def bases_of(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+def lose(disk: SimDisk, base: int, *, all_files: bool = False) -> None:
+    for path in list(disk.files()):
+        if path.startswith(
+            f"orders-0/{base:020d}.log" if not all_files else f"orders-0/{base:020d}"
+        ):
+            disk.remove(path)
+
+
+def refusal(directory: LogDirectory) -> MissingRecords:
+    error = directory.refused[ORDERS]
+    assert isinstance(error, MissingRecords)
+    return error
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+@pytest.mark.parametrize("all_files", [True, False])
+def test_a_log_without_its_first_segment_is_refused_with_the_offsets(
+    orderly: bool, all_files: bool
+) -> None:
+    """It used to start where the next file does, and its followers deleted theirs to match."""
+    disk, bases = stopped(orderly=orderly)
+    lose(disk, bases[0], all_files=all_files)
+    directory = open_directory(disk)
+    assert ORDERS not in directory.logs
+    assert (refusal(directory).offset, refusal(directory).end) == (0, bases[1])
+    assert f"records 0 to {bases[1] - 1} are gone" in str(refusal(directory))
+    assert directory.intact_since_epoch() == NO_BROKER_EPOCH, "it lost what it acknowledged"
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_a_hole_between_two_segments_is_found_at_the_start(orderly: bool) -> None:
+    disk, bases = stopped(orderly=orderly)
+    lose(disk, bases[1])
+    directory = open_directory(disk)
+    assert (refusal(directory).offset, refusal(directory).end) == (bases[1], bases[2])
+    assert directory.intact_since_epoch() == NO_BROKER_EPOCH
+
+
+def test_a_segment_that_lost_its_last_batches_is_found_at_the_start() -> None:
+    """Whole batches to the end of the file, and yet fewer than there were."""
+    disk, bases = stopped(orderly=True)
+    path = f"orders-0/{bases[1]:020d}.log"
+    file = disk.open(path)
+    file.truncate(len(batch(b"value %d" % bases[1])))
+    directory = open_directory(disk)
+    assert (refusal(directory).offset, refusal(directory).end) == (bases[1] + 1, bases[2])
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_with_another_replica_the_log_begins_anew_below_the_hole(lost: int) -> None:
+    disk, bases = stopped(orderly=True)
+    lose(disk, bases[lost])
+    directory = open_directory(disk)
+    log = directory.repair(ORDERS)
+    assert (log.log_start_offset, log.log_end_offset) == (0, bases[lost])
+    assert log_faults(disk, log) == []
+    assert directory.initial_high_watermark(ORDERS) == bases[lost]
+    again = open_directory(disk)
+    assert again.refused == {}
+    assert again.logs[ORDERS].log_end_offset == bases[lost]
+
+
+def test_nothing_changes_on_disk_while_a_log_is_refused() -> None:
+    """The operator may put the file back."""
+    disk, bases = stopped(orderly=True)
+    name = f"orders-0/{bases[0]:020d}.log"
+    content = disk.files()[name]
+    lose(disk, bases[0])
+    directory = open_directory(disk)
+    directory.checkpoint_log_starts()
+    directory.checkpoint_recovery_points()
+    directory.close(broker_epoch=8, high_watermarks={})
+    disk.open(name, create=True).write(0, content)
+    log = open_directory(disk).logs[ORDERS]
+    assert (log.log_start_offset, log.log_end_offset) == (0, COUNT)
+
+
+def test_an_operator_accepts_the_loss_by_writing_a_new_log_start() -> None:
+    disk, bases = stopped(orderly=True)
+    lose(disk, bases[0])
+    write_offsets(disk, LOG_STARTS, {ORDERS: bases[1]})
+    log = open_directory(disk).logs[ORDERS]
+    assert (log.log_start_offset, log.log_end_offset) == (bases[1], COUNT)
+
+
+def test_a_log_start_that_was_never_stored_is_taken_from_the_first_segment() -> None:
+    """Kafka stores only those inside a segment, and so did we."""
+    disk, bases = stopped(orderly=True)
+    lose(disk, bases[0])
+    write_offsets(disk, LOG_STARTS, {})
+    assert open_directory(disk).logs[ORDERS].log_start_offset == bases[1]
+
+
+def retain(directory: LogDirectory, bytes_: int, *, now_ms: int = 0) -> None:
+    directory.logs[ORDERS].config.retention_bytes = bytes_
+    directory.apply_retention(wall_ms=now_ms, monotonic_ms=now_ms, high_watermarks={ORDERS: COUNT})
+
+
+def test_after_retention_and_a_crash_nothing_seems_to_be_missing() -> None:
+    """The log start is not stored yet; the deleted segments are there under their other names."""
+    disk, directory = started()
+    retain(directory, 500)
+    start = directory.logs[ORDERS].log_start_offset
+    assert start > 0
+    assert read_offsets(disk, LOG_STARTS)[ORDERS] == 0
+    for state in (disk.copy(), disk.after_power_loss(())):
+        again = open_directory(state)
+        assert again.refused == {}
+        assert again.logs[ORDERS].log_start_offset == start
+        assert log_faults(state, again.logs[ORDERS]) == [], "they are gone now"
+        assert read_offsets(state, LOG_STARTS)[ORDERS] == start
+
+
+def test_the_log_start_is_stored_before_deleted_segments_are_removed() -> None:
+    disk, directory = started()
+    retain(directory, 500)
+    retain(directory, 500, now_ms=LATE)
+    assert not [path for path in disk.files() if path.endswith(".deleted")]
+    assert read_offsets(disk, LOG_STARTS)[ORDERS] == directory.logs[ORDERS].log_start_offset
+    assert open_directory(disk).refused == {}
+
+
+def test_a_full_disk_gets_space_from_retention_though_the_log_start_cannot_be_stored() -> None:
+    disk, directory = started()
+    retain(directory, 500)
+    disk.inject("create", error=errno.ENOSPC, lasting=True)
+    with pytest.raises(NoSpace):
+        retain(directory, 500, now_ms=LATE)
+    left = {path: len(data) for path, data in disk.files().items() if path.endswith(".deleted")}
+    assert left, "their names are still needed"
+    assert set(left.values()) == {0}
+    assert open_directory(disk.copy()).refused == {}
+    disk.heal()
+    retain(directory, 500, now_ms=LATE)
+    assert not [path for path in disk.files() if path.endswith(".deleted")]
+
+
+def test_a_replica_that_began_anew_further_on_is_not_taken_for_one_with_a_hole() -> None:
+    disk, directory = started()
+    directory.logs[ORDERS].truncate_fully_and_start_at(500)
+    for state in (disk.copy(), disk.after_power_loss(())):
+        again = open_directory(state)
+        assert again.refused == {}
+        assert again.logs[ORDERS].log_start_offset == 500
+
+
+def test_a_new_replica_that_begins_further_on_stores_no_log_start_by_itself() -> None:
+    disk, directory = started()
+    before = disk.files()[LOG_STARTS]
+    log = directory.create_log(("new", 0), b"n" * 16)
+    log.truncate_fully_and_start_at(500)
+    assert disk.files()[LOG_STARTS] == before
+    assert open_directory(disk).logs["new", 0].log_start_offset == 500
