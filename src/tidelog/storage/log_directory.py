@@ -339,7 +339,8 @@ class LogDirectory:
         self.topic_ids[name] = topic_id
         # Not before: a recovery point without a log would be taken for a log that was lost.
         self._stored_recovery_points[name] = future.recovery_point
-        self._write_recovery_points()
+        with suppress(NoSpace):  # without it the next start looks at the whole log
+            self._write_recovery_points()
         return self._open_log(name, clean=True, repair=False)
 
     def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
