@@ -15,6 +15,7 @@ assume, and noted in `repairs`. A log whose synced records are bad is not opened
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from tidelog.host.ports import Disk
 from tidelog.storage import (
@@ -24,7 +25,7 @@ from tidelog.storage import (
     meta_properties,
     partition_metadata,
 )
-from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join, read_file
+from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction import (
     DEDUPE_BUFFER_BYTES,
@@ -38,7 +39,6 @@ from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     METADATA,
-    OUT_OF_SERVICE_SUFFIXES,
     STRAY_SUFFIX,
     aside,
     directory_of,
@@ -59,6 +59,7 @@ from tidelog.storage.recovery import LARGEST_OFFSET
 from tidelog.storage.repairs import Repair, Repairs
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
+from tidelog.storage.stored_offsets import missing_logs, stored_offsets
 from tidelog.storage.unstored_epochs import UnstoredEpochs
 
 ConfigOf = Callable[[str], LogConfig]
@@ -66,12 +67,6 @@ ConfigOf = Callable[[str], LogConfig]
 
 _NO_ID = "no-id"
 BEGINS_ANEW = "the replica begins anew and fetches everything from the leader"
-WITHOUT_CHECKPOINT = {
-    checkpoints.RECOVERY_POINTS: "every log is read from its start",
-    checkpoints.LOG_STARTS: "every log starts with its first segment",
-    checkpoints.HIGH_WATERMARKS: "high watermarks begin at the log starts, leaders tell the rest",
-    checkpoints.CLEAN_POINTS: "compaction begins again at the start of every log",
-}
 
 
 class LogDirectory:
@@ -120,11 +115,14 @@ class LogDirectory:
         self.dirty: dict[str, Log] = {}
         self.unstored = UnstoredEpochs(disk)
         self.repairs = repairs
-        self._stored_recovery_points = self._offsets(checkpoints.RECOVERY_POINTS)
-        self._stored_log_starts = self._offsets(checkpoints.LOG_STARTS)
-        self._high_watermarks = self._offsets(checkpoints.HIGH_WATERMARKS)
+        stored = partial(
+            stored_offsets, disk, stopped_in_order=broker_epoch_at_stop is not None, repairs=repairs
+        )
+        self._stored_recovery_points = stored(checkpoints.RECOVERY_POINTS)
+        self._stored_log_starts = stored(checkpoints.LOG_STARTS)
+        self._high_watermarks = stored(checkpoints.HIGH_WATERMARKS)
         known_repairs = len(repairs)
-        self._clean_points = self._offsets(checkpoints.CLEAN_POINTS)
+        self._clean_points = stored(checkpoints.CLEAN_POINTS)
         self._clean_points_are_lost = len(repairs) > known_repairs
         self._intact_epoch = broker_epoch_at_stop
         if self._intact_epoch is None:
@@ -163,7 +161,9 @@ class LogDirectory:
                 discard_tree(guarded, entry)  # a log that was moving in is still where it was
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
-        directory._notice_missing_logs(entries)
+        for lost in missing_logs(entries, directory._stored_recovery_points, directory.topic_ids):
+            repairs.append(Repair(lost, BEGINS_ANEW))
+            directory.forget_intact()
         with suppress(NoSpace):
             directory._remove_deleted_files(0)  # a crash came before it
         if marker is None:
@@ -199,17 +199,6 @@ class LogDirectory:
         except CorruptSegment as error:
             self.forget_intact()
             self.refused[name] = error
-
-    def _notice_missing_logs(self, entries: Sequence[str]) -> None:
-        """Someone may have removed logs and left the rest. One that has a synced record and no
-        directory, and was not on its way out when the last process ended, is lost."""
-        leaving = {e.rpartition(".")[0] for e in entries if e.endswith(OUT_OF_SERVICE_SUFFIXES)}
-        for name, offset in self._stored_recovery_points.items():
-            if offset > 0 and name not in self.topic_ids and directory_of(name) not in leaving:
-                reason = f"records up to {offset} were on disk, and the directory is gone"
-                fault = CorruptFile(directory_of(name), "*", reason)
-                self.repairs.append(Repair(fault, BEGINS_ANEW))
-                self.forget_intact()
 
     def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
         log = Log.open(
@@ -524,23 +513,6 @@ class LogDirectory:
 
     def _write_clean_points(self) -> None:
         checkpoints.write_offsets(self._disk, checkpoints.CLEAN_POINTS, self._clean_points)
-
-    def _offsets(self, path: str) -> dict[PartitionName, int]:
-        """Without a checkpoint that can be read, 0 is safe for all of them: scan everything,
-        show everything, know of nothing committed or compacted."""
-        try:
-            offsets = checkpoints.read_offsets(self._disk, path)
-            if not offsets and self.broker_epoch_at_stop is not None:
-                self._require_written(path)
-            return offsets
-        except CorruptFile as error:
-            self.repairs.append(Repair(error, WITHOUT_CHECKPOINT[path]))
-            return {}
-
-    def _require_written(self, path: str) -> None:
-        """An orderly stop writes all of them but that of compaction."""
-        if path != checkpoints.CLEAN_POINTS and not read_file(self._disk, path):
-            raise CorruptFile(path, "line 1", "the file is gone or empty")
 
     # Retention
 
