@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tidelog.core.errors import Error
-from tidelog.core.failover import ProbeOutcome, Suspicion, confirms_death, suspect
+from tidelog.core.failover import Suspicion, confirms_death, suspect
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.quorum import effects as q
 from tidelog.core.quorum import messages as m
@@ -47,6 +47,7 @@ from tidelog.quorum.describe import (
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.listener import MetadataListener
 from tidelog.quorum.place import Address, QuorumPlace
+from tidelog.quorum.probing import probe
 from tidelog.quorum.translate import Speaker, request_from_wire
 from tidelog.quorum.translate_answers import (
     refusal,
@@ -263,8 +264,8 @@ class QuorumMember:
     def _leave(self) -> None:
         self._running = False
         self._disarm()
-        for probe in self._probes.values():
-            probe.cancel()
+        for task in self._probes.values():
+            task.cancel()
         self._questions.close()
         self._parked.close()
         self._syncer.close(wait=False)
@@ -452,22 +453,13 @@ class QuorumMember:
     async def _probe(self, suspicion: Suspicion) -> None:
         node_id = suspicion.node_id
         try:
-            outcome = await self._probed(self._place.voters[node_id])
+            voter = self._place.voters[node_id]
+            outcome = await probe(self._host.network, voter, timeout_ms=PROBE_TIMEOUT_MS)
         finally:
             del self._probes[node_id]
         if confirms_death(outcome):
             epoch = suspicion.leader_epoch
             self._step(lambda: self._quorum.on_leader_gone(node_id, epoch, self._host.now_ms()))
-
-    async def _probed(self, address: Address) -> ProbeOutcome:
-        try:
-            connection = await self._host.network.connect(*address, timeout_ms=PROBE_TIMEOUT_MS)
-        except PeerRefused:
-            return ProbeOutcome.REFUSED
-        except NetworkError:
-            return ProbeOutcome.UNANSWERED
-        connection.close()
-        return ProbeOutcome.ACCEPTED
 
     # The log -----------------------------------------------------------------------------
 
