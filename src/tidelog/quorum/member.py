@@ -34,6 +34,7 @@ from tidelog.host.ports import (
     PeerReset,
 )
 from tidelog.host.timers import Timer
+from tidelog.quorum.applying import Applying
 from tidelog.quorum.committed_image import CommittedImage
 from tidelog.quorum.committed_mark import CommittedMark
 from tidelog.quorum.conversations import FETCHES, ParkedCalls, Questions
@@ -65,7 +66,6 @@ FETCH, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = 1, 52, 53, 54
 DESCRIBE_QUORUM, FETCH_SNAPSHOT = 55, 59
 
 QUORUM_STATE_PATH = f"{DIRECTORY}/{FILE_NAME}"
-EVERYTHING = 1 << 40
 PROBE_TIMEOUT_MS = 1_000
 FAREWELL_MS = 500
 """How long a member that stops waits for the others to hear that it resigned."""
@@ -86,6 +86,7 @@ class QuorumMember:
     """Voter or observer; one per node. All of it runs on the event loop, but the log's syncs."""
 
     __slots__ = (
+        "_applying",
         "_armed_ms",
         "_codec",
         "_disk",
@@ -103,7 +104,6 @@ class QuorumMember:
         "_syncer",
         "_syncing",
         "_timer",
-        "applied_offset",
         "failure",
         "handlers",
         "listeners",
@@ -142,9 +142,11 @@ class QuorumMember:
         self._syncing: asyncio.Future[None] | None = None
         self._probes: dict[int, asyncio.Task[None]] = {}
         self._snapshot_offset = 0
-        self.applied_offset = 0
         self.failure: Exception | None = None
         self.listeners: list[MetadataListener] = []
+        self._applying = Applying(
+            log, self.listeners, host.network.soon, self._apply, self._on_caught_up
+        )
         self.snapshot_source: Callable[[], tuple[MetadataRecord, ...]] | None = None
         """The committed image as of `applied_offset`. Without one the member keeps its own."""
         self.on_failure: Callable[[Exception], None] | None = None
@@ -310,7 +312,7 @@ class QuorumMember:
             if kind is q.Send:
                 self._send(effect.target, effect.message)
             elif kind is q.CommitAdvanced:
-                self._apply_committed(effect.high_watermark)
+                self._applying.commit(effect.high_watermark)
             elif kind is q.PersistState:
                 write_quorum_state(self._disk, QUORUM_STATE_PATH, effect.state)
             elif kind is q.AppendEntries:
@@ -327,7 +329,7 @@ class QuorumMember:
             else:
                 self._host.emit(effect)
         if claim is not None:
-            self._tell_claimable(claim.epoch)
+            self._applying.then(partial(self._tell_claimable, claim.epoch))
         self._arm()
 
     def append(self, records: tuple[MetadataRecord, ...]) -> int:
@@ -355,6 +357,7 @@ class QuorumMember:
             listener.on_claimable(epoch, next_offset)
 
     def _tell_lost(self, epoch: int) -> None:
+        self._applying.then(None)
         for listener in self.listeners:
             listener.on_lost(epoch)
 
@@ -502,25 +505,26 @@ class QuorumMember:
 
     # Committed metadata ------------------------------------------------------------------
 
-    def _apply_committed(self, high_watermark: int) -> None:
-        for entry in self._log.entries_from(self.applied_offset, EVERYTHING):
-            if entry.offset < self.applied_offset:
-                continue
-            if entry.next_offset > high_watermark:
-                break
-            self.applied_offset = entry.next_offset
-            for listener in self.listeners:
-                listener.on_committed(entry)
+    @property
+    def applied_offset(self) -> int:
+        """Every entry below it was told to the listeners."""
+        return self._applying.offset
+
+    def _apply(self, tell: Callable[[], None]) -> None:
+        """One slice of it."""
+
+        def decide() -> Sequence[q.Effect]:
+            tell()
+            return ()
+
+        self._step(decide)
+
+    def _on_caught_up(self) -> None:
         self._mark.note(self._committed_offset())
         self._maybe_snapshot()
-        self._tell_applied()
 
     def _committed_offset(self) -> int:
         return min(self.applied_offset, self._log.durable_offset)
-
-    def _tell_applied(self) -> None:
-        for listener in self.listeners:
-            listener.on_applied(self.applied_offset)
 
     def _maybe_snapshot(self) -> None:
         """Of committed state only; the log before the previous snapshot is then dropped."""
@@ -543,10 +547,11 @@ class QuorumMember:
 
     def _load_snapshot(self, snapshot: m.SnapshotId) -> None:
         records: tuple[Any, ...] = self._log.read_snapshot(snapshot)
-        self.applied_offset = self._snapshot_offset = snapshot.end_offset
+        self._snapshot_offset = snapshot.end_offset
+        self._applying.start_at(snapshot.end_offset)
         for listener in self.listeners:
             listener.on_snapshot(records, snapshot.end_offset)
-        self._tell_applied()
+        self._applying.tell_applied()
 
     def _voters_in(self, content: SnapshotContent) -> Voters | None:
         assert isinstance(content, bytes), "chunks of a file"
