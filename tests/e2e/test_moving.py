@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from support.moving import census, life
-from support.moving.homes import NODES, copied, run_by_kafka, run_by_tidelog
+from support.moving.homes import NODES, Kafka, copied, run_by_kafka, run_by_tidelog
 from tidelog.bench.compare import kafka_jars
 from tidelog.bench.compare.system import SystemMissing
 from tidelog.cluster import layout
+from tidelog.cluster.free_ports import free_ports
 from tidelog.cluster.layout import Shape
 
 pytestmark = pytest.mark.long
@@ -73,7 +74,8 @@ def test_a_cluster_of_tidelog_moves_to_kafka_and_back(class_path, tmp_path):
         life.live(servers)
         before = census.take(servers)
     assert mismatches_of(class_path, home) == ""
-    with run_by_kafka(class_path, home, tmp_path / "kafka") as servers:
+    kafka = Kafka(class_path)
+    with run_by_kafka(kafka, home, tmp_path / "kafka") as servers:
         assert_same(before, census.take(servers))
         life.go_on(servers)
         later = census.take(servers)
@@ -84,8 +86,11 @@ def test_a_cluster_of_tidelog_moves_to_kafka_and_back(class_path, tmp_path):
 
 
 def test_a_cluster_of_kafka_moves_to_tidelog_and_back(class_path, tmp_path):
-    with run_by_kafka(class_path, None, tmp_path / "kafka") as servers:
+    """Its voters are in its log, as Kafka's own instructions for a new cluster have it."""
+    kafka = Kafka(class_path, ports=tuple(free_ports(2 * len(NODES))))
+    with run_by_kafka(kafka, None, tmp_path / "kafka") as servers:
         life.live(servers)
+        life.until_compacted(servers)
         before = census.take(servers)
     left = {node: tmp_path / "kafka" / str(node) / "data" for node in NODES}
     home = copied(left, tmp_path / "moved")
@@ -93,6 +98,6 @@ def test_a_cluster_of_kafka_moves_to_tidelog_and_back(class_path, tmp_path):
         assert_same(before, census.take(servers))
         life.go_on(servers)
         later = census.take(servers)
-    with run_by_kafka(class_path, home, tmp_path / "again") as servers:
+    with run_by_kafka(kafka, home, tmp_path / "again") as servers:
         assert_same(later, census.take(servers))
         life.go_on(servers)

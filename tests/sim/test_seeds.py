@@ -7,7 +7,7 @@ import pytest
 from tidelog.sim import mutation
 from tidelog.sim.marks import MARKS
 from tidelog.sim.rules import ALL_RULES
-from tidelog.sim.run import run_seed
+from tidelog.sim.run import ASSERTION, run_seed
 
 SEEDS = 60
 CHUNK = 6
@@ -70,6 +70,8 @@ def test_a_mutant_dies_within_a_few_seeds(name):
     assert MUTANT_SEEDS <= SEEDS
     for seed in range(MUTANT_SEEDS):
         result = run_seed(seed, mutant=name)
+        if result.rule == ASSERTION:
+            continue  # the mutant was noticed by the code it broke: the rule has yet to show it
         if result.violations:
             assert kind_of(result.rule) in KILLED_BY[name], result.violations[0]
             return

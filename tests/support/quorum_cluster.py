@@ -148,6 +148,8 @@ class Host:
         self.applied: list[object] = []
         self.applied_offset = 0
         self.claimed_epoch = -1
+        self.committed_before = -1
+        """On disk: what it knew to be committed, and had synced."""
 
     def boot(self, now_ms: int) -> QuorumNode:
         assert self.node is None, f"{self.node_id} is running"
@@ -165,6 +167,7 @@ class Host:
             settings=self.settings,
             draw_timeout=self.draw_timeout,
             now_ms=now_ms,
+            committed_before=self.committed_before,
         )
         return self.node
 
@@ -190,6 +193,7 @@ class Host:
             return True
         elif type(effect) is CommitAdvanced:
             self._apply(effect.high_watermark)
+            self.committed_before = min(effect.high_watermark, self.log.durable_offset)
         elif type(effect) is LeadershipClaimable:
             assert self.applied_offset > effect.epoch_start_offset
             self.claimed_epoch = effect.epoch

@@ -1,5 +1,6 @@
 """Commands that ask a cluster: what they say, and with which exit code, when there is none."""
 
+import asyncio
 import json
 import socket
 from pathlib import Path
@@ -13,7 +14,14 @@ from tidelog.cli.explain import Facts, next_command, sentences
 from tidelog.cli.main import cli
 from tidelog.cli.partition_state import judge, leader_words
 from tidelog.cli.topic.watch import line_of, rows_of
-from tidelog.client import ClusterView, KafkaError, PartitionView, parse_bootstrap
+from tidelog.client import (
+    BrokerView,
+    Client,
+    ClusterView,
+    KafkaError,
+    PartitionView,
+    parse_bootstrap,
+)
 from tidelog.client.admin import QuorumReplica, QuorumView
 from tidelog.client.disks import FullDisk
 from tidelog.cluster import layout
@@ -50,6 +58,7 @@ ASKING = [
     ["produce", "orders", "--value", "x"],
     ["consume", "orders"],
     ["cluster", "describe"],
+    ["cluster", "health"],
     ["cluster", "apis"],
     ["leaders", "balance"],
     ["explain", "orders-0"],
@@ -201,6 +210,30 @@ def test_the_explanation_says_who_is_missing_and_what_is_waited_for():
     assert "Everything below 1041 is committed." in text
     assert "3 more at the leader wait until 2,1 have them." in text
     assert next_command(facts(partition(isr=(1, 2)))).startswith("tidelog chaos restart 3")
+
+
+def test_a_broker_that_was_just_killed_is_not_called_alive_and_behind():
+    followers = {"followers": [{"broker": 3, "lag": 84}]}
+    killed = facts(partition(isr=(1, 2)), followers)._replace(refused=(3,))
+    text = " ".join(sentences(killed))
+    assert "The ISR is 1,2: broker 3 is down." in text
+    assert "Broker 3 refuses connections, so its process is gone" in text
+    assert "84" not in text
+    assert next_command(killed).startswith("tidelog chaos restart 3")
+
+
+def test_only_a_refused_connection_proves_that_a_process_is_gone(nobody):
+    async def story(listening):
+        brokers = [
+            BrokerView(1, *listening.getsockname()),
+            BrokerView(2, *parse_bootstrap(nobody)[0]),
+            BrokerView(3, "no-such-host.invalid", 9092),
+        ]
+        async with Client(nobody) as client:
+            return await client.refused_by(brokers)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        assert asyncio.run(story(listening)) == (2,)
 
 
 def test_a_healthy_partition_is_explained_shortly():

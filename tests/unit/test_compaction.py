@@ -20,15 +20,12 @@ from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.records import (
     CODEC_NAMES,
     SNAPPY,
-    ClientLimits,
-    InvalidRecord,
     Record,
     decode,
     encode,
     iter_batches,
     iter_records,
     read_header,
-    validate_client_batch,
 )
 
 with warnings.catch_warnings():
@@ -194,13 +191,6 @@ def test_a_record_without_a_key_goes() -> None:
     bench.put((None, b"1"), (b"a", b"1"))
     bench.compact()
     assert bench.records() == [(1, b"a", b"1")]
-
-
-def test_a_client_may_not_write_one_to_a_compacted_topic() -> None:
-    limits = ClientLimits(require_keys=True)
-    validate_client_batch(encode([Record(0, 1, b"", b"v")]), limits)
-    with pytest.raises(InvalidRecord, match="record 1 has no key"):
-        validate_client_batch(encode([Record(0, 1, b"k", b"v"), Record(1, 1, None, b"v")]), limits)
 
 
 def test_an_aborted_record_goes_and_supersedes_nothing() -> None:

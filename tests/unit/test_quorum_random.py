@@ -16,7 +16,7 @@ from tidelog.core.quorum import rules
 from tidelog.core.quorum.effects import Effect, Send
 from tidelog.core.quorum.messages import QuorumMessage
 from tidelog.core.quorum.node import QuorumNode
-from tidelog.core.quorum.state import NEVER_MS, QuorumSettings
+from tidelog.core.quorum.state import NEVER_MS, QuorumLostLog, QuorumSettings
 
 CHAOS_MS = 25_000
 HEAL_MS = 15_000
@@ -309,6 +309,6 @@ def rule_broken_by(seed: int) -> int | None:
         Run(seed).play()
     except RuleBroken as broken:
         return broken.rule
-    except AssertionError:
+    except (AssertionError, QuorumLostLog):
         return None  # the node noticed by itself; look for what the judges say
     return None

@@ -15,7 +15,7 @@ from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.effects import Answer
 from tidelog.core.metadata.held_answers import HeldAnswers
 from tidelog.core.metadata.registration import BrokerRegistration
-from tidelog.core.metadata.sessions import Sessions
+from tidelog.core.metadata.sessions import Lease, Sessions
 from tidelog.core.quorum import rules
 from tidelog.core.quorum.follower import Follower
 from tidelog.core.quorum.node import QuorumNode
@@ -86,10 +86,11 @@ CASES = [
     Broken("k09", HeldAnswers, "on_committed", believes_any_commit),
     Broken("k09", held_answers, "may_be_held", no),
     Broken("k10", alter_partition, "leader_epoch_is_old", no),
-    Broken("k11", Sessions, "is_valid", no),
+    Broken("k11", Sessions, "lease", lambda self, broker, now_ms: Lease(False, False)),
     Broken("k12", Sessions, "begin", begins_with_old_leases),
     Broken("k13", heartbeats, "departure_is_known", no),
     Broken("k15", VoterHistory, "truncate_to", no),
+    Broken("k16", rules, "keeps_committed", yes),
 ]
 
 

@@ -19,6 +19,7 @@ from tidelog.core.quorum.effects import (
 )
 from tidelog.core.quorum.messages import FetchRequest, VoteResponse
 from tidelog.core.quorum.node import QuorumNode
+from tidelog.core.quorum.state import QuorumLostLog
 from tidelog.sim.books import Books
 from tidelog.sim.judge import Judge
 from tidelog.sim.rules import quorum_rules
@@ -122,6 +123,8 @@ def test_the_judge_reports(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rules_broken_by(seed: int) -> set[str]:
     run = JudgedRun(seed)
-    with suppress(AssertionError):  # a node noticed by itself that something is wrong
+    with suppress(
+        AssertionError, QuorumLostLog
+    ):  # a node noticed by itself that something is wrong
         run.play()
     return {verdict.rule.split()[0] for verdict in run.judge.verdicts}

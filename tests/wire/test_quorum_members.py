@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from tidelog.core.quorum.messages import VoterKey
 from tidelog.core.types import NO_LEADER, LogEntry
 from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
+from tidelog.host.failures import CannotGoOn
 from tidelog.host.network import TcpNetwork
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import MemberFailed
@@ -105,9 +107,8 @@ def test_the_logs_of_all_members_are_the_same_bytes(tmp_path: Path) -> None:
         async with LiveQuorum(tmp_path) as quorum:
             for number in range(5):
                 await commit(quorum, config(number))
-        name = f"{TOPIC}-0/{0:020}.log"
-        logs = {(node.directory / name).read_bytes() for node in quorum.nodes.values()}
-        assert len(logs) == 1
+            # Before they stop one after the other: the last ones may elect a leader meanwhile.
+            assert len({log_bytes(node) for node in quorum.nodes.values()}) == 1
 
     told(story)
 
@@ -253,6 +254,66 @@ def test_entries_reach_listeners_even_of_an_observer_that_comes_late(tmp_path: P
             await observer.start()
             await commit(quorum, config(60))
             assert len(image_of(observer).configs[(RESOURCE_BROKER, "")]) == 61
+
+    told(story)
+
+
+async def lose_most_disks(quorum: LiveQuorum) -> bytes:
+    """Two of three voters are formatted anew and go on without the third. What it still has."""
+    await commit(quorum, config(0))
+    await (await quorum.leader()).crash()
+    await commit(quorum, config(1))
+    for node in quorum.running:
+        await node.stop()
+    for node_id in (1, 2):
+        shutil.rmtree(quorum.nodes[node_id].directory)
+        quorum.nodes[node_id].directory.mkdir()
+        await quorum.nodes[node_id].start()
+    await commit(quorum, config(2))
+    return log_bytes(quorum.nodes[3])
+
+
+def log_bytes(node: LiveMember) -> bytes:
+    return (node.directory / f"{TOPIC}-0" / f"{0:020}.log").read_bytes()
+
+
+def why_it_stopped(node: LiveMember, had: bytes) -> CannotGoOn:
+    (failure,) = node.failures
+    assert isinstance(failure, CannotGoOn)
+    assert "A quorum that lost its log" in failure.advice
+    assert log_bytes(node) == had, "nothing was cut away"
+    return failure
+
+
+def test_a_voter_stops_rather_than_follow_voters_that_have_lost_their_disks(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with LiveQuorum(tmp_path) as quorum:
+            had = await lose_most_disks(quorum)
+            third = quorum.nodes[3]
+            await third.start()
+            await until(lambda: bool(third.failures))
+            assert "committed" in str(why_it_stopped(third, had))
+            third.running = False
+            await commit(quorum, config(3))
+
+    told(story)
+
+
+def test_an_observer_stops_rather_than_follow_voters_that_have_lost_their_disks(
+    tmp_path: Path,
+) -> None:
+    """One voter is still in the old epoch, so that the others elect a leader beyond it."""
+
+    async def story() -> None:
+        async with LiveQuorum(tmp_path, observers=1) as quorum:
+            await lose_most_disks(quorum)
+            observer = quorum.nodes[4]
+            had = log_bytes(observer)
+            await quorum.nodes[3].start()
+            await observer.start()
+            await until(lambda: bool(observer.failures))
+            why_it_stopped(observer, had)
+            quorum.nodes[3].running = observer.running = False
 
     told(story)
 

@@ -348,8 +348,9 @@ class Replicas:
         log = directory.take_future(
             hosted.name, hosted.partition.topic_id, future, hosted.replica.high_watermark
         )
-        for epoch, start_offset in hosted.log.epochs.entries:
-            log.assign_epoch(epoch, start_offset)  # some began and have no record yet
+        if log.epochs.entries != hosted.log.epochs.entries:  # some have no record, or none any more
+            for epoch, start_offset in hosted.log.epochs.entries:
+                log.assign_epoch(epoch, start_offset)
         log.producers = hosted.log.producers
         log.config.become(hosted.topic_settings.log)
         hosted.replica.move_to(log)

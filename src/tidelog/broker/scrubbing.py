@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from tidelog.storage.segment import Segment
 
 STRETCH_BYTES = 256 * 1024
-BETWEEN_ROUNDS_MS = 60_000
+LEAST_COUNTED_BYTES = 64 * 1024
+"""What a look costs beside its bytes: thousands of small logs must not make a busy loop."""
+SEGMENTS_AT_ONCE = 100
+BETWEEN_ROUNDS_MS = 600_000
 _END = (1 << 63) - 1
 
 
@@ -62,8 +65,10 @@ class Scrubbing:
 
     async def _run(self) -> None:
         while True:
-            for segment in self._segments():
+            for number, segment in enumerate(self._segments(), 1):
                 await self._scrub(*segment)
+                if number % SEGMENTS_AT_ONCE == 0:
+                    await pause(self._broker.host.timers, 1)  # empty ones have not waited
             self.rounds += 1
             await pause(self._broker.host.timers, BETWEEN_ROUNDS_MS)
 
@@ -93,7 +98,8 @@ class Scrubbing:
             stretch = stretch._replace(
                 position=stretch.position + found.size_bytes, next_offset=found.next_offset
             )
-            delay_ms = max(1, found.size_bytes * 1000 // self._bytes_per_second)
+            counted_bytes = max(found.size_bytes, LEAST_COUNTED_BYTES)
+            delay_ms = max(1, counted_bytes * 1000 // self._bytes_per_second)
             await pause(self._broker.host.timers, delay_ms)
 
     def _is_there(self, stretch: Stretch) -> bool:

@@ -39,6 +39,8 @@ class Facts(NamedTuple):
     """What the leader says of it over HTTP; empty if it says nothing."""
     held: Held | None = None
     """What keeps the last stable offset below the high watermark."""
+    refused: tuple[int, ...] = ()
+    """Replicas that the metadata call alive and that refuse connections: just killed."""
     full_disks: tuple[FullDisk, ...] = ()
     """Of its replicas that are alive: those on them take no records."""
 
@@ -115,14 +117,16 @@ async def gather_facts(client: Client, topic: str, index: int) -> Facts:
         )
     settings = await topic_settings(client, topic)
     min_isr = next((int(e.value or 1) for e in settings if e.name == "min.insync.replicas"), None)
-    judgement = judge(partition, view.brokers, min_isr)
+    hosts = [view.brokers[each] for each in partition.replicas if each in view.brokers]
+    refused = await client.refused_by(hosts)
+    alive = tuple(sorted(set(view.brokers).difference(refused)))
+    judgement = judge(partition, alive, min_isr)
     start, end = None, None
-    if judgement.state != OFFLINE:
+    if judgement.state != OFFLINE and partition.leader not in refused:
         start, end = await offsets_of(client, partition)
     leader = view.brokers.get(partition.leader) if partition.leader is not None else None
     told = await asyncio.to_thread(ask_leader, partition, leader)
-    alive = tuple(sorted(view.brokers))
-    return Facts(partition, judgement, alive, min_isr, start, end, told)
+    return Facts(partition, judgement, alive, min_isr, start, end, told, refused=refused)
 
 
 def ask_leader(partition: PartitionView, leader: BrokerView | None) -> dict[str, Any]:
@@ -134,7 +138,7 @@ def ask_leader(partition: PartitionView, leader: BrokerView | None) -> dict[str,
 
 
 def sentences(facts: Facts) -> list[str]:
-    told = [_leader(facts), _isr(facts), *_full(facts), *_watermark(facts)]
+    told = [_leader(facts), _isr(facts), *_gone(facts), *_full(facts), *_watermark(facts)]
     if facts.held is not None:
         told += held_sentences(facts.held, int(time.time() * 1000))
     return told
@@ -178,6 +182,15 @@ def _absence(facts: Facts, broker: int) -> str:
         if isinstance(follower, dict) and follower.get("broker") == broker:
             return f"broker {broker} is alive and {follower.get('lag')} records behind"
     return f"broker {broker} is alive and catching up"
+
+
+def _gone(facts: Facts) -> list[str]:
+    """What the metadata do not say yet: only a refused connection proves it (ADR 0017)."""
+    return [
+        f"Broker {each} refuses connections, so its process is gone; the controller is about to "
+        "fence it."
+        for each in facts.refused
+    ]
 
 
 def _full(facts: Facts) -> list[str]:

@@ -16,7 +16,7 @@ from tidelog.client.view import BrokerView, ClusterView, PartitionView, TopicVie
 from tidelog.core.errors import Error
 from tidelog.host.clock import SystemClock
 from tidelog.host.network import TcpNetwork
-from tidelog.host.ports import Clock, Network, NetworkError, RequestTimedOut
+from tidelog.host.ports import Clock, Network, NetworkError, PeerRefused, RequestTimedOut
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.protocol.schemas.metadata_response import (
@@ -29,6 +29,7 @@ Result = TypeVar("Result")
 
 TIMEOUT_MS = 15_000
 ONE_TRY_MS = 5_000
+KNOCK_TIMEOUT_MS = 500
 """A broker that is silent for so long is left for another one."""
 UNKNOWN_GRACE_MS = 500
 """A topic that was just created is not known everywhere at once."""
@@ -156,6 +157,23 @@ class Client:
         view = await self._metadata(request, timeout_ms)
         self._learn(view)
         return view
+
+    async def refused_by(self, brokers: Iterable[BrokerView]) -> tuple[int, ...]:
+        """Which of these refuse connections: their processes are gone, whatever the metadata say.
+        One that cannot be reached may be well."""
+        asked = list(brokers)
+        refused = await asyncio.gather(*(self._is_refused(each.address) for each in asked))
+        return tuple(each.id for each, gone in zip(asked, refused, strict=True) if gone)
+
+    async def _is_refused(self, address: tuple[str, int]) -> bool:
+        try:
+            connection = await self._network.connect(*address, timeout_ms=KNOCK_TIMEOUT_MS)
+        except PeerRefused:
+            return True
+        except NetworkError:
+            return False
+        connection.close()
+        return False
 
     async def topics(
         self, names: Iterable[str], *, create: bool = False, timeout_ms: int | None = None

@@ -1,6 +1,8 @@
 """What a node finds on its disks, before anything of it runs."""
 
+import logging
 import os
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -10,14 +12,21 @@ from tidelog.host.failures import CannotGoOn
 from tidelog.host.ports import Clock, Disk, Filesystem, Lock
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QUORUM_STATE_PATH
-from tidelog.storage import clean_shutdown, meta_properties, repairs
-from tidelog.storage.errors import CorruptFile, ForeignDirectory, StorageError
+from tidelog.storage import clean_shutdown, kafka_gaps, meta_properties, repairs
+from tidelog.storage.errors import (
+    CorruptFile,
+    ForeignDirectory,
+    StorageError,
+    UnknownContent,
+)
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
 from tidelog.storage.metadata_log import MetadataLog
 from tidelog.storage.repairs import Repair
 
 FORMAT = "tidelog format --config FILE, with the cluster id of the other nodes"
+
+_LOGGER = logging.getLogger("tidelog.node")
 
 
 class CannotStart(CannotGoOn):
@@ -88,6 +97,7 @@ def open_log_directories(
     opened = []
     for path in config.log_dirs:
         try:
+            _take_over_from_kafka(filesystem.open(path), path)
             directory = LogDirectory.open(
                 filesystem.open(path),
                 partial(settings_before_metadata, config),
@@ -102,12 +112,35 @@ def open_log_directories(
     return opened
 
 
-def open_metadata_log(config: NodeConfig, disks: Disks, clock: Clock) -> MetadataLog:
+def _take_over_from_kafka(disk: Disk, path: str) -> None:
+    for directory, count in kafka_gaps.fill_gaps(disk).items():
+        _LOGGER.warning(
+            "%s/%s: Kafka compacted the end of %d segments away; an empty batch stands there now",
+            path,
+            directory,
+            count,
+        )
+
+
+def note_stop(config: NodeConfig, filesystem: Filesystem, broker_epoch: int) -> None:
+    """So that the next start knows whether Kafka ran in between."""
+    for path in config.log_dirs:
+        with suppress(StorageError, OSError):
+            kafka_gaps.note_stop(filesystem.open(path), broker_epoch)
+
+
+def open_metadata_log(
+    config: NodeConfig, disks: Disks, codec: KafkaEntryCodec, clock: Clock
+) -> MetadataLog:
     """With everything that had to be repaired told."""
     path = config.metadata_log_dir
     try:
-        log = MetadataLog.open(disks.metadata, KafkaEntryCodec(), clock=clock)
+        log = MetadataLog.open(disks.metadata, codec, clock=clock)
         voted = disks.metadata.exists(QUORUM_STATE_PATH)
+    except UnknownContent as error:
+        raise CannotStart(
+            f"{path}: {error}", advice="a release of Tidelog that knows it; see docs/moving.md"
+        ) from error
     except (StorageError, OSError) as error:
         raise unusable(path, error) from error
     if log.log_end_offset > 0 and not voted:

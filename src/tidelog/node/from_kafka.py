@@ -2,12 +2,17 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tidelog.core.metadata.records import Foreign
+from tidelog.core.quorum.voters import Voters, read_snapshot, voters_in_records
+from tidelog.core.types import LogEntry
 from tidelog.node.disks import CannotStart
+from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.foreign_records import ACCESS_RULE, PASSWORD, QUOTA, TOKEN
+from tidelog.storage.meta_properties import MetaProperties
 from tidelog.storage.metadata_log import MetadataLog
+from tidelog.storage.uuids import uuid_text
 
 SECURITY = {
     ACCESS_RULE: "access rules (ACLs)",
@@ -15,6 +20,7 @@ SECURITY = {
     TOKEN: "delegation tokens",
 }
 _ENTRIES = 1_000
+_CHUNK_BYTES = 1 << 20
 
 _LOGGER = logging.getLogger("tidelog.node")
 
@@ -33,6 +39,38 @@ def check_metadata(log: MetadataLog) -> None:
         _LOGGER.warning("%d client quotas of Kafka are kept and not enforced", counts[QUOTA])
 
 
+def recorded_voters(log: MetadataLog, codec: KafkaEntryCodec) -> Voters | None:
+    """The voters as the log has them: where Kafka keeps a dynamic quorum (kraft.version 1)."""
+    found: Voters | None = None
+    content = read_snapshot(log, _CHUNK_BYTES)
+    if isinstance(content, bytes):
+        found = voters_in_records(codec.decode_snapshot(content)[1])
+    for entry in _entries(log):
+        if entry.control:
+            found = voters_in_records(entry.records) or found
+    return found
+
+
+def check_voters(
+    recorded: Voters, configured: Mapping[int, object], identity: MetaProperties
+) -> None:
+    """CannotStart unless they are those of the configuration, which alone has their addresses."""
+    ids = sorted(voter.node_id for voter in recorded)
+    if ids != sorted(configured):
+        raise CannotStart(
+            f"the metadata log names the voters {', '.join(map(str, ids))},"
+            f" controller.quorum.voters {', '.join(map(str, sorted(configured)))}",
+            advice=f"controller.quorum.voters with the addresses of {', '.join(map(str, ids))}",
+        )
+    for voter in recorded:
+        if voter.node_id == identity.node_id and voter.directory_id != identity.directory_id:
+            other = uuid_text(voter.directory_id)
+            raise CannotStart(
+                f"node {voter.node_id} votes from another directory, {other}",
+                advice="the metadata.log.dir that this node had under Kafka",
+            )
+
+
 def _foreign_in(log: MetadataLog) -> dict[tuple[str, str], Foreign]:
     """What is left of it at the end of the log."""
     found: dict[tuple[str, str], Foreign] = {}
@@ -46,12 +84,18 @@ def _foreign_in(log: MetadataLog) -> dict[tuple[str, str], Foreign]:
 
 
 def _records(log: MetadataLog) -> Iterator[object]:
-    offset = log.log_start_offset
     if log.latest_snapshot is not None:
         yield from log.read_snapshot(log.latest_snapshot)
+    for entry in _entries(log):
+        if not entry.control:
+            yield from entry.records
+
+
+def _entries(log: MetadataLog) -> Iterator[LogEntry]:
+    """Those that the latest snapshot does not cover."""
+    offset = log.log_start_offset
+    if log.latest_snapshot is not None:
         offset = max(offset, log.latest_snapshot.end_offset)
     while entries := log.entries_from(offset, _ENTRIES):
-        for entry in entries:
-            if not entry.control:
-                yield from entry.records
+        yield from entries
         offset = entries[-1].next_offset

@@ -19,13 +19,14 @@ from tidelog.node.disks import (
     CannotStart,
     Disks,
     cannot_listen,
+    note_stop,
     open_disks,
     open_log_directories,
     open_metadata_log,
     previous_broker_epoch,
 )
 from tidelog.node.doors import Doors
-from tidelog.node.from_kafka import check_metadata
+from tidelog.node.from_kafka import check_metadata, check_voters, recorded_voters
 from tidelog.node.leaving import Leaving
 from tidelog.node.own_address import OwnAddress
 from tidelog.quorum.entry_codec import KafkaEntryCodec
@@ -216,6 +217,7 @@ class Node:
             broker.changes.follow()  # all that is left, at once: nothing may come after the files
             replicas = broker.replicas
             await replicas.directories.stop()
+            note_stop(self.config, self.host.filesystem, broker.link.broker_epoch)
             replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
             broker.link.close()
             broker.workshop.close()
@@ -229,16 +231,21 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
             "controller.quorum.bootstrap.servers alone does not say who may vote",
             advice="controller.quorum.voters=1@host:port,… in its server.properties",
         )
-    log = open_metadata_log(config, disks, host.clock)
+    codec = KafkaEntryCodec(voters)
+    log = open_metadata_log(config, disks, codec, host.clock)
     check_metadata(log)
+    recorded = recorded_voters(log, codec)
+    if recorded is not None:
+        check_voters(recorded, voters, disks.identity)
     place = QuorumPlace(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,
         cluster_id=disks.identity.cluster_id,
         voters=voters,
         settings=config.quorum_settings(),
+        voters_are_recorded=recorded is not None,
     )
-    return QuorumMember(place, log, disks.metadata, host, codec=KafkaEntryCodec())
+    return QuorumMember(place, log, disks.metadata, host, codec=codec)
 
 
 def _voters(config: NodeConfig) -> dict[int, tuple[str, int]]:

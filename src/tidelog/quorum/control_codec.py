@@ -1,8 +1,11 @@
 """Control records of the metadata log: the quorum's own words (KIP-595, KIP-630, KIP-853)."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tidelog.core.quorum.messages import LeaderChange, VoterKey, VotersRecord
+from tidelog.quorum.place import CONTROLLER_LISTENER, Address
 from tidelog.wire.protocol import Message, ProtocolError, decode, encode
 from tidelog.wire.protocol.schemas import (
     kraft_version_record,
@@ -20,6 +23,7 @@ from tidelog.wire.records import (
     InvalidRecord,
 )
 
+NOBODY: Mapping[int, Address] = MappingProxyType({})
 _VERSION = 0
 _DYNAMIC_VOTERS = 1
 """The kraft.version from which on the voters are in the log."""
@@ -44,17 +48,20 @@ class SnapshotFooter(NamedTuple):
 ControlRecord = LeaderChange | VotersRecord | KRaftVersion | SnapshotHeader | SnapshotFooter
 
 
-def encode_control_record(record: object) -> tuple[int, bytes]:
-    """The type and the value of a control record."""
-    kind, message = _to_wire(record)
+def encode_control_record(
+    record: object, addresses: Mapping[int, Address] = NOBODY
+) -> tuple[int, bytes]:
+    """The type and the value of a control record. The record of the voters also says where their
+    controllers listen, which Kafka must find there."""
+    kind, message = _to_wire(record, addresses)
     return kind, encode(message, _VERSION)
 
 
-def _to_wire(record: object) -> tuple[int, Message]:
+def _to_wire(record: object, addresses: Mapping[int, Address]) -> tuple[int, Message]:
     if isinstance(record, LeaderChange):
         return LEADER_CHANGE, _leader_change(record)
     if isinstance(record, VotersRecord):
-        return KRAFT_VOTERS, _voters(record)
+        return KRAFT_VOTERS, _voters(record, addresses)
     if isinstance(record, KRaftVersion):
         return KRAFT_VERSION, kraft_version_record.KRaftVersionRecord(kraft_version=record.level)
     if isinstance(record, SnapshotHeader):
@@ -115,7 +122,7 @@ def _read_leader_change(value: bytes) -> LeaderChange:
     )
 
 
-def _voters(record: VotersRecord) -> Message:
+def _voters(record: VotersRecord, addresses: Mapping[int, Address]) -> Message:
     feature = voters_record.KRaftVersionFeature(
         min_supported_version=0, max_supported_version=_DYNAMIC_VOTERS
     )
@@ -124,6 +131,12 @@ def _voters(record: VotersRecord) -> Message:
             voters_record.Voter(
                 voter_id=voter.node_id,
                 voter_directory_id=voter.directory_id,
+                endpoints=[
+                    voters_record.Endpoint(name=CONTROLLER_LISTENER, host=host, port=port)
+                    for host, port in [addresses[voter.node_id]]
+                ]
+                if voter.node_id in addresses
+                else (),
                 kraft_version_feature=feature,
             )
             for voter in record.voters

@@ -5,12 +5,13 @@ that is wrong with bytes is an `InvalidBatch`.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.quorum.messages import SnapshotId
 from tidelog.core.types import LogEntry
 from tidelog.quorum.control_codec import (
+    NOBODY,
     KRaftVersion,
     SnapshotFooter,
     SnapshotHeader,
@@ -18,6 +19,7 @@ from tidelog.quorum.control_codec import (
     encode_control_record,
     with_kraft_version,
 )
+from tidelog.quorum.place import Address
 from tidelog.quorum.record_codec import decode_metadata, encode_metadata
 from tidelog.wire.records import (
     Buffer,
@@ -45,9 +47,11 @@ class KafkaEntryCodec:
     the bytes it got, timestamp included. So the newest entries are remembered with their bytes.
     """
 
-    __slots__ = ("_remembered",)
+    __slots__ = ("_addresses", "_remembered")
 
-    def __init__(self) -> None:
+    def __init__(self, addresses: Mapping[int, Address] = NOBODY) -> None:
+        """`addresses` of the voters: written down with them, if they are in the log."""
+        self._addresses = addresses
         self._remembered: OrderedDict[int, tuple[LogEntry, bytes]] = OrderedDict()
 
     def encode_entry(self, entry: LogEntry, timestamp_ms: int) -> bytes:
@@ -55,7 +59,7 @@ class KafkaEntryCodec:
         remembered = self._remembered.get(entry.offset)
         if remembered is not None and remembered[0] is entry:
             return remembered[1]
-        encode_any = _control_batch if entry.control else _metadata_batch
+        encode_any = self._control_batch if entry.control else _metadata_batch
         batch = bytes(encode_any(entry.records, entry.offset, entry.epoch, timestamp_ms))
         self._remember(entry, batch)
         return batch
@@ -103,14 +107,24 @@ class KafkaEntryCodec:
         """The content of a snapshot file. Its offsets are its own and begin at 0, as Kafka's."""
         epoch = snapshot.epoch
         opening = (SnapshotHeader(timestamp_ms), *with_kraft_version(tuple(control)))
-        content = _control_batch(opening, 0, epoch, timestamp_ms)
+        content = self._control_batch(opening, 0, epoch, timestamp_ms)
         offset = len(opening)
         for first in range(0, len(records), SNAPSHOT_BATCH_RECORDS):
             some = records[first : first + SNAPSHOT_BATCH_RECORDS]
             content += _metadata_batch(some, offset, epoch, timestamp_ms)
             offset += len(some)
-        content += _control_batch((SnapshotFooter(),), offset, epoch, timestamp_ms)
+        content += self._control_batch((SnapshotFooter(),), offset, epoch, timestamp_ms)
         return bytes(content)
+
+    def _control_batch(
+        self, records: Sequence[object], base_offset: int, epoch: int, timestamp_ms: int
+    ) -> bytearray:
+        return encode_controls(
+            [encode_control_record(record, self._addresses) for record in records],
+            timestamp_ms=timestamp_ms,
+            base_offset=base_offset,
+            leader_epoch=epoch,
+        )
 
     def decode_snapshot(
         self, content: Buffer
@@ -147,17 +161,6 @@ def _metadata_batch(
             # opaque to the quorum, metadata records to us
             for offset, record in enumerate(records, base_offset)
         ],
-        base_offset=base_offset,
-        leader_epoch=epoch,
-    )
-
-
-def _control_batch(
-    records: Sequence[object], base_offset: int, epoch: int, timestamp_ms: int
-) -> bytearray:
-    return encode_controls(
-        [encode_control_record(record) for record in records],
-        timestamp_ms=timestamp_ms,
         base_offset=base_offset,
         leader_epoch=epoch,
     )

@@ -12,16 +12,17 @@ from functools import partial
 from typing import Any
 
 from tidelog.core.errors import Error
-from tidelog.core.failover import ProbeOutcome, Suspicion, confirms_death, suspect
+from tidelog.core.failover import Suspicion, confirms_death, suspect
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.quorum import effects as q
 from tidelog.core.quorum import messages as m
 from tidelog.core.quorum.leader import Progress
 from tidelog.core.quorum.log_view import SnapshotContent
 from tidelog.core.quorum.node import QuorumNode
-from tidelog.core.quorum.state import NEVER_MS, QuorumState
+from tidelog.core.quorum.state import NEVER_MS, QuorumLostLog, QuorumState
 from tidelog.core.quorum.voters import Voters
 from tidelog.core.types import NO_LEADER, NO_OFFSET
+from tidelog.host.failures import CannotGoOn
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import (
     CloseReason,
@@ -35,6 +36,7 @@ from tidelog.host.ports import (
 from tidelog.host.timers import Timer
 from tidelog.quorum.applying import Applying
 from tidelog.quorum.committed_image import CommittedImage
+from tidelog.quorum.committed_mark import CommittedMark
 from tidelog.quorum.conversations import FETCHES, ParkedCalls, Questions
 from tidelog.quorum.describe import (
     UNKNOWN_TIME_MS,
@@ -45,6 +47,7 @@ from tidelog.quorum.describe import (
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.listener import MetadataListener
 from tidelog.quorum.place import Address, QuorumPlace
+from tidelog.quorum.probing import probe
 from tidelog.quorum.translate import Speaker, request_from_wire
 from tidelog.quorum.translate_answers import (
     refusal,
@@ -68,6 +71,11 @@ PROBE_TIMEOUT_MS = 1_000
 FAREWELL_MS = 500
 """How long a member that stops waits for the others to hear that it resigned."""
 
+LOST_LOG_ADVICE = (
+    'do not format this node: it may have the last copy. See "A quorum that lost its log" in '
+    "docs/operations.md"
+)
+
 Decision = Callable[[], Sequence[Any]]
 
 
@@ -85,6 +93,7 @@ class QuorumMember:
         "_disk",
         "_host",
         "_log",
+        "_mark",
         "_node",
         "_parked",
         "_place",
@@ -126,6 +135,7 @@ class QuorumMember:
         )
         self._node: QuorumNode | None = None
         self._syncer = host.make_workers("metadata-sync", 1)
+        self._mark = CommittedMark(disk, host, self._syncer, self._fail)
         self._running = False
         self._armed_ms = 0
         self._timer: Timer | None = None
@@ -136,7 +146,7 @@ class QuorumMember:
         self.failure: Exception | None = None
         self.listeners: list[MetadataListener] = []
         self._applying = Applying(
-            log, self.listeners, host.network.soon, self._apply, self._maybe_snapshot
+            log, self.listeners, host.network.soon, self._apply, self._on_caught_up
         )
         self.snapshot_source: Callable[[], tuple[MetadataRecord, ...]] | None = None
         """The committed image as of `applied_offset`. Without one the member keeps its own."""
@@ -227,12 +237,14 @@ class QuorumMember:
             draw_timeout=lambda timeout_ms: timeout_ms + entropy.below(timeout_ms),
             now_ms=self._host.now_ms(),
             snapshot_voters=self._voters_in,
+            committed_before=self._mark.read(),
         )
 
     async def stop(self) -> None:
         """Hand over, make everything durable, close."""
         if not self._running:
             return
+        await self._mark.finish(self._committed_offset())
         self._step(lambda: self._quorum.shutdown(self._host.now_ms()))
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL_MS / 1000):
@@ -252,8 +264,8 @@ class QuorumMember:
     def _leave(self) -> None:
         self._running = False
         self._disarm()
-        for probe in self._probes.values():
-            probe.cancel()
+        for task in self._probes.values():
+            task.cancel()
         self._questions.close()
         self._parked.close()
         self._syncer.close(wait=False)
@@ -281,6 +293,8 @@ class QuorumMember:
     def _fail(self, error: Exception) -> None:
         if not self._running:
             return  # it failed inside of this step, and that was told
+        if isinstance(error, QuorumLostLog):
+            error = CannotGoOn(str(error), advice=LOST_LOG_ADVICE)
         self.failure = error
         self.halt()
         if self.on_failure is not None:
@@ -439,22 +453,13 @@ class QuorumMember:
     async def _probe(self, suspicion: Suspicion) -> None:
         node_id = suspicion.node_id
         try:
-            outcome = await self._probed(self._place.voters[node_id])
+            voter = self._place.voters[node_id]
+            outcome = await probe(self._host.network, voter, timeout_ms=PROBE_TIMEOUT_MS)
         finally:
             del self._probes[node_id]
         if confirms_death(outcome):
             epoch = suspicion.leader_epoch
             self._step(lambda: self._quorum.on_leader_gone(node_id, epoch, self._host.now_ms()))
-
-    async def _probed(self, address: Address) -> ProbeOutcome:
-        try:
-            connection = await self._host.network.connect(*address, timeout_ms=PROBE_TIMEOUT_MS)
-        except PeerRefused:
-            return ProbeOutcome.REFUSED
-        except NetworkError:
-            return ProbeOutcome.UNANSWERED
-        connection.close()
-        return ProbeOutcome.ACCEPTED
 
     # The log -----------------------------------------------------------------------------
 
@@ -505,6 +510,13 @@ class QuorumMember:
             return ()
 
         self._step(decide)
+
+    def _on_caught_up(self) -> None:
+        self._mark.note(self._committed_offset())
+        self._maybe_snapshot()
+
+    def _committed_offset(self) -> int:
+        return min(self.applied_offset, self._log.durable_offset)
 
     def _maybe_snapshot(self) -> None:
         """Of committed state only; the log before the previous snapshot is then dropped."""

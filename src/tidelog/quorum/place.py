@@ -11,6 +11,8 @@ Address = tuple[str, int]
 STATIC_DIRECTORY_ID = bytes(16)
 """Voters named in the configuration have no directory id, as in Kafka's static quorum."""
 
+CONTROLLER_LISTENER = "CONTROLLER"
+
 SNAPSHOT_EVERY_RECORDS = 20_000
 
 
@@ -22,12 +24,14 @@ class QuorumPlace(NamedTuple):
     """Node id → where its controller listener is. A node that is not among them observes."""
     settings: QuorumSettings
     snapshot_every_records: int = SNAPSHOT_EVERY_RECORDS
-    listener_name: str = "CONTROLLER"
+    listener_name: str = CONTROLLER_LISTENER
+    voters_are_recorded: bool = False
+    """In the log, with the directories they vote from: so Kafka keeps a dynamic quorum."""
 
     @property
     def key(self) -> VoterKey:
-        is_voter = self.node_id in self.voters
-        return VoterKey(self.node_id, STATIC_DIRECTORY_ID if is_voter else self.directory_id)
+        is_static = self.node_id in self.voters and not self.voters_are_recorded
+        return VoterKey(self.node_id, STATIC_DIRECTORY_ID if is_static else self.directory_id)
 
     @property
     def voter_keys(self) -> tuple[VoterKey, ...]:

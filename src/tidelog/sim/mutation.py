@@ -22,12 +22,13 @@ class Mutant(Protocol):
 
     @property
     def depth(self) -> str:
-        """Where it can be caught: seeds at "object" or "byte" depth, or "crash" states."""
+        """Where it can be caught: seeds at "object", "byte" or "node" depth, "crash" states, or a
+        "story" of tests/scenarios."""
         ...
 
     @property
     def focus(self) -> tuple[str, ...]:
-        """Kinds of fault to draw from, or storage workloads to crash; empty for any."""
+        """Kinds of fault to draw from, storage workloads to crash, or stories; empty for any."""
         ...
 
 
@@ -63,7 +64,7 @@ def names() -> list[str]:
 
 def focus(name: str | None) -> tuple[str, ...]:
     """The kinds of fault to draw when looking for this mutant; none in particular for None."""
-    if name is None or find(name).depth == "crash":
+    if name is None or find(name).depth in ("crash", "story"):
         return ()
     return find(name).focus
 

@@ -177,6 +177,7 @@ class SimNode:
             ),
             draw_timeout=lambda timeout_ms: timeout_ms + self.draw(timeout_ms),
             now_ms=self.now_ms(),
+            committed_before=self.disk.committed_offset,
         )
 
     def _routes(self) -> dict[type, Callable[[int, Any], None]]:
@@ -366,6 +367,8 @@ class SimNode:
     # -- committed metadata
 
     def _apply_committed(self, high_watermark: int) -> None:
+        disk = self.disk
+        disk.committed_offset = min(high_watermark, disk.raft_log.durable_offset)
         for entry in self.disk.raft_log.entries_from(self.applied_offset, EVERYTHING):
             if entry.offset < self.applied_offset:
                 continue

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tidelog.core.quorum.state import QuorumState
-from tidelog.core.types import NO_EPOCH, PartitionId
+from tidelog.core.types import NO_EPOCH, NO_OFFSET, PartitionId
 from tidelog.sim.node_log import NodeLog
 from tidelog.sim.raft_log import RaftLog
 from tidelog.sim.sim_log import SimLog
@@ -13,6 +13,7 @@ class NodeDisk:
     """Survives the process. Everything else of a node is gone after a crash."""
 
     __slots__ = (
+        "committed_offset",
         "fsync",
         "high_watermarks",
         "intact_since_epoch",
@@ -24,6 +25,8 @@ class NodeDisk:
     def __init__(self, *, fsync: bool, quorum_state: QuorumState) -> None:
         self.fsync = fsync
         self.quorum_state = quorum_state
+        self.committed_offset = NO_OFFSET
+        """What of the metadata log is known to be committed, and synced here."""
         self.raft_log = RaftLog()
         self.logs: dict[PartitionId, NodeLog] = {}
         self.high_watermarks: dict[PartitionId, int] = {}

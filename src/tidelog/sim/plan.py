@@ -29,6 +29,8 @@ from tidelog.sim.schedule import draw_disk_faults, draw_resets, draw_schedule
 from tidelog.sim.topic_plan import TopicPlan
 
 DEPTHS: Final = ("object", "byte")
+NODE_DEPTH: Final = "node"
+"""Production nodes (`sim.nodes`), with plans of their own."""
 FORMAT: Final = 1
 """Raised when a plan written earlier could no longer be run as it was."""
 

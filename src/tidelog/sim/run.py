@@ -20,7 +20,7 @@ from tidelog.sim import mutation
 from tidelog.sim.faults import Fault
 from tidelog.sim.happenings import FaultDeclined, FaultInjected, PhaseBegan, RuleBroken
 from tidelog.sim.kernel import WORLD, Kernel
-from tidelog.sim.plan import Plan, draw_plan
+from tidelog.sim.plan import NODE_DEPTH, Plan, draw_plan
 from tidelog.sim.trace import NOWHERE, RING_SIZE, Trace
 from tidelog.sim.world_port import Assemble, JudgePort, Violation, WorldPort
 
@@ -80,6 +80,11 @@ def run_plan(
 def run_seed(
     seed: int, *, depth: str = "object", mutant: str | None = None, assemble: Assemble | None = None
 ) -> SeedResult:
+    """One seed at any depth. Whole nodes have plans of their own."""
+    if depth == NODE_DEPTH:
+        focus = mutation.focus(mutant)
+        ran: SeedResult = whole_nodes().run_node_seed(seed, focus=focus, mutant=mutant)
+        return ran
     return run_plan(plan_for(seed, depth=depth, mutant=mutant), mutant=mutant, assemble=assemble)
 
 
@@ -243,6 +248,11 @@ def the_real_world() -> Assemble:
     """Nodes around the real state machines, judged by the real rules."""
     module: Any = importlib.import_module("tidelog.sim.world")
     return cast(Assemble, module.assemble)
+
+
+def whole_nodes() -> Any:
+    """`tidelog.sim.nodes.run`, imported by those who want it: production comes with it."""
+    return importlib.import_module("tidelog.sim.nodes.run")
 
 
 @contextmanager

@@ -37,6 +37,11 @@ def take_marker(disk: Disk, repairs: Repairs) -> int | None:
     return broker_epoch
 
 
+def read_marker(disk: Disk) -> int | None:
+    """The same, and the marker stays."""
+    return _parse(read_file(disk, FILE_NAME) or b"")
+
+
 def _parse(content: bytes) -> int | None:
     try:
         fields = json.loads(content)

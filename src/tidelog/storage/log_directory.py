@@ -25,7 +25,7 @@ from tidelog.storage import (
     meta_properties,
     partition_metadata,
 )
-from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join, read_file
+from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, discard, discard_tree, join
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.compaction import (
     DEDUPE_BUFFER_BYTES,
@@ -39,7 +39,6 @@ from tidelog.storage.directory_names import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     METADATA,
-    OUT_OF_SERVICE_SUFFIXES,
     STRAY_SUFFIX,
     aside,
     directory_of,
@@ -62,6 +61,7 @@ from tidelog.storage.removal import Removal, discard_files, take_names_away
 from tidelog.storage.repairs import Repair, Repairs
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
+from tidelog.storage.stored_offsets import missing_logs, stored_offsets
 from tidelog.storage.unstored_epochs import UnstoredEpochs
 
 ConfigOf = Callable[[str], LogConfig]
@@ -69,12 +69,6 @@ ConfigOf = Callable[[str], LogConfig]
 
 _NO_ID = "no-id"
 BEGINS_ANEW = "the replica begins anew and fetches everything from the leader"
-WITHOUT_CHECKPOINT = {
-    checkpoints.RECOVERY_POINTS: "every log is read from its start",
-    checkpoints.LOG_STARTS: "every log starts with its first segment",
-    checkpoints.HIGH_WATERMARKS: "high watermarks begin at the log starts, leaders tell the rest",
-    checkpoints.CLEAN_POINTS: "compaction begins again at the start of every log",
-}
 
 
 class LogDirectory:
@@ -123,11 +117,17 @@ class LogDirectory:
         self.repairs = repairs
         self.leaving: dict[PartitionName, Removal] = {}
         """Logs that were taken out of service and whose directories still have their names."""
+
+        def checkpoint(path: str) -> OffsetCheckpoint:
+            stopped_in_order = broker_epoch_at_stop is not None
+            offsets = stored_offsets(disk, path, stopped_in_order=stopped_in_order, repairs=repairs)
+            return OffsetCheckpoint(disk, path, offsets)
+
         self.checkpoints = OffsetCheckpoints(
-            self._checkpoint(checkpoints.RECOVERY_POINTS),
-            self._checkpoint(checkpoints.LOG_STARTS),
-            self._checkpoint(checkpoints.HIGH_WATERMARKS),
-            self._checkpoint(checkpoints.CLEAN_POINTS),
+            checkpoint(checkpoints.RECOVERY_POINTS),
+            checkpoint(checkpoints.LOG_STARTS),
+            checkpoint(checkpoints.HIGH_WATERMARKS),
+            checkpoint(checkpoints.CLEAN_POINTS),
         )
         self._clean_points_are_lost = any(
             repair.fault.path == checkpoints.CLEAN_POINTS for repair in repairs
@@ -169,7 +169,11 @@ class LogDirectory:
                 discard_tree(guarded, entry)  # a log that was moving in is still where it was
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
-        directory._notice_missing_logs(entries)
+        for lost in missing_logs(
+            entries, directory.checkpoints.recovery_points.offsets, directory.topic_ids
+        ):
+            repairs.append(Repair(lost, BEGINS_ANEW))
+            directory.forget_intact()
         with suppress(NoSpace):
             directory._remove_deleted_files(0, directory.logs)  # a crash came before it
         if marker is None:
@@ -205,17 +209,6 @@ class LogDirectory:
         except CorruptSegment as error:
             self.forget_intact()
             self.refused[name] = error
-
-    def _notice_missing_logs(self, entries: Sequence[str]) -> None:
-        """Someone may have removed logs and left the rest. One that has a synced record and no
-        directory, and was not on its way out when the last process ended, is lost."""
-        leaving = {e.rpartition(".")[0] for e in entries if e.endswith(OUT_OF_SERVICE_SUFFIXES)}
-        for name, offset in self.checkpoints.recovery_points.offsets.items():
-            if offset > 0 and name not in self.topic_ids and directory_of(name) not in leaving:
-                reason = f"records up to {offset} were on disk, and the directory is gone"
-                fault = CorruptFile(directory_of(name), "*", reason)
-                self.repairs.append(Repair(fault, BEGINS_ANEW))
-                self.forget_intact()
 
     def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
         log = Log.open(
@@ -377,7 +370,8 @@ class LogDirectory:
         self._disk.sync_dir("")
         self.topic_ids[name] = topic_id
         # Not before: a recovery point without a log would be taken for a log that was lost.
-        self.checkpoints.recovery_points.store(name, future.recovery_point)
+        with suppress(NoSpace):  # without it the next start looks at the whole log
+            self.checkpoints.recovery_points.store(name, future.recovery_point)
         return self._open_log(name, clean=True, repair=False)
 
     def _take_out(self, name: PartitionName, unique: str, suffix: str) -> Removal:
@@ -491,26 +485,6 @@ class LogDirectory:
         log = self.logs[name]
         stored = self.checkpoints.high_watermarks.get(name)
         return max(log.log_start_offset, min(stored, log.log_end_offset))
-
-    def _checkpoint(self, path: str) -> OffsetCheckpoint:
-        return OffsetCheckpoint(self._disk, path, self._offsets(path))
-
-    def _offsets(self, path: str) -> dict[PartitionName, int]:
-        """Without a checkpoint that can be read, 0 is safe for all of them: scan everything,
-        show everything, know of nothing committed or compacted."""
-        try:
-            offsets = checkpoints.read_offsets(self._disk, path)
-            if not offsets and self.broker_epoch_at_stop is not None:
-                self._require_written(path)
-            return offsets
-        except CorruptFile as error:
-            self.repairs.append(Repair(error, WITHOUT_CHECKPOINT[path]))
-            return {}
-
-    def _require_written(self, path: str) -> None:
-        """An orderly stop writes all of them but that of compaction."""
-        if path != checkpoints.CLEAN_POINTS and not read_file(self._disk, path):
-            raise CorruptFile(path, "line 1", "the file is gone or empty")
 
     # Retention
 

@@ -18,6 +18,7 @@ class Census(NamedTuple):
     configs: dict[str, dict[str, str]]
     """What somebody set, per topic."""
     records: dict[tuple[str, int], list[tuple[Any, ...]]]
+    """Of a compacted topic the newest of each key: what else is there changes by itself."""
     committed: dict[tuple[str, int], list[int]]
     """The offsets that a reader of committed records sees."""
     group_offsets: dict[str, dict[tuple[str, int], tuple[int, str]]]
@@ -33,10 +34,17 @@ def take(servers: str) -> Census:
     partitions = [
         TopicPartition(name, each.id) for name, topic in mine.items() for each in topic.partitions
     ]
-    everything = _read(servers, partitions, "read_uncommitted")
+    configs = _configs(admin, names)
+    everything, committed = (
+        {
+            place: _newest(messages) if "cleanup.policy" in configs[place[0]] else messages
+            for place, messages in _read(servers, partitions, isolation).items()
+        }
+        for isolation in ("read_uncommitted", "read_committed")
+    )
     return Census(
         {name: str(topic.topic_id) for name, topic in topics.items()},
-        _configs(admin, names),
+        configs,
         {
             place: [
                 (each.offset(), each.timestamp(), each.key(), each.value(), each.headers())
@@ -44,13 +52,15 @@ def take(servers: str) -> Census:
             ]
             for place, messages in everything.items()
         },
-        {
-            place: [each.offset() for each in messages]
-            for place, messages in _read(servers, partitions, "read_committed").items()
-        },
+        {place: [each.offset() for each in messages] for place, messages in committed.items()},
         _group_offsets(admin),
         asyncio.run(_transactions(servers)),
     )
+
+
+def _newest(messages: list[Any]) -> list[Any]:
+    newest = {each.key(): each for each in messages}
+    return sorted(newest.values(), key=lambda each: each.offset())
 
 
 def _configs(admin: AdminClient, topics: list[str]) -> dict[str, dict[str, str]]:

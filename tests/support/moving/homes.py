@@ -9,11 +9,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tidelog.bench.compare.kafka import KafkaCluster
 from tidelog.client import Client
 from tidelog.cluster.free_ports import HOST, free_ports
 from tidelog.cluster.readiness import listed_brokers
+from tidelog.storage.uuids import uuid_text
 
 NODES = (1, 2, 3)
 WITHIN_S = 120
@@ -39,13 +41,45 @@ def copied(home: Home, directory: Path) -> Home:
     }
 
 
+class Kafka(NamedTuple):
+    """How Kafka is run. With `ports` its voters are in the log (kraft.version 1), with addresses
+    that must stay as they are. Without, they are in the configuration."""
+
+    class_path: str
+    ports: tuple[int, ...] | None = None
+
+    def cluster(self) -> KafkaCluster:
+        settings = {**SETTINGS, "log.cleaner.backoff.ms": "500"}
+        if self.ports is not None:
+            asked = ",".join(f"{HOST}:{port}" for port in self.ports[1::2])
+            settings |= {
+                "controller.quorum.voters": "",
+                "controller.quorum.bootstrap.servers": asked,
+            }
+        return KafkaCluster(self.class_path, len(NODES), settings, ports=self.ports)
+
+    def format(self, cluster: KafkaCluster) -> None:
+        if self.ports is None:
+            cluster.format_all()
+            return
+        voters = ",".join(
+            f"{place.node_id}@{HOST}:{place.controller_port}:{_directory_id(place.node_id)}"
+            for place in cluster.places
+        )
+        cluster.format_all("--initial-controllers", voters)
+
+
+def _directory_id(node: int) -> str:
+    return uuid_text(b"directory of %03d" % node)
+
+
 @contextmanager
-def run_by_kafka(class_path: str, home: Home | None, keep: Path) -> Iterator[str]:
+def run_by_kafka(kafka: Kafka, home: Home | None, keep: Path) -> Iterator[str]:
     """Kafka on a copy of these directories, or on new ones; its bootstrap servers. What it leaves
     is in `keep`."""
-    with KafkaCluster(class_path, len(NODES), SETTINGS) as cluster:
+    with kafka.cluster() as cluster:
         if home is None:
-            cluster.format_all()
+            kafka.format(cluster)
         else:
             for place in cluster.places:
                 shutil.copytree(home[place.node_id], place.data)

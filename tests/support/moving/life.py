@@ -18,6 +18,7 @@ GROUPS = {"billing": {}, "audit": {"group.protocol": "consumer"}}
 OPEN = "import-open"
 """The transactional id of a producer that dies in the middle of a transaction."""
 RECORDS = 12_000
+CHANGE_RECORDS = 4_000
 
 
 def live(servers: str) -> None:
@@ -25,6 +26,7 @@ def live(servers: str) -> None:
     were committed, aborted and left open."""
     _make_topics(servers)
     _write_plain(servers)
+    _write_changes(servers)
     for number in range(4):
         _write_in_transactions(servers, f"import-{number}", abort_first=number % 2 == 0)
     leave_transaction_open(servers)
@@ -52,7 +54,16 @@ def _make_topics(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     topics = [
         NewTopic(ORDERS, 4, 3, config={"retention.ms": "987654321", "segment.bytes": "1048576"}),
-        NewTopic(CHANGES, 2, 3, config={"cleanup.policy": "compact"}),
+        NewTopic(
+            CHANGES,
+            2,
+            3,
+            config={
+                "cleanup.policy": "compact",
+                "segment.bytes": "1048576",
+                "min.cleanable.dirty.ratio": "0.01",
+            },
+        ),
         NewTopic(IDLE, 1, 2),
     ]
     for future in admin.create_topics(topics).values():
@@ -69,6 +80,7 @@ def _make_topics(servers: str) -> None:
 
 
 def _write_plain(servers: str) -> None:
+    now_ms = int(time.time() * 1_000)
     for codec, numbers in (("none", range(RECORDS)), ("lz4", range(RECORDS, RECORDS + 2_000))):
         producer = Producer(
             {
@@ -85,14 +97,40 @@ def _write_plain(servers: str) -> None:
                 key=f"customer-{number % 200}",
                 value=b"." * 100 + str(number).encode(),
                 headers=[("number", str(number).encode()), ("none", None)],
-                timestamp=1_700_000_000_000 + number,
+                timestamp=now_ms + number,
             )
             producer.poll(0)
-        for number in range(500):
-            producer.produce(
-                CHANGES, key=f"k{number % 40}", value=None if number % 7 == 0 else b"v"
-            )
         assert producer.flush(WITHIN_S) == 0
+
+
+def _write_changes(servers: str) -> None:
+    """Several segments of the same few keys. No ids: the last batch of a producer that has one
+    would stay, whatever supersedes its records."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 2, "batch.size": 20_000})
+    for number in range(CHANGE_RECORDS):
+        producer.produce(
+            CHANGES, key=f"k{number % 40}", value=b"%06d" % number + b"." * 1_000, partition=0
+        )
+        producer.poll(0)
+    for number in range(500):
+        producer.produce(
+            CHANGES, key=f"k{number % 40}", value=None if number % 7 == 0 else b"v", partition=1
+        )
+    assert producer.flush(WITHIN_S) == 0
+
+
+def until_compacted(servers: str) -> None:
+    """The first segments of the first partition of changes are nearly empty."""
+    deadline = time.monotonic() + WITHIN_S
+    while True:
+        consumer = Consumer({"bootstrap.servers": servers, "group.id": "looking"})
+        consumer.assign([TopicPartition(CHANGES, 0, 0)])
+        first = consumer.consume(1, WITHIN_S)
+        consumer.close()
+        if first and first[0].offset() > CHANGE_RECORDS // 10:
+            return
+        assert time.monotonic() < deadline, f"{CHANGES} is not compacted"
+        time.sleep(0.5)
 
 
 def _write_in_transactions(servers: str, name: str, *, abort_first: bool) -> None:

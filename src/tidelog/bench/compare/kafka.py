@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -142,13 +142,21 @@ class KafkaCluster(LocalCluster):
 
     __slots__ = ("_children", "_class_path", "_directory", "_ready_after_s", "places")
 
-    def __init__(self, class_path: str, nodes: int, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        class_path: str,
+        nodes: int,
+        settings: Mapping[str, str],
+        *,
+        ports: Sequence[int] | None = None,
+    ) -> None:
+        """`ports`: two for each node, for its clients and for the other controllers."""
         super().__init__()
         self._class_path = class_path
         self._directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-kafka-"))
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._ready_after_s = 0.0
-        ports = free_ports(2 * nodes)
+        ports = free_ports(2 * nodes) if ports is None else ports
         self.places = [
             Place(each + 1, ports[2 * each], ports[2 * each + 1], self._directory / f"{each + 1}")
             for each in range(nodes)
@@ -172,9 +180,9 @@ class KafkaCluster(LocalCluster):
     def ready_after_s(self) -> float:
         return self._ready_after_s
 
-    def format_all(self) -> None:
+    def format_all(self, *options: str) -> None:
         """All nodes at once, by Kafka's own tool."""
-        words = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]
+        words = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, *options, "-c"]
         formatting = [
             self._spawn(place, [*words, str(place.directory / "server.properties")])
             for place in self.places

@@ -33,13 +33,15 @@ def command(context: click.Context, *, asking: Asking, wait: bool, output: str) 
       tidelog cluster health
       tidelog cluster health --wait --timeout 30s
 
-    Ends with exit code 1 if something is wrong, 4 if --wait did not help.
+    Ends with exit code 1 if something is wrong, 3 if the cluster cannot be reached, 4 if --wait
+    did not help.
     """
 
     async def look(client: Client) -> list[str]:
         deadline = time.monotonic() + asking.timeout_ms / 1000
         while True:
-            found = await complaints_or_silence(client)
+            # Silence that is not waited out is no state of the cluster, but exit code 3.
+            found = await (complaints_or_silence(client) if wait else complaints_of(client))
             if not found or not wait or time.monotonic() >= deadline:
                 return found
             await asyncio.sleep(POLL_SECONDS)
@@ -64,9 +66,13 @@ def command(context: click.Context, *, asking: Asking, wait: bool, output: str) 
     context.exit(ERROR if found else OK)
 
 
+async def complaints_of(client: Client) -> list[str]:
+    return complaints(await survey(client))
+
+
 async def complaints_or_silence(client: Client) -> list[str]:
     try:
-        return complaints(await survey(client))
+        return await complaints_of(client)
     except ClusterUnreachable as silence:
         return [f"{silence.addresses} cannot be reached: {silence.reason}"]
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+import tidelog
 from tidelog.cli.failure import ERROR, INTERRUPTED, OK, unknown_name
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import plural, print_json, table
@@ -15,12 +17,16 @@ from tidelog.cli.sim.run import run_with_progress
 from tidelog.sim import mutation
 from tidelog.sim.fleet import Orders
 from tidelog.sim.mutation import Mutant
-from tidelog.sim.plan import draw_plan
+from tidelog.sim.plan import NODE_DEPTH, draw_plan
 from tidelog.sim.rules.recovery_rules import RECOVERY
-from tidelog.sim.run import SeedResult, run_plan
+from tidelog.sim.run import SeedResult, run_plan, whole_nodes
+from tidelog.sim.scenario import ScriptError, difference
 
 SEEDS_DEFAULT = 2_000
 CRASH_DEPTH = "crash"
+STORY_DEPTH = "story"
+SCENARIOS = Path(tidelog.__file__).parents[2] / "tests" / "scenarios"
+"""Of a source checkout, like the mutants."""
 
 
 class Verdict(NamedTuple):
@@ -28,7 +34,7 @@ class Verdict(NamedTuple):
     killed: bool
     rule: str | None
     seeds: int
-    """Seeds, or crash states, until the first that noticed; all of them for a survivor."""
+    """Seeds, crash states or stories until the first that noticed; all of them for a survivor."""
     title: str
 
 
@@ -51,7 +57,8 @@ def command(
 ) -> None:
     """Break one rule of the protocol at a time and run seeds until a safety rule notices.
 
-    Rules of the storage engine are judged by the states a crash can leave instead of seeds.
+    Rules of the storage engine are judged by the states a crash can leave instead of seeds, rules
+    about what no cluster survives by a story of tests/scenarios.
 
     \b
     Examples:
@@ -92,6 +99,8 @@ def judge(mutant: Mutant, orders: Orders) -> Verdict | None:
     """None if it was interrupted."""
     if mutant.depth == CRASH_DEPTH:
         return judge_by_crash_states(mutant)
+    if mutant.depth == STORY_DEPTH:
+        return judge_by_stories(mutant)
     return judge_by_seeds(mutant, orders)
 
 
@@ -116,6 +125,27 @@ def judge_by_crash_states(mutant: Mutant) -> Verdict | None:
             rule = f"{rule}, also without the mutant"
             return Verdict(name, False, rule, total.states, mutant.title)
     return Verdict(name, True, rule, total.states, mutant.title)
+
+
+def judge_by_stories(mutant: Mutant) -> Verdict:
+    """Killed if a story comes out differently, and without the mutant as it is written."""
+    name = mutant.name
+    for told, story in enumerate(mutant.focus, 1):
+        text = (SCENARIOS / f"{story}.txt").read_text("utf-8")
+        with mutation.applied(name):
+            changed = _tells_otherwise(text)
+        if changed:
+            clean = not _tells_otherwise(text)
+            rule = story if clean else f"{story}, also without the mutant"
+            return Verdict(name, clean, rule, told, mutant.title)
+    return Verdict(name, False, None, len(mutant.focus), mutant.title)
+
+
+def _tells_otherwise(text: str) -> bool:
+    try:
+        return bool(difference(text))
+    except (ScriptError, AssertionError):
+        return True  # a command makes no sense any more, or an assertion of our own noticed
 
 
 def judge_by_seeds(mutant: Mutant, orders: Orders) -> Verdict | None:
@@ -143,13 +173,17 @@ def _runner(mutant: Mutant, name: str | None) -> Callable[[int], SeedResult]:
     """Runs a seed with the faults that suit this mutant, with it or without."""
 
     def run_one(seed: int) -> SeedResult:
+        if mutant.depth == NODE_DEPTH:
+            ran: SeedResult = whole_nodes().run_node_seed(seed, focus=mutant.focus, mutant=name)
+            return ran
         return run_plan(draw_plan(seed, depth=mutant.depth, focus=mutant.focus), mutant=name)
 
     return run_one
 
 
 def _line(verdict: Verdict, depth: str) -> str:
-    after = plural(verdict.seeds, "crash state" if depth == CRASH_DEPTH else "seed")
+    unit = {CRASH_DEPTH: "crash state", STORY_DEPTH: "story"}.get(depth, "seed")
+    after = plural(verdict.seeds, unit)
     if not verdict.killed:
         return f"{verdict.name} SURVIVED {after}"
     return f"{verdict.name} killed by {verdict.rule} after {after}"

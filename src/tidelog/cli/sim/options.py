@@ -7,14 +7,14 @@ import click
 
 from tidelog.cli.failure import CommandError, unknown_name
 from tidelog.sim import mutation
-from tidelog.sim.plan import DEPTHS
+from tidelog.sim.plan import DEPTHS, NODE_DEPTH
 
 depth_option = click.option(
     "--depth",
-    type=click.Choice(DEPTHS),
+    type=click.Choice((*DEPTHS, NODE_DEPTH)),
     default="object",
     show_default=True,
-    help="Messages as values, or real bytes on virtual disks.",
+    help="Messages as values, real bytes on virtual disks, or whole production nodes.",
 )
 mutant_option = click.option(
     "--mutant", metavar="NAME", help="With this rule broken on purpose (source checkout only)."

@@ -8,6 +8,7 @@ from tidelog.cli import session
 from tidelog.cli.output import count, duration, plural, tally
 from tidelog.sim.fleet import FleetReport
 from tidelog.sim.marks import MARKS, all_counts, unreached
+from tidelog.sim.plan import NODE_DEPTH
 from tidelog.sim.run import Run, SeedResult
 from tidelog.sim.story import LEGEND, is_silent
 
@@ -70,7 +71,8 @@ def print_fleet(
     click.echo(f"faults    {tally(report.faults)}")
     if report.declined:
         click.echo(f"declined  {tally(report.declined)}")
-    print_marks(report)
+    if depth != NODE_DEPTH:
+        print_marks(report)
     click.echo(f"digest    {report.digest()}")
     for failure in report.failures[:FAILURES_SHOWN]:
         print_failure(failure, depth=depth, mutant=mutant)
@@ -106,8 +108,9 @@ def print_failure(result: SeedResult, *, depth: str, mutant: str | None) -> None
     click.echo(f"seed {result.seed} broke {rule} at {violation.at_ms / 1000:.3f}s")
     click.echo(f"  {violation.text}")
     click.echo(f"  replay: {replay_command(result.seed, depth=depth, mutant=mutant)}")
-    flags = replay_command(result.seed, depth=depth, mutant=mutant).partition("--seed ")[2]
-    click.echo(f"  shrink: tidelog sim shrink {flags}")
+    if depth != NODE_DEPTH:
+        flags = replay_command(result.seed, depth=depth, mutant=mutant).partition("--seed ")[2]
+        click.echo(f"  shrink: tidelog sim shrink {flags}")
 
 
 def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, Any]:
@@ -141,6 +144,26 @@ def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, A
             for moment in run.trace.moments()
             if everything or not is_silent(moment.happening)
         ],
+    }
+
+
+def node_story_json(told: Any) -> dict[str, Any]:
+    """A whole-node run with its story; keys shared with `fleet_json` mean the same."""
+    result: SeedResult = told.result
+    return {
+        "seed": result.seed,
+        "depth": "node",
+        "plan": told.plan.headline(),
+        "violations": len(result.violations),
+        "failures": [violation._asdict() for violation in result.violations],
+        "steps": result.steps,
+        "simulated_seconds": result.simulated_ms / 1000,
+        "acknowledged": result.acknowledged,
+        "refused": result.refused,
+        "lost": result.lost,
+        "faults": result.faults,
+        "digest": result.digest,
+        "story": [moment._asdict() for moment in told.moments()],
     }
 
 

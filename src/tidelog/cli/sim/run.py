@@ -13,9 +13,11 @@ from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant, depth_option, jobs_option, mutant_option
 from tidelog.cli.spark_options import spark_options
+from tidelog.sim import mutation
 from tidelog.sim.fleet import FleetError, FleetReport, Orders, RunOne, run_fleet
 from tidelog.sim.marks import MARKS, unreached
-from tidelog.sim.run import Run, plan_for, run_seed, the_real_world
+from tidelog.sim.plan import NODE_DEPTH
+from tidelog.sim.run import Run, plan_for, run_seed, the_real_world, whole_nodes
 
 SEEDS_DEFAULT = 100
 
@@ -70,6 +72,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     options = RunOptions(**given)
     check_mutant(options.mutant)
     check_spark(options)
+    check_depth(options)
     if options.seed is None:
         context.exit(run_many(_orders(options), options))
     if options.require_marks or any(
@@ -82,6 +85,16 @@ def command(context: click.Context, /, **given: Any) -> None:
             code=USAGE,
         )
     context.exit(tell_one(options.seed, options))
+
+
+def check_depth(options: RunOptions) -> None:
+    if options.depth == NODE_DEPTH and options.require_marks:
+        raise CommandError(
+            "--depth node together with --require-marks",
+            why="marks are states of the object-level simulator; whole nodes have none yet",
+            advice="tidelog sim run --depth node --seeds 200",
+            code=USAGE,
+        )
 
 
 def check_spark(options: RunOptions) -> None:
@@ -114,6 +127,8 @@ def _orders(options: RunOptions) -> Orders:
 
 
 def tell_one(seed: int, options: RunOptions) -> int:
+    if options.depth == NODE_DEPTH:
+        return tell_one_of_nodes(seed, options)
     plan = plan_for(seed, depth=options.depth, mutant=options.mutant)
     run = Run(plan, whole_story=True)
     result = run.execute(mutant=options.mutant)
@@ -123,6 +138,20 @@ def tell_one(seed: int, options: RunOptions) -> int:
         again = report.replay_command(seed, depth=options.depth, mutant=options.mutant)
         report.print_story(run, result, again=again, everything=options.everything)
     return VIOLATION if result.violations else OK
+
+
+def tell_one_of_nodes(seed: int, options: RunOptions) -> int:
+    again = report.replay_command(seed, depth=options.depth, mutant=options.mutant)
+    told = whole_nodes().tell_node_seed(
+        seed, focus=mutation.focus(options.mutant), mutant=options.mutant
+    )
+    if options.output == "json":
+        print_json(report.node_story_json(told))
+    else:
+        for line in told.lines(everything=options.everything):
+            click.echo(line)
+        report.print_verdict(told.result, again)
+    return VIOLATION if told.result.violations else OK
 
 
 def run_many(orders: Orders, options: RunOptions) -> int:
@@ -161,6 +190,7 @@ def check_marks(total: FleetReport) -> None:
 def run_with_progress(orders: Orders, run_one: RunOne, what: str) -> FleetReport:
     """Run a fleet and show how far it is."""
     the_real_world()  # imported before the fork, once for all processes
+    whole_nodes()
     with Progress(what, orders.seeds, seconds=orders.seconds) as progress:
         try:
             return run_fleet(orders, run_one, partial(tell, progress))

@@ -27,6 +27,7 @@ class Rhythm:
 
     def beat(self, now_ms: int) -> None:
         if self._last_ms is not None:
+            assert now_ms >= self._last_ms, f"{now_ms} ms comes after {self._last_ms} ms"
             self._gaps.append(now_ms - self._last_ms)
         self._last_ms = now_ms
 
@@ -55,6 +56,7 @@ def deadline_ms(silence: Silence, usual_ms: int, *, client_is_there: bool) -> in
     """When this member is taken for dead unless it is heard of. `usual_ms` lies between the
     heartbeats of most clients. `client_is_there` says that its client has another connection, or
     opened one since: it lives, or its successor was started."""
+    assert silence.session_ms > 0, f"a session of {silence.session_ms} ms"
     session_ends_ms = silence.heard_ms + silence.session_ms
     return min(session_ends_ms, silence.heard_ms + _patience_ms(silence, usual_ms, client_is_there))
 
@@ -62,6 +64,7 @@ def deadline_ms(silence: Silence, usual_ms: int, *, client_is_there: bool) -> in
 def last_chance_ms(silence: Silence, now_ms: int, grace_ms: int) -> int:
     """The deadline has passed and the member was not heard of. Until when may it still be? Had
     this broker stood still, what the member said meanwhile would be read only now."""
+    assert now_ms >= silence.heard_ms, f"heard at {silence.heard_ms} ms, and it is {now_ms} ms"
     return min(silence.heard_ms + silence.session_ms, now_ms + grace_ms)
 
 

@@ -203,6 +203,7 @@ class Group:
 
     def waiting(self, caller: object) -> Member | None:
         """Whose parked request this is."""
+        assert caller is not None, f"nobody hangs up in {self.group_id}"
         for member in self.members.values():
             if caller in (member.join_token, member.sync_token):
                 return member

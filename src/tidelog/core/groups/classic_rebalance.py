@@ -129,6 +129,7 @@ class Rebalances:
         nobody's. Others come back for the answer, or are missed soon. Until then they count: if
         everybody had to be connected at the same moment, a group whose connections break often
         would not get anywhere."""
+        assert member.waits(), f"{member.member_id} of {group.group_id} waits for no answer"
         if member.knows_its_id or member.instance_id is not None:
             member.heard_ms = draft.now.monotonic_ms
             member.interrupted = True

@@ -137,6 +137,7 @@ class BrokerLifecycle:
         """
         if self.registered or self._first_attempt_ms < 0:
             return 0
+        assert now_ms >= self._first_attempt_ms, (now_ms, self._first_attempt_ms)
         return now_ms - self._first_attempt_ms
 
     def rival_outlasts(self, now_ms: int) -> bool:

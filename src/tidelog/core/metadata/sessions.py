@@ -96,6 +96,7 @@ class Sessions:
         session = self._sessions.get(broker)
         if session is None:
             return Lease(valid=False, connected=False)
+        assert now_ms >= session.contact_ms, (now_ms, session.contact_ms)
         valid = now_ms < session.contact_ms + self._timeout_ms
         return Lease(valid, valid and session.connected)
 

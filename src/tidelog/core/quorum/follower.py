@@ -28,7 +28,7 @@ from tidelog.core.quorum.messages import (
     SnapshotId,
     VoterKey,
 )
-from tidelog.core.quorum.state import NEVER_MS, Member
+from tidelog.core.quorum.state import NEVER_MS, Member, QuorumLostLog
 from tidelog.core.quorum.voters import Voters, join_chunks
 from tidelog.core.types import NO_OFFSET, EpochEnd, LogEntry
 
@@ -223,10 +223,13 @@ class Follower:
         log = member.log
         offset = rules.truncation_offset(log.epochs, diverging, log.log_end_offset)
         assert offset < log.log_end_offset, f"{diverging} does not cut {log.log_end_offset}"
-        assert offset >= member.high_watermark, (
-            f"node {member.node_id} would truncate to {offset}, below its high watermark "
-            f"{member.high_watermark}: a committed record would be lost"
-        )
+        committed = member.committed
+        if not rules.keeps_committed(offset, committed.end_offset):
+            raise QuorumLostLog(
+                f"node {self.leader_id} leads the metadata quorum in epoch {member.epoch}, but its "
+                f"log has nothing in common with ours from offset {offset} on, and we know that "
+                f"everything below {committed.end_offset} is committed"
+            )
         self.awaited_offset = NO_OFFSET
         if member.voters.truncate_to(offset):
             member.adopt_voters()
@@ -275,10 +278,14 @@ class Follower:
     def _install(self, download: Download, voters_of: SnapshotVoters) -> list[Effect]:
         """Everything known is replaced; `on_durable` continues with the log behind it."""
         member = self._member
-        end_offset = download.snapshot.end_offset
-        assert end_offset >= member.high_watermark, (
-            f"snapshot ends at {end_offset}, high watermark is {member.high_watermark}"
-        )
+        end_offset, committed = download.snapshot.end_offset, member.committed
+        if not rules.snapshot_keeps_committed(download.snapshot, committed):
+            raise QuorumLostLog(
+                f"node {self.leader_id} leads the metadata quorum in epoch {member.epoch}, but its "
+                f"snapshot ends at offset {end_offset} in epoch {download.snapshot.epoch}, and we "
+                f"know that everything below {committed.end_offset} is committed, in epoch "
+                f"{committed.epoch}"
+            )
         content = join_chunks(download.chunks)
         member.voters.restart_at(end_offset, voters_of(content))
         member.adopt_voters()

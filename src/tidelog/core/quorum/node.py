@@ -67,7 +67,9 @@ class QuorumNode(RoleKeeper):
         draw_timeout: Callable[[int], int],
         now_ms: int,
         snapshot_voters: SnapshotVoters = voters_in_records,
+        committed_before: int = NO_OFFSET,
     ) -> None:
+        """`committed_before`: what an earlier life of this node knew to be committed."""
         assert not rules.snapshot_replaces_log(
             log.latest_snapshot, log.log_start_offset, log.log_end_offset, log.epochs
         ), f"{log.latest_snapshot} must replace a log that ends at {log.log_end_offset}"
@@ -76,7 +78,7 @@ class QuorumNode(RoleKeeper):
         if content is not None and log.latest_snapshot is not None:
             history.restart_at(log.latest_snapshot.end_offset, snapshot_voters(content))
         scan_log(history, log, settings.max_entries)
-        member = Member(key, cluster_id, log, settings, history)
+        member = Member(key, cluster_id, log, settings, history, committed_before=committed_before)
         super().__init__(member, stored, draw_timeout, now_ms)
         self._snapshot_voters = snapshot_voters
         self._start_at_ms = now_ms

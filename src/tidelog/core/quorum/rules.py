@@ -50,6 +50,22 @@ def campaign_delay_ms(voters_before: int, stagger_ms: int) -> int:
     return voters_before * stagger_ms
 
 
+# What is committed stays (ADR 0033) ------------------------------------------------------
+
+
+def keeps_committed(offset: int, committed_offset: int) -> bool:
+    """Does a log that shares ours up to `offset` have everything that we know to be committed?
+    The log of an elected leader always does, unless most voters have lost theirs."""
+    assert offset >= 0, f"shares {offset}, committed {committed_offset}"
+    return offset >= committed_offset
+
+
+def snapshot_keeps_committed(snapshot: SnapshotId, committed: SnapshotId) -> bool:
+    """Entries have epochs that never fall, so what ends in an older epoch is another log."""
+    ends_later = keeps_committed(snapshot.end_offset, committed.end_offset)
+    return ends_later and snapshot.epoch >= committed.epoch
+
+
 # Leadership (§1.3, §2.5) -----------------------------------------------------------------
 
 

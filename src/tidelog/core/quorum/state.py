@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidelog.core.quorum.log_view import QuorumLogView
-from tidelog.core.quorum.messages import VoterKey
+from tidelog.core.quorum.messages import SnapshotId, VoterKey
 from tidelog.core.quorum.voters import VoterHistory
 from tidelog.core.types import NO_LEADER, NO_OFFSET
 
@@ -50,6 +50,11 @@ class QuorumSettings:
         return max(1, self.fetch_timeout_ms // 2)
 
 
+class QuorumLostLog(Exception):  # noqa: N818 - it says what happened
+    """The elected leader's log lacks what this node knows to be committed: most voters have lost
+    theirs. Whoever follows it throws away the last copy (ADR 0033)."""
+
+
 class Member:
     """One node's share in the quorum, kept while its roles come and go.
 
@@ -58,6 +63,7 @@ class Member:
     """
 
     __slots__ = (
+        "_committed_before",
         "cluster_id",
         "epoch",
         "high_watermark",
@@ -79,7 +85,12 @@ class Member:
         log: QuorumLogView,
         settings: QuorumSettings,
         voters: VoterHistory,
+        *,
+        committed_before: int = NO_OFFSET,
     ) -> None:
+        """`committed_before`: what an earlier life of this node knew to be committed, and had. It
+        is not told to anybody as a high watermark; it only must not be cut away."""
+        self._committed_before = committed_before
         self.key = key
         self.node_id = key.node_id
         self.cluster_id = cluster_id
@@ -147,6 +158,14 @@ class Member:
         epoch = log.epochs.epoch_at(offset - 1)
         assert epoch >= 0, f"no epoch before offset {offset}, log start {log.log_start_offset}"
         return epoch
+
+    @property
+    def committed(self) -> SnapshotId:
+        """The end of what this node knows to be committed, now or in an earlier life."""
+        log_end_offset = self.log.log_end_offset
+        known = max(self.high_watermark, min(self._committed_before, log_end_offset))
+        assert known <= log_end_offset, f"{known} is committed, the log ends at {log_end_offset}"
+        return SnapshotId(known, self.epoch_before(known))
 
     def raise_high_watermark(self, offset: int) -> bool:
         if offset <= self.high_watermark:

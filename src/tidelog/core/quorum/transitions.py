@@ -33,7 +33,7 @@ from tidelog.core.quorum.follower import Follower
 from tidelog.core.quorum.leader import Leader
 from tidelog.core.quorum.messages import EndEpochRequest, LeaderChange, VoteRequest
 from tidelog.core.quorum.roles import Ballot, Candidate, Prospective, Resigned, Unattached
-from tidelog.core.quorum.state import NEVER_MS, Member, QuorumState
+from tidelog.core.quorum.state import NEVER_MS, Member, QuorumLostLog, QuorumState
 from tidelog.core.types import NO_LEADER
 
 Role = Unattached | Prospective | Candidate | Leader | Follower | Resigned
@@ -144,9 +144,12 @@ class RoleKeeper:
             member.leader_id = NO_LEADER
             member.voted = None
         if leader_id != NO_LEADER:
-            assert member.leader_id in (NO_LEADER, leader_id), (
-                f"two leaders in epoch {epoch}: {member.leader_id} and {leader_id}"
-            )
+            if member.leader_id not in (NO_LEADER, leader_id):
+                raise QuorumLostLog(
+                    f"epoch {epoch} of the metadata quorum has two leaders, nodes "
+                    f"{member.leader_id} and {leader_id}: a majority has voted twice, so voters "
+                    "have lost their disks or run under one id"
+                )
             member.leader_id = leader_id
 
     def _unattached(self, now_ms: int) -> Unattached:

@@ -2,14 +2,14 @@
 
 A checker that has never failed proves nothing. Each mutant replaces exactly one rule of the
 production code while it is applied; the simulator must then find a seed that breaks a rule, or
-a crash state that does not recover, and the unmutated code must pass the same ones. Not part of
-any wheel.
+a crash state that does not recover, or a story must come out differently, and the unmutated code
+must pass the same ones. Not part of any wheel.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tidelog.sim.mutants import control, coordination, replication, storage
+from tidelog.sim.mutants import control, coordination, replication, shell, storage
 from tidelog.sim.mutants.patch import Mutant, Patch
 
 _ALL: tuple[Mutant, ...] = (
@@ -17,6 +17,7 @@ _ALL: tuple[Mutant, ...] = (
     *control.MUTANTS,
     *coordination.MUTANTS,
     *storage.MUTANTS,
+    *shell.MUTANTS,
 )
 
 

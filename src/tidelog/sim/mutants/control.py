@@ -1,4 +1,4 @@
-"""M14–M20, M22–M24, M41 to M43: rules of the quorum and the controller."""
+"""M14–M20, M22–M24, M41 to M43, M47: rules of the quorum and the controller."""
 
 from typing import Any
 
@@ -108,4 +108,7 @@ MUTANTS = (
          Controller, "on_broker_gone", _whoever_is_registered_is_gone),
     _one("M43", "a former controller takes whatever is committed at its offset for its own record",
          HeldAnswers, "on_committed", _any_commit_is_of_the_lost_claim),
+    Mutant("M47", "a node follows a leader whose log lacks what it knows to be committed",
+           (Patch(rules, "keeps_committed", _yes),),
+           depth="story", focus=("k16_reformatted_majority",)),
 )  # fmt: skip

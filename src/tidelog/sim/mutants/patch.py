@@ -16,7 +16,8 @@ class Mutant(NamedTuple):
     title: str
     patches: tuple[Patch, ...]
     depth: str = "object"
-    """Where it can be caught: "object" or "byte" seeds, or "crash" states of the storage."""
+    """Where it can be caught: "object", "byte" or "node" seeds, "crash" states of the storage, or a
+    "story" of tests/scenarios, for what no cluster survives."""
     focus: tuple[str, ...] = ()
-    """The kinds of fault, or the storage workloads, that can bring it to light, when any mixture
-    would take too long."""
+    """The kinds of fault, the storage workloads or the stories that can bring it to light, when
+    any mixture would take too long."""

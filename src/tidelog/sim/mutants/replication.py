@@ -96,7 +96,7 @@ def _answer_duplicate_at_once(
     return [AnswerProduce(leader.state.partition, token, Error.NONE)]
 
 
-def _newest_position(sent: SentFetch, partition: PartitionId) -> FollowerFetch | None:
+def newest_position(sent: SentFetch, partition: PartitionId) -> FollowerFetch | None:
     return sent.session.newest.get(partition)
 
 
@@ -141,5 +141,5 @@ MUTANTS = (
     _one("M26", "a duplicate is acknowledged before it is replicated",
          LeaderReplica, "await_duplicate", _answer_duplicate_at_once),
     _one("M44", "an answer is judged by the newest position, not by that of its own request",
-         SentFetch, "position", _newest_position),
+         SentFetch, "position", newest_position),
 )  # fmt: skip

@@ -21,14 +21,15 @@ from tidelog.core.quorum import rules
 from tidelog.core.quorum.messages import (
     EndEpochRequest,
     LeaderChange,
+    QuorumMessage,
     SnapshotId,
     VoteResponse,
     VoterKey,
     VotersRecord,
 )
 from tidelog.core.quorum.node import QuorumNode
-from tidelog.core.quorum.state import QuorumState
-from tidelog.core.types import NEVER_MS, NO_EPOCH, NO_LEADER, LogEntry
+from tidelog.core.quorum.state import QuorumLostLog, QuorumState
+from tidelog.core.types import NEVER_MS, NO_EPOCH, NO_LEADER, NO_OFFSET, LogEntry
 from tidelog.sim.raft_log import RaftLog, Snapshot
 from tidelog.sim.scenario.quorum.broker import CLUSTER_ID, BrokerProcess
 from tidelog.sim.scenario.quorum.messages import (
@@ -60,6 +61,8 @@ class QuorumDisk:
     def __init__(self) -> None:
         self.log = RaftLog()
         self.stored = QuorumState(0, NO_LEADER, None)
+        self.committed = NO_OFFSET
+        """What the process knew to be committed, and had synced."""
         self.slow = False
         """A slow disk has written nothing for good until it is asked again."""
         self.clean_broker_epoch = NO_EPOCH
@@ -112,6 +115,7 @@ class Machine:
             settings=stage.settings,
             draw_timeout=lambda timeout_ms: stage.draw_timeout(self.address, timeout_ms),
             now_ms=stage.now_ms,
+            committed_before=self.disk.committed,
         )
         if not self.is_broker:
             self.note(f"starts as {self.node.role} in epoch={self.node.epoch}")
@@ -181,13 +185,22 @@ class Machine:
         if isinstance(message, Synced):
             self.perform(node.on_durable(now_ms))
         elif not isinstance(message, Call):
-            self.perform(node.on_message(envelope.source, message, now_ms))
+            self._hear(envelope.source, message)
         elif envelope.source == message.target:
             self._receive_answer(message)
         elif self.controller is None:
             self.stage.on_lost(message)
         else:
             self.perform_controller(self.controller.handle(message, message.request, now_ms))
+
+    def _hear(self, source: int, message: QuorumMessage) -> None:
+        try:
+            effects = self.running.on_message(source, message, self.stage.now_ms)
+        except QuorumLostLog as reason:
+            self.note(f"stops: {reason}")
+            self.crash()
+        else:
+            self.perform(effects)
 
     def _receive_answer(self, call: Call) -> None:
         assert self.broker is not None, f"{self.name} asked nothing"
@@ -303,6 +316,7 @@ class Machine:
                 self.stage.history.on_committed(self.address, entry)
                 self._apply(entry)
         assert self.applied_offset == high_watermark, (self.applied_offset, high_watermark)
+        self.disk.committed = min(high_watermark, self.disk.log.durable_offset)
         if node.role == "leader" and self._tells_entries:
             self.note(f"high-watermark {previous} -> {high_watermark}")
 

@@ -2,7 +2,7 @@
 
 from tidelog.core.failover import ProbeOutcome, confirms_death, suspect
 from tidelog.sim.scenario.quorum.commands.registry import command
-from tidelog.sim.scenario.quorum.machine import TRAPS, Machine
+from tidelog.sim.scenario.quorum.machine import TRAPS, Machine, QuorumDisk
 from tidelog.sim.scenario.quorum.stage import QuorumStage
 from tidelog.sim.scenario.script import ArgumentError, Arguments
 
@@ -31,6 +31,15 @@ def restart(stage: QuorumStage, arguments: Arguments) -> None:
         machine.start_serving(clean=arguments.flag("clean"))
     else:
         machine.start()
+
+
+@command("format", "NODE")
+def format_disk(stage: QuorumStage, arguments: Arguments) -> None:
+    """A node that is down gets an empty disk under the same id."""
+    machine = stage.machine(arguments.word("a node"))
+    if machine.node is not None:
+        raise ArgumentError(f"{machine.name} is running")
+    machine.disk = QuorumDisk()
 
 
 @command("stop", "NODE")

@@ -1,0 +1,230 @@
+"""The event loop of one simulated process.
+
+All loops share one kernel. A loop is the running one exactly while a callback of its process
+runs, so production code finds it by `asyncio.get_running_loop`. Callbacks of a process run in the
+order in which they were scheduled, as on a real loop.
+
+A process that is killed never runs again: the kernel revokes what was scheduled, and `kill` keeps
+its tasks alive and unfinished, so that no `finally` block of them runs either.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
+from contextvars import Context
+from random import Random
+from typing import Any, TypeVar, cast
+
+from tidelog.sim.kernel import Kernel
+from tidelog.sim.nodes.clock import MachineClock
+from tidelog.sim.nodes.tcp import Connected, Internet, Listening, Machine, ProtocolFactory
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+OnError = Callable[[str, BaseException | None], None]
+
+
+class VirtualLoop:
+    """As much of an event loop as nodes and clients use. asyncio takes it for one."""
+
+    def __init__(
+        self, kernel: Kernel, machine: Machine, clock: MachineClock, on_error: OnError
+    ) -> None:
+        self._kernel = kernel
+        self._machine = machine
+        self._internet: Internet = machine.internet
+        self._clock = clock
+        self._on_error = on_error
+        self._unfinished: tuple[asyncio.Task[Any], ...] = ()
+        self._as_loop = cast(asyncio.AbstractEventLoop, self)
+        self.alive = True
+
+    # -- running
+
+    def perform(self, callback: Callable[[], object]) -> None:
+        """Call it as this process would."""
+        if not self.alive:
+            return
+        asyncio._set_running_loop(self._as_loop)
+        try:
+            callback()
+        finally:
+            asyncio._set_running_loop(None)
+
+    def kill(self) -> None:
+        """As SIGKILL does: nothing more of this process happens."""
+        self.alive = False
+        self._unfinished = tuple(asyncio.all_tasks(self._as_loop))
+
+    def bury(self) -> None:
+        """At the end of a run: drop what the killed process had begun, without a word."""
+        for task in (*self._unfinished, *asyncio.all_tasks(self._as_loop)):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is no surprise
+            coroutine = task.get_coro()
+            # A `finally` block may meet a world that is gone.
+            with suppress(Exception, asyncio.CancelledError):
+                coroutine.close()
+        self._unfinished = ()
+
+    def _run_handle(self, handle: asyncio.Handle) -> None:
+        if handle.cancelled() or not self.alive:
+            return
+        asyncio._set_running_loop(self._as_loop)
+        try:
+            handle._run()
+        finally:
+            asyncio._set_running_loop(None)
+
+    # -- what asyncio asks of a loop
+
+    def time(self) -> float:
+        return self._clock.monotonic_us() / 1_000_000
+
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self._as_loop, context)
+        if self.alive:
+            self._kernel.call_in(0, self._machine.owner, self._run_handle, handle)
+        return handle
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self._as_loop, context)
+        if self.alive:
+            local_us = max(0, round(when * 1_000_000) - self._clock.monotonic_us())
+            delay_us = self._clock.kernel_us(local_us)
+            self._kernel.call_in(delay_us, self._machine.owner, self._run_handle, handle)
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is skipped when its time comes."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self._as_loop)
+
+    def create_task(
+        self,
+        coro: Coroutine[Any, Any, Result],
+        *,
+        name: object = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[Result]:
+        return asyncio.Task(coro, loop=self._as_loop, context=context)
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return self.alive
+
+    def is_closed(self) -> bool:
+        return not self.alive
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if self.alive:
+            self._on_error(str(context.get("message")), context.get("exception"))
+
+    # -- connections
+
+    async def getaddrinfo(
+        self, host: Any, port: Any, **_: Any
+    ) -> list[tuple[int, int, int, str, tuple[str, int]]]:
+        return [(0, 0, 0, "", (host, port))]
+
+    async def create_server(
+        self, factory: ProtocolFactory, host: str, port: int, **_: Any
+    ) -> Listening:
+        return self._internet.listen(self._machine, self, factory, port)
+
+    async def create_connection(
+        self, factory: ProtocolFactory, host: str, port: int, **_: Any
+    ) -> Connected:
+        return await self._internet.connect(self._machine, self, factory, (host, port))
+
+    def remove_reader(self, fd: Any) -> bool:
+        return False  # a closed server accepts nothing, and there is no turn in between
+
+
+class VirtualWorkers:
+    """The `Workers` port: work that is done, all at once, when its drawn time has passed."""
+
+    __slots__ = ("_closed", "_delay_us", "_free_at_us", "_kernel", "_loop", "_owner")
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        loop: VirtualLoop,
+        owner: int,
+        threads: int,
+        delay_us: Callable[[], int],
+    ) -> None:
+        self._kernel = kernel
+        self._loop = loop
+        self._owner = owner
+        self._delay_us = delay_us
+        self._free_at_us = [0] * threads
+        self._closed = False
+
+    def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        """A pool of one thread does its work in order; of more threads, in any order."""
+        future: asyncio.Future[Result] = self._loop.create_future()
+        begin_us = max(self._kernel.now_us, min(self._free_at_us))
+        end_us = begin_us + self._delay_us()
+        self._free_at_us[self._free_at_us.index(min(self._free_at_us))] = end_us
+        self._kernel.call_at(end_us, self._owner, self._do, (work, future))
+        return future
+
+    def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        return map(work, items)
+
+    def close(self, *, wait: bool = True) -> None:
+        self._closed = True
+
+    def _do(self, order: tuple[Callable[[], Any], asyncio.Future[Any]]) -> None:
+        work, future = order
+        if not self._loop.alive or self._closed:
+            return
+        try:
+            result = work()
+        except Exception as error:
+            self._loop.call_soon(_fail, future, error)
+        else:
+            self._loop.call_soon(_finish, future, result)
+
+
+def _finish(future: asyncio.Future[Any], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def drawn_delays(entropy: Random, usual_us: int) -> Callable[[], int]:
+    """Most take about as long as usual, one in sixteen takes up to twenty times as long."""
+
+    def draw() -> int:
+        delay_us = 1 + entropy.randrange(usual_us)
+        return delay_us * (1 + entropy.randrange(20)) if entropy.randrange(16) == 0 else delay_us
+
+    return draw

@@ -1,0 +1,103 @@
+"""What must be true of a whole-node run.
+
+N rules are about safety and L rules about liveness: that no state of a healed cluster lasts that
+should not.
+"""
+
+from collections.abc import Callable
+
+from tidelog.core import events
+from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.node.node import Node
+from tidelog.sim.nodes.server import Server
+from tidelog.sim.nodes.workload import Workload
+
+NOT_AT_ITS_OFFSET = "N1 acknowledged records are read at their offsets"
+TWICE = "N2 a numbered record is there once"
+ORDER = "N3 records of a writer keep their order"
+TWO_LEADERS = "N4 one leader per leader epoch"
+CUT_COMMITTED = "N5 committed records are not cut"
+FAILED = "N6 no callback of a node or client fails"
+STUCK = "L1 a healed cluster becomes whole"
+
+Report = Callable[[str, str], None]
+
+
+class EventRules:
+    """Looks at every event of every node, as it happens."""
+
+    __slots__ = ("_leaders", "_report")
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._leaders: dict[tuple[PartitionId, int], int] = {}
+
+    def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.BecameLeader):
+            epoch = (event.partition, event.leader_epoch)
+            first = self._leaders.setdefault(epoch, event.broker)
+            if first != event.broker:
+                self._report(
+                    TWO_LEADERS,
+                    f"brokers {first} and {event.broker} led {event.partition.partition} of topic "
+                    f"{event.partition.topic_id.hex()[:6]} in leader epoch {event.leader_epoch}",
+                )
+        elif isinstance(event, events.LogTruncated) and event.below_high_watermark:
+            self._report(CUT_COMMITTED, f"{event}")
+
+
+def judge_history(workload: Workload, report: Report) -> int:
+    """Compare what was acknowledged with what was found; how many records are lost."""
+    found = workload.found
+    lost = [value for value in workload.acknowledged if value not in found]
+    if lost:
+        report(NOT_AT_ITS_OFFSET, f"{len(lost)} acknowledged records are gone: {lost[:5]}")
+    for value, place in workload.acknowledged.items():
+        if value in found and place not in found[value]:
+            report(NOT_AT_ITS_OFFSET, f"{value!r} acknowledged at {place}, found at {found[value]}")
+    for value, places in found.items():
+        if len(places) > 1:
+            report(TWICE, f"{value!r} at {places}")
+    last: dict[tuple[int, int], tuple[int, int]] = {}
+    for value, (partition, offset) in sorted(
+        workload.acknowledged.items(), key=lambda item: workload.sent[item[0]][:2]
+    ):
+        sent = workload.sent[value]
+        previous = last.get((sent.writer, partition))
+        if previous is not None and previous[1] >= offset:
+            report(ORDER, f"write {sent.number} at {offset}, {previous[0]} at {previous[1]}")
+        last[sent.writer, partition] = (sent.number, offset)
+    return len(lost)
+
+
+def unfinished(servers: dict[int, Server]) -> str | None:
+    """What keeps a healed cluster from being whole, in words; None if nothing does."""
+    for server in servers.values():
+        node = server.node
+        if node is None or not server.ready:
+            return f"node {server.node_id} does not serve"
+        findings = node.host.findings.all()
+        if findings:
+            return f"node {server.node_id} reports {findings[0].kind} {findings[0].subject}"
+        missing = _missing_in(node)
+        if missing is not None:
+            return missing
+    return None
+
+
+def _missing_in(node: Node) -> str | None:
+    broker = node.broker
+    assert broker is not None, "whole nodes are brokers"
+    for partition in broker.image.partitions():
+        index, where = partition.id.partition, f"as node {broker.id} knows it"
+        if partition.leader == NO_LEADER:
+            return f"partition {index} has no leader, {where}"
+        if len(partition.isr) < len(partition.replicas):
+            return f"partition {index} has ISR {partition.isr} of {partition.replicas}, {where}"
+    for hosted in broker.replicas.hosted.values():
+        if hosted.replica.high_watermark != hosted.log.log_end_offset:
+            return (
+                f"{hosted.topic}-{hosted.index} on node {broker.id} has high watermark "
+                f"{hosted.replica.high_watermark} of {hosted.log.log_end_offset}"
+            )
+    return None
