@@ -9,7 +9,7 @@ from tidelog.core.replication.effects import AnswerProduce, AssignEpoch
 from tidelog.core.replication.inputs import ACKS_LEADER, FollowerFetch
 from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.types import EpochEnd
-from tidelog.sim.sim_log import client_batch
+from tidelog.sim.sim_log import SimLog, client_batch
 
 A, B, C = 1, 2, 3
 
@@ -476,3 +476,38 @@ def test_a_follower_that_may_join_or_lags_is_not_quiet() -> None:
     behind = quiet_story()
     behind.produce(A)
     assert not behind[A].leader.count_quiet_fetch(repeated(behind), behind.now_ms)
+
+
+# ---- a log that changes its directory ----
+
+
+def copied(log: SimLog, *, upto: int) -> SimLog:
+    other = SimLog(fsync=False)
+    other.append_as_follower(log.read(0, upto, 100))
+    for epoch, start_offset in log.epochs.entries:
+        other.assign_epoch(epoch, start_offset)
+    return other
+
+
+def test_a_leader_goes_on_with_the_same_log_in_another_place() -> None:
+    story = led()
+    story.produce(A)
+    story.fetch(B)
+    story.fetch(C)
+    token = story.produce(A)
+    before = knowledge(story)
+    story[A].replica.move_to(copied(story[A].log, upto=2))
+    assert knowledge(story) == before
+    story.fetch(B)
+    story.fetch(B)
+    story.fetch(C)
+    story.fetch(C)
+    assert AnswerProduce(PARTITION, token, Error.NONE) in story[A].effects
+
+
+def test_a_log_that_lacks_a_record_cannot_take_the_place_of_another() -> None:
+    story = led()
+    story.produce(A)
+    story.produce(A)
+    with pytest.raises(AssertionError):
+        story[A].replica.move_to(copied(story[A].log, upto=1))

@@ -16,7 +16,7 @@ from tidelog.broker.directories import Directories
 from tidelog.broker.hosted import Hosted
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
-from tidelog.host.disk import FileDisk
+from tidelog.host.disk import FileDisk, OpenFile
 from tidelog.host.findings import Finding
 from tidelog.host.workers import ThreadWorkers
 from tidelog.storage.log_directory import LogDirectory
@@ -290,6 +290,41 @@ def test_without_room_there_is_a_finding_and_another_try(
         await settled(s)
         assert hosted.directory is destination
         assert told_of() == []
+
+    told(tmp_path, story)
+
+
+def test_a_log_that_cannot_be_closed_for_its_change_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full when its last file, the snapshot of its producers, is written."""
+    full = [True]
+    open_file = FileDisk.open
+
+    def open_with_luck(disk: FileDisk, path: str, *, create: bool = False) -> OpenFile:
+        if full[0] and create and "-future" in path and ".snapshot" in path:
+            raise OSError(errno.ENOSPC, "no space left")
+        return open_file(disk, path, create=create)
+
+    monkeypatch.setattr(FileDisk, "open", open_with_luck)
+
+    async def story(s: AdminStory) -> None:
+        s.create_topic(TOPIC)
+        hosted = hosted_of(s)
+        append(s, hosted, b"x" * 1000)
+        path, destination = other_place(s, hosted)
+        assert await wish(s, path, 0) == [Error.NONE]
+        findings = s.broker.host.findings
+        while not any(each.kind == "log-move-fails" for each in findings.all()):
+            s.pass_time(1)
+            await asyncio.sleep(0)
+        assert offsets(hosted) == [0]
+        assert not list(Path(path).glob("orders*"))
+        full[0] = False
+        append(s, hosted, b"y")
+        s.pass_time(moves.TRY_AGAIN_MS)
+        await settled(s)
+        assert (hosted.directory, offsets(hosted)) == (destination, [0, 1])
 
     told(tmp_path, story)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tidelog.broker.effective_config import group_layers
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.broker.led_log import InternalLog
 from tidelog.broker.topics_view import ImageTopics
@@ -17,6 +16,7 @@ from tidelog.core.groups.machine import GroupMachine
 from tidelog.core.groups.requests import ForgetPartitions
 from tidelog.core.groups.settings import Rhythm
 from tidelog.core.metadata.group_configs import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS
+from tidelog.core.metadata.records import RESOURCE_GROUP
 from tidelog.core.transactions.machine import TransactionMachine
 from tidelog.core.types import NO_LEADER, PartitionId
 
@@ -30,13 +30,24 @@ if TYPE_CHECKING:
 class Coordination:
     """Owner of all shards. `groups` and `transactions` are asked by the index of a partition."""
 
-    __slots__ = ("_broker", "_codecs", "_moved", "_shards", "groups", "on_order", "transactions")
+    __slots__ = (
+        "_broker",
+        "_codecs",
+        "_moved",
+        "_shards",
+        "_usual_rhythm",
+        "groups",
+        "on_order",
+        "transactions",
+    )
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.on_order: Callable[[int, object], None] | None = None
         """Who carries out what transactions order."""
         topics = ImageTopics(broker)
+        limits = broker.config.group_limits()
+        self._usual_rhythm = Rhythm(limits.heartbeat_interval_ms, limits.session_timeout_ms)
         config = broker.config
         self.groups = Shards(
             lambda _epoch: GroupMachine(config.group_settings(), topics, self._rhythm_of),
@@ -52,11 +63,14 @@ class Coordination:
 
     def _rhythm_of(self, group_id: str) -> Rhythm:
         """As it is set for this group now; a member learns it with its next heartbeat."""
-        layers = group_layers(self._broker.image, self._broker.config, group_id)
-        heartbeat, session = layers[HEARTBEAT_INTERVAL_MS][0], layers[SESSION_TIMEOUT_MS][0]
-        assert heartbeat.value is not None, heartbeat
-        assert session.value is not None, session
-        return Rhythm(int(heartbeat.value), int(session.value))
+        usual = self._usual_rhythm
+        own = self._broker.image.configs.get((RESOURCE_GROUP, group_id))
+        if own is None:
+            return usual
+        return Rhythm(
+            int(own.get(HEARTBEAT_INTERVAL_MS, usual.heartbeat_interval_ms)),
+            int(own.get(SESSION_TIMEOUT_MS, usual.session_timeout_ms)),
+        )
 
     # -- where a group or a transaction belongs
 

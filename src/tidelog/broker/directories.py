@@ -10,6 +10,7 @@ from tidelog.broker.epoch_storing import THREADS as EPOCH_THREADS
 from tidelog.broker.epoch_storing import EpochStoring
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.broker.log_making import LogMaking, OnMade, Take
+from tidelog.broker.log_removing import LogRemoving
 from tidelog.host.ports import MakeWorkers
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import CorruptFile, CorruptSegment, NoSpace, StorageError
@@ -32,6 +33,7 @@ class Directories:
         "_makers",
         "_making",
         "_on_offline",
+        "_removing",
         "all",
         "has_room",
         "on_no_space",
@@ -50,6 +52,7 @@ class Directories:
         self._make_workers = make_workers
         self._makers = make_workers("new-logs", MAKERS)
         self._making: LogMaking | None = None
+        self._removing: LogRemoving | None = None
         self.preferred: dict[PartitionName, LogDirectory] = {}
         """Where logs shall go that are not there yet, if somebody cares."""
         self._keep_one_of_each()
@@ -70,6 +73,8 @@ class Directories:
     async def stop(self) -> None:
         if self._making is not None:
             await self._making.stop()
+        if self._removing is not None:
+            await self._removing.stop()
         self._makers.close()
         for epochs in self._epochs:
             await epochs.stop()
@@ -123,6 +128,19 @@ class Directories:
             waiter = self._make_workers("log-making", 1)
             self._making = LogMaking(self._place, self._makers, waiter, self._on_offline)
         self._making.begin(take, on_made)
+
+    def remove_logs(self, on_free: Callable[[], None]) -> None:
+        """Those that were taken out of service, beside the event loop: see `LogRemoving`."""
+        assert self._on_offline is not None, "logs are removed before the start"
+        if self._removing is None:
+            self._removing = LogRemoving(
+                self.all, self._make_workers("log-removing", 1), self._on_offline
+            )
+        self._removing.begin(on_free)
+
+    def is_leaving(self, name: PartitionName) -> bool:
+        """No log of this name can be made yet."""
+        return any(name in directory.leaving for directory in self.all)
 
     def is_making(self, name: PartitionName) -> bool:
         return self._making is not None and name in self._making.under_way

@@ -55,11 +55,11 @@ class Duties:
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
         self._every(LOOK_EVERY_MS, self._broker.rooms.look)
         self._after(COMPACTION_PAUSE_MS, self._compact)
-        self._broker.replicas.makes_logs_later = True
+        self._broker.replicas.works_beside_the_loop = True
         self._broker.scrubbing.start()
 
     def stop(self) -> None:
-        self._broker.replicas.makes_logs_later = False
+        self._broker.replicas.works_beside_the_loop = False
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

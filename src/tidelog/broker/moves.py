@@ -176,8 +176,8 @@ class Moves:
         hosted = move.hosted
         if hosted.log.log_start_offset > future.log_start_offset:
             future.raise_log_start(hosted.log.log_start_offset)
-        move.future = None  # it is in service from here on
         self._broker.replicas.move_to(hosted, move.destination, future)
+        move.future = None  # it is in service from here on
         del self.under_way[hosted.partition]
         self._broker.host.findings.clear(FINDING, directory_of(hosted.name))
         _LOGGER.info("%s is in another log directory now", directory_of(hosted.name))

@@ -72,6 +72,7 @@ class Node:
         self._own_address = OwnAddress(host, config.node_id, own) if own is not None else None
         if config.is_broker:
             self.broker = self._make_broker()
+            self.broker.on_failure = self._fail
             self.broker.link.registering.on_seat_taken = self._fail
             self.quorum.listeners.append(self.broker)
             self._duties = Duties(self.broker, self._fail)
@@ -217,6 +218,7 @@ class Node:
             self._duties.stop()
         await self.quorum.stop()
         if broker is not None:
+            broker.changes.follow()  # all that is left, at once: nothing may come after the files
             replicas = broker.replicas
             await replicas.directories.stop()
             note_stop(self.config, self.host.filesystem, broker.link.broker_epoch)

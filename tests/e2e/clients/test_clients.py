@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from e2e.clients import java_driver
 from e2e.clients.aiokafka_driver import AiokafkaDriver
@@ -132,3 +143,34 @@ def test_a_consumer_that_joins_no_group_does_not_ask_for_its_coordinator_in_a_lo
     )
     assert 1 <= coordinators <= 2 * IDLE_SECONDS
     assert 1 <= metadata <= 10
+
+
+def test_librdkafkas_admin_client_hears_what_a_kafka_without_an_authorizer_says(
+    cluster: Cluster,
+) -> None:
+    """The connection used to be closed, which it takes for a network problem and tries again."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    rule = AclBinding(
+        ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:a", "*", AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    (created,) = admin.create_acls([rule], request_timeout=10).values()
+    with pytest.raises(KafkaException) as refused:
+        created.result(timeout=15)
+    assert refused.value.args[0].code() == KafkaError.SECURITY_DISABLED
+
+
+def test_librdkafkas_admin_client_is_told_what_cannot_be_altered(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    broker = str(min(cluster.brokers))
+    described = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, broker)])
+    (settings,) = (future.result(timeout=15) for future in described.values())
+    assert settings["listeners"].is_read_only
+    assert not settings["log.retention.ms"].is_read_only
+    entry = ConfigEntry("listeners", "PLAINTEXT://:1", incremental_operation=AlterConfigOpType.SET)
+    wish = ConfigResource(ConfigResource.Type.BROKER, broker, incremental_configs=[entry])
+    (altered,) = admin.incremental_alter_configs([wish]).values()
+    with pytest.raises(KafkaException) as refused:
+        altered.result(timeout=15)
+    assert refused.value.args[0].code() == KafkaError.INVALID_REQUEST
+    assert "restart" in refused.value.args[0].str()
