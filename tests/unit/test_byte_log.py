@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidelog.core.quorum.messages import VoterKey
 from tidelog.core.quorum.state import QuorumState
 from tidelog.core.types import NO_EPOCH, NO_LEADER, PartitionId
+from tidelog.sim import mutation
 from tidelog.sim.batch_bytes import LARGEST_BATCH_BYTES, decoded, encoded
 from tidelog.sim.byte_disk import ByteNodeDisk
 from tidelog.sim.byte_log import ByteLog
@@ -336,6 +337,37 @@ def test_a_bit_flips_only_below_the_recovery_point_on_disk_and_only_once() -> No
     bench.disk.store_checkpoints()
     assert bench.disk.flip_bit(ORDERS, permille=0, bit=0)
     assert not bench.disk.flip_bit(ORDERS, permille=900, bit=0)
+
+
+def robbed() -> Bench:
+    """The file of the first segment is gone, and nobody has noticed."""
+    bench = Bench(segment_bytes=LARGEST_BATCH_BYTES)
+    bench.append(12)
+    bench.log.sync()
+    bench.disk.on_registered(5)
+    assert not bench.disk.lose_segment(ORDERS), "nothing tells yet where the log starts"
+    bench.disk.store_checkpoints()
+    assert bench.disk.lose_segment(ORDERS)
+    assert not bench.disk.lose_segment(ORDERS)
+    return bench
+
+
+def test_a_lost_segment_is_missed_by_the_next_process_which_begins_anew() -> None:
+    bench = robbed()
+    assert bench.log.log_start_offset == 0
+    bench.disk.reload()
+    log = bench.disk.logs[ORDERS]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert [recovery.repaired for recovery in bench.heard] == [True]
+    assert bench.judged() == []
+    assert bench.disk.take_intact_mark() == NO_EPOCH
+
+
+def test_a_log_that_starts_where_its_first_file_does_breaks_a_rule() -> None:
+    bench = robbed()
+    with mutation.applied("M46"):
+        bench.disk.reload()
+    assert "starts at 6, not at one of (0,)" in bench.judged()[0]
 
 
 def test_bytes_that_are_not_what_was_appended_are_complained_about() -> None:

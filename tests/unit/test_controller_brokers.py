@@ -225,6 +225,26 @@ def test_a_broker_that_stopped_cleanly_may_stay_eligible_and_a_crashed_one_not()
         assert (partition.isr, partition.elr) == ((1,), (2,) if clean else ())
 
 
+@pytest.mark.parametrize(("replicas", "leads_again"), [((1, 2), False), ((1,), True)])
+def test_the_last_leader_is_not_elected_again_with_an_empty_disk_while_others_have_records(
+    replicas: tuple[int, ...], leads_again: bool
+) -> None:
+    """Everything was committed by broker 1 alone; it comes back with newly formatted disks."""
+    cluster = Cluster()
+    first = cluster.register_request(1)._replace(log_dirs=(DIRECTORY,))
+    cluster.ask(first)
+    cluster.beat(1)
+    cluster.start_brokers(2)
+    name = cluster.create("t", replicas)
+    cluster.let_expire(2)
+    cluster.let_expire(1)
+    assert cluster.partition(name).last_known_elr == (1,)
+    replaced = first._replace(incarnation_id=b"the next one....", log_dirs=(b"another one.....",))
+    assert cluster.ask(replaced).error is Error.NONE
+    cluster.beat(1)
+    assert cluster.partition(name).leader == (1 if leads_again else -1)
+
+
 def test_the_mark_of_an_older_incarnation_does_not_count_as_a_clean_stop() -> None:
     cluster = Cluster(min_insync_replicas=2)
     cluster.start_brokers(1, 2)

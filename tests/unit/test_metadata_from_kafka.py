@@ -2,9 +2,11 @@
 
 import logging
 
+import fastcrc
 import pytest
 
 from tidelog.core.metadata.image import MetadataImage
+from tidelog.core.metadata.records import Topic
 from tidelog.core.metadata.replay import image_records, replay
 from tidelog.core.quorum.messages import SnapshotId, VoterKey, VotersRecord
 from tidelog.core.quorum.state import QuorumSettings
@@ -16,12 +18,14 @@ from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.place import QuorumPlace
 from tidelog.quorum.record_codec import decode_metadata
 from tidelog.sim.disk import SimDisk
+from tidelog.storage.errors import UnknownContent
 from tidelog.storage.meta_properties import MetaProperties
-from tidelog.storage.metadata_log import MetadataLog
+from tidelog.storage.metadata_log import DIRECTORY, MetadataLog
 from tidelog.wire.protocol import Message, decode, encode_record
 from tidelog.wire.protocol import metadata_schemas as s
 from tidelog.wire.protocol.schemas import voters_record
-from tidelog.wire.records import KRAFT_VOTERS
+from tidelog.wire.records import KRAFT_VOTERS, iter_batches
+from tidelog.wire.records.header import ATTRIBUTES_POSITION
 
 ACCESS = s.AccessControlEntryRecord(id=b"a" * 16, principal="User:ann", resource_name="orders")
 PASSWORD = s.UserScramCredentialRecord(name="ann", mechanism=1)
@@ -125,3 +129,38 @@ def test_a_voter_of_a_dynamic_quorum_votes_from_its_directory() -> None:
     place = QuorumPlace(1, b"1" * 16, "c", CONFIGURED, QuorumSettings())
     assert place.key == VoterKey(1, bytes(16))
     assert place._replace(voters_are_recorded=True).key == VOTERS[0]
+
+
+TOMORROW = s.TopicRecord(name="tomorrow", topic_id=b"t" * 16)
+
+
+def rewritten_as_unknown(content: bytes) -> bytes:
+    """The same batches, in which the topic is a record of version 9, with checksums that fit."""
+    known = encode_record(TOMORROW, 0)
+    unknown = known.replace(b"\x01\x02\x00", b"\x01\x02\x09", 1)
+    assert content.count(known) == 1
+    changed = bytearray(content.replace(known, unknown))
+    for position, header in iter_batches(changed):
+        checked = changed[position + ATTRIBUTES_POSITION : position + header.size_bytes]
+        checksum = fastcrc.crc32.iscsi(bytes(checked)).to_bytes(4, "big")
+        changed[position + ATTRIBUTES_POSITION - 4 : position + ATTRIBUTES_POSITION] = checksum
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("in_snapshot", [False, True], ids=["log", "snapshot"])
+def test_a_record_of_a_newer_kafka_is_named_and_nothing_is_removed(in_snapshot: bool) -> None:
+    disk = SimDisk()
+    log = log_of(TOMORROW, disk=disk)
+    path = f"{DIRECTORY}/{0:020d}.log"
+    if in_snapshot:
+        log.write_snapshot(SnapshotId(1, 1), (Topic("tomorrow", b"t" * 16),), ())
+        path = f"{DIRECTORY}/{1:020d}-{1:010d}.checkpoint"
+    log.close()
+    content = rewritten_as_unknown(disk.files()[path])
+    file = disk.open(path)
+    file.truncate(0)
+    file.write(0, content)
+    file.close()
+    with pytest.raises(UnknownContent, match=r"TopicRecord v9: .*not known to this release"):
+        MetadataLog.open(disk, KafkaEntryCodec())
+    assert disk.files()[path] == content

@@ -23,7 +23,7 @@ from tidelog.wire.records import (
     SNAPSHOT_HEADER,
     CorruptBatch,
     InvalidBatch,
-    InvalidRecord,
+    UnknownRecord,
     control_type,
     iter_batches,
     read_header,
@@ -290,7 +290,7 @@ def test_older_words_of_kafka_are_understood() -> None:
 
 
 def test_metadata_that_kafka_took_back_is_refused_with_a_way_out() -> None:
-    with pytest.raises(InvalidRecord, match="a snapshot by Kafka"):
+    with pytest.raises(UnknownRecord, match="a snapshot by Kafka"):
         decode_metadata(encode_record(s.AbortTransactionRecord(), 0))
 
 

@@ -2,14 +2,21 @@
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from support.batches import batch, marker
+from support.lone_broker import node_config
 from support.text_codec import TextCodec
+from tidelog.core.metadata.records import Topic
 from tidelog.core.quorum.messages import SnapshotId
 from tidelog.core.types import LogEntry
+from tidelog.host.clock import SystemClock
+from tidelog.host.disk import FileDisk
+from tidelog.node.disks import Disks, open_metadata_log
+from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.sim.disk import SimDisk
 from tidelog.storage import LogConfig, LogDirectory, repairs
 from tidelog.storage.checkpoints import PartitionName
@@ -240,3 +247,20 @@ def test_repairs_of_the_metadata_log_are_noted(damage: Callable[[SimDisk], str],
     (told,) = repairs.one_per_file(MetadataLog.open(disk, TextCodec()).repairs)
     assert told.fault.path == path
     assert done in told.done
+
+
+def test_a_node_that_lost_its_last_vote_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FileDisk(tmp_path)
+    log = MetadataLog.open(disk, KafkaEntryCodec())
+    log.append((LogEntry(0, 1, (Topic("orders", b"t" * 16),)),))
+    log.close()
+    disks = Disks(disk, MetaProperties("story", 1, b"d" * 16), {})
+    with caplog.at_level(logging.WARNING, "tidelog.storage"):
+        open_metadata_log(node_config(tmp_path), disks, KafkaEntryCodec(), SystemClock()).release()
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert line == (
+        f"repaired in {tmp_path}: __cluster_metadata-0/quorum-state, byte 0: the file is gone; the"
+        " node forgot its last vote, and begins without one"
+    )

@@ -9,6 +9,7 @@ import pytest
 from support import loopback
 from support.admin_story import CLUSTER_ID, AdminStory, admin_story, topic_id_of
 from support.broker_config import INSIDE
+from tidelog.broker.handlers.metadata import AT_ONCE, CREATED_AT_ONCE_MAX
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.wire.protocol import ZERO_UUID
@@ -326,7 +327,51 @@ def test_one_request_creates_a_limited_number_of_topics(tmp_path: Path) -> None:
             names = [f"t{number}" for number in range(130)]
             found = await topics(s, named(*names, create=True))
             errors = [each.error_code for each in found]
-            assert errors == [Error.POLICY_VIOLATION] * 100 + [Error.LEADER_NOT_AVAILABLE] * 30
+            created = [Error.POLICY_VIOLATION] * CREATED_AT_ONCE_MAX
+            not_yet = [Error.LEADER_NOT_AVAILABLE] * (130 - CREATED_AT_ONCE_MAX)
+            assert errors == created + not_yet
+
+    loopback.run(story)
+
+
+def test_others_are_answered_while_a_request_with_very_many_names_is(tmp_path: Path) -> None:
+    """It used to be decoded and answered in one piece, and to create a hundred topics."""
+
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            creating(s, Error.POLICY_VIOLATION)
+            s.create_topic("known")
+            names = [f"n{number:06d}" for number in range(20_000)]
+            request = named("known", *names, "bad name", *names, create=True)
+            asked = asyncio.ensure_future(topics(s, request))
+            await s.arrived(3, 1)
+            answered_meanwhile = 0
+            while not asked.done():
+                await s.ask(DescribeClusterRequest(), 0, INSIDE)
+                answered_meanwhile += 1
+            assert answered_meanwhile > 10
+            found = await asked
+            assert [each.name for each in found] == ["known", *names, "bad name"], "each once"
+            assert [found[0].error_code, found[-1].error_code] == [
+                Error.NONE,
+                Error.INVALID_TOPIC_EXCEPTION,
+            ]
+            ((_, wish),) = s.controller.asked
+            assert isinstance(wish, CreateTopicsRequest)
+            assert len(wish.topics) == CREATED_AT_ONCE_MAX
+
+    loopback.run(story)
+
+
+def test_all_of_many_topics_are_told_of_in_slices(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with admin_story(tmp_path) as s:
+            names = [f"t{number}" for number in range(2 * AT_ONCE + 3)]
+            for name in names:
+                s.create_topic(name)
+            found = await topics(s, MetadataRequest(topics=None))
+            assert [each.name for each in found] == names
+            assert {each.error_code for each in found} == {Error.NONE}
 
     loopback.run(story)
 

@@ -1,12 +1,14 @@
 """Topics, partitions, settings, elections and moves, as tools ask for them."""
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from support.controller_node import ControllerNode, StoryBroker, controller_node
 from support.loopback import until
+from tidelog.controller.controller import STEPS_AT_ONCE
 from tidelog.core.errors import Error
 from tidelog.core.metadata.records import RESOURCE_BROKER, RESOURCE_TOPIC
 from tidelog.wire.protocol.schemas import alter_configs_request as replace
@@ -611,5 +613,63 @@ def test_a_node_that_is_not_active_says_so_to_everybody(tell) -> None:
                 version = request.__versions__.last
                 answer = await node.ask(request, version, kind)
                 assert answer.error_code == Error.NOT_CONTROLLER, request
+
+    tell(story)
+
+
+def test_others_are_decided_between_the_topics_of_a_large_request(tell) -> None:
+    """All topics of a request used to be decided in one piece."""
+
+    async def story() -> None:
+        async with controller_node() as node:
+            await node.start_brokers(1, 2, 3)
+            count = 10 * STEPS_AT_ONCE
+            request = new.CreateTopicsRequest(
+                topics=[topic(f"t{number}", 1, 1) for number in range(count)], timeout_ms=60_000
+            )
+            decided: list[int] = []
+
+            def note() -> None:
+                decided.append(len(node.image.topics))
+                if decided[-1] < count:
+                    node.network.soon(note)
+
+            node.network.soon(note)
+            answer = await node.ask(request, 7, CreateTopicsResponse)
+            assert {each.error_code for each in answer.topics} == {Error.NONE}
+            steps = [after - before for before, after in pairwise(decided)]
+            assert max(steps) <= STEPS_AT_ONCE
+            names = [each.name for each in answer.topics]
+            gone = delete.DeleteTopicsRequest(
+                topics=[delete.DeleteTopicState(name=name) for name in names], timeout_ms=60_000
+            )
+            deleted = await node.ask(gone, 6, DeleteTopicsResponse)
+            assert {each.error_code for each in deleted.responses} == {Error.NONE}
+            assert not node.image.topics
+
+    tell(story)
+
+
+def test_a_controller_that_is_deposed_in_the_middle_of_a_request_refuses_the_rest(tell) -> None:
+    async def story() -> None:
+        async with controller_node() as node:
+            await node.start_brokers(1, 2, 3)
+            count = 3 * STEPS_AT_ONCE
+            request = new.CreateTopicsRequest(
+                topics=[topic(f"t{number}", 1, 1) for number in range(count)], timeout_ms=60_000
+            )
+
+            def depose() -> None:
+                if len(node.image.topics) < STEPS_AT_ONCE:
+                    node.network.soon(depose)
+                else:
+                    node.quorum.commit()
+                    node.quorum.depose()
+
+            node.network.soon(depose)
+            answer = await node.ask(request, 7, CreateTopicsResponse)
+            refused = [each for each in answer.topics if each.error_code]
+            assert {each.error_code for each in refused} == {Error.NOT_CONTROLLER}
+            assert len(refused) >= STEPS_AT_ONCE
 
     tell(story)

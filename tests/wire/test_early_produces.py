@@ -11,7 +11,6 @@ from support.loopback import run
 from tidelog.broker.duties import Duties
 from tidelog.broker.early_produces import PATIENCE_MS
 from tidelog.broker.handlers import produce
-from tidelog.broker.replicas import NEW_AT_ONCE
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.replication.inputs import ACKS_LEADER
@@ -27,7 +26,7 @@ from tidelog.wire.protocol.schemas.produce_response import ProduceResponse
 
 APIS = {0: produce.handle}
 TOPIC, TOPIC_ID = "many", b"many............"
-HERE, COMING, ELSEWHERE = 0, NEW_AT_ONCE, NEW_AT_ONCE + 1
+HERE, COMING, ELSEWHERE = 0, 8, 9
 BY_NAME, BY_ID = 9, 13
 WAIT_MS = 60_000
 
@@ -35,7 +34,7 @@ Story = Callable[[LoneBroker, "HaltingDisk"], Awaitable[None]]
 
 
 class HaltingDisk(FileDisk):
-    """No log but the first few is made before `go` is set."""
+    """The last two logs are not made before `go` is set."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -54,8 +53,11 @@ def told(data: Path, story: Story) -> None:
             duties = Duties(lone.broker, lone.offline.append)
             duties.start()
             try:
-                lone.commit(*created())
-                assert PartitionId(TOPIC_ID, COMING) in lone.broker.replicas.coming
+                lone.commit(r.Topic(TOPIC, TOPIC_ID), *partitions(0, COMING))
+                await until(lambda: len(lone.broker.replicas.hosted) == COMING)
+                lone.commit(*partitions(COMING, ELSEWHERE + 1))
+                coming = lone.broker.replicas.coming
+                await until(lambda: PartitionId(TOPIC_ID, COMING) in coming)
                 await story(lone, disk)
             finally:
                 disk.go.set()
@@ -65,21 +67,18 @@ def told(data: Path, story: Story) -> None:
     run(main)
 
 
-def created() -> list[r.MetadataRecord]:
+def partitions(begin: int, end: int) -> list[r.Partition]:
     return [
-        r.Topic(TOPIC, TOPIC_ID),
-        *(
-            r.Partition(
-                index,
-                TOPIC_ID,
-                (BROKER_ID, 2),
-                (BROKER_ID, 2),
-                leader=2 if index == ELSEWHERE else BROKER_ID,
-                leader_epoch=0,
-                partition_epoch=0,
-            )
-            for index in range(ELSEWHERE + 1)
-        ),
+        r.Partition(
+            index,
+            TOPIC_ID,
+            (BROKER_ID, 2),
+            (BROKER_ID, 2),
+            leader=2 if index == ELSEWHERE else BROKER_ID,
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+        for index in range(begin, end)
     ]
 
 

@@ -13,7 +13,8 @@ from tidelog.host.gate import GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.ports import CloseReason, Network, NetworkError, PeerConnection, PeerRefused
 from tidelog.rpc import ApiTable, Call, Peer, serve
-from tidelog.wire.protocol import Listener
+from tidelog.rpc.server import LARGE_PLAIN_FRAME_BYTES
+from tidelog.wire.protocol import Listener, RequestHeader, encode_request
 from tidelog.wire.protocol.schemas.find_coordinator_request import FindCoordinatorRequest
 from tidelog.wire.protocol.schemas.find_coordinator_response import FindCoordinatorResponse
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest
@@ -170,3 +171,48 @@ def test_a_handler_may_answer_from_a_coroutine() -> None:
 
 def test_the_table_advertises_only_what_it_serves() -> None:
     assert [each.key for each in table().ranges] == [FIND_COORDINATOR]
+
+
+def test_a_large_request_is_decoded_beside_the_loop_and_nothing_of_its_connection_overtakes_it():
+    served: list[int] = []
+
+    def note(call: Call) -> None:
+        assert isinstance(call.request, FindCoordinatorRequest)
+        served.append(len(call.request.coordinator_keys))
+        call.answer(FindCoordinatorResponse())
+
+    async def story(network: TcpNetwork) -> None:
+        listener = await network.listen("127.0.0.1", 0, serve(table(note), "PLAINTEXT"))
+        peer = Peer(network, ("127.0.0.1", listener.port), "story")
+        sizes = [LARGE_PLAIN_FRAME_BYTES, 1, 2]
+        await asyncio.gather(
+            *(
+                peer.ask(
+                    FindCoordinatorRequest(coordinator_keys=["k"] * size), 4, timeout_ms=WAIT_MS
+                )
+                for size in sizes
+            )
+        )
+        assert served == sizes
+        peer.close()
+        await listener.stop(timeout_ms=WAIT_MS)
+
+    told(story)
+
+
+def test_a_large_request_that_makes_no_sense_ends_its_connection_and_is_told_of() -> None:
+    closed: list[CloseReason] = []
+
+    async def story(network: TcpNetwork) -> None:
+        accept = serve(table(), "PLAINTEXT", on_closed=lambda _, reason: closed.append(reason))
+        listener = await network.listen("127.0.0.1", 0, accept)
+        connection = await network.connect("127.0.0.1", listener.port, timeout_ms=WAIT_MS)
+        header = RequestHeader(FIND_COORDINATOR, 4, 7, "story")
+        frame = b"".join(encode_request(header, FindCoordinatorRequest(coordinator_keys=[])))
+        body = b"\xff" * LARGE_PLAIN_FRAME_BYTES  # an array without end
+        with pytest.raises(NetworkError):
+            await answer_of(connection, [frame[:-2] + body], timeout_ms=WAIT_MS)
+        assert closed == [CloseReason.BAD_REQUEST]
+        await listener.stop(timeout_ms=WAIT_MS)
+
+    told(story)

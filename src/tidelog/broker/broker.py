@@ -26,6 +26,7 @@ from tidelog.broker.fetchers import Fetchers
 from tidelog.broker.internal_topics import InternalTopics
 from tidelog.broker.marker_sender import MarkerSender
 from tidelog.broker.mending import Mending
+from tidelog.broker.metadata_changes import MetadataChanges
 from tidelog.broker.moves import Moves
 from tidelog.broker.reads import Reads
 from tidelog.broker.record_work import RecordWorkshop
@@ -61,6 +62,7 @@ class Broker:
         "_waiting",
         "absences",
         "appends",
+        "changes",
         "cluster_id",
         "config",
         "coordination",
@@ -79,6 +81,7 @@ class Broker:
         "metadata_offset",
         "moves",
         "now_ms",
+        "on_failure",
         "reads",
         "replicas",
         "rooms",
@@ -99,7 +102,10 @@ class Broker:
         self.now_ms = host.clock.monotonic_ms
         self.image = MetadataImage()
         self.metadata_offset = 0
-        """Everything below it is part of `image`."""
+        """Everything below it is part of `image`, and our replicas follow it."""
+        self.changes = MetadataChanges(self)
+        self.on_failure: Callable[[Exception], None] = _raise
+        """Told when metadata could not be followed: the node cannot go on."""
         self.serving = False
         self.traffic = Traffic()
         self.turn_end = TurnEnd(host.network.soon)
@@ -146,10 +152,10 @@ class Broker:
         self.replicas.forget_settings(None)
         self.replicas.refresh_statuses()
         if self.serving:
-            self._publish_all()
+            self._follow_all()
 
     def on_committed(self, entry: LogEntry) -> None:
-        """Replay one committed batch, then make every touched replica follow it."""
+        """Replay one committed batch. Every touched replica follows it, in slices."""
         if entry.control:
             self.link.on_new_controller()  # such entries begin the epoch of a leader
             return
@@ -175,17 +181,18 @@ class Broker:
             self.replicas.refresh_statuses()
         if not self.serving:
             return
-        if touched:
-            self.replicas.publish(touched)
-            self.markers.look_again()
+        self.changes.touch(touched)
         if brokers_changed:
-            self.replicas.tell_about_brokers()
-        for topic in deleted:
-            self.coordination.topic_deleted(topic)
+            self.changes.brokers_changed()
         if topics_changed or deleted:
-            self.coordination.topics_changed()
+            self.changes.topics_changed(deleted)
+        self.changes.follow()
 
     def on_applied(self, offset: int) -> None:
+        self.changes.applied(offset)
+
+    def followed(self, offset: int) -> None:
+        """Our replicas follow everything below this offset."""
         self.metadata_offset = offset
         if self._on_running is not None and self.is_running():
             on_running, self._on_running = self._on_running, None
@@ -227,17 +234,17 @@ class Broker:
         assert not self.serving, f"broker {self.id} serves already"
         self.serving = True
         self.replicas.set_strays_aside()
-        self._publish_all()
+        self._follow_all()
 
     def on_registered(self, broker_epoch: int) -> None:
         """From here on a crash loses nothing that others count on, if acknowledging syncs."""
         for directory in self.replicas.directories.all:
             directory.note_registered(broker_epoch)
 
-    def _publish_all(self) -> None:
-        touched = dict.fromkeys(self.replicas.hosted)
-        touched.update(dict.fromkeys(state.id for state in self.image.partitions()))
-        self.replicas.publish(touched)
+    def _follow_all(self) -> None:
+        self.changes.touch(self.replicas.hosted)
+        self.changes.touch(state.id for state in self.image.partitions())
+        self.changes.follow()
 
     def _partitions_of(self, topic_id: bytes) -> dict[PartitionId, None]:
         topic = self.image.topics.get(topic_id)
@@ -252,3 +259,7 @@ class Broker:
             return {}  # groups and subscriptions are looked up when they are needed
         self.replicas.forget_settings(None)
         return dict.fromkeys(self.replicas.hosted)
+
+
+def _raise(error: Exception) -> None:
+    raise error

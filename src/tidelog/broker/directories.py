@@ -6,10 +6,12 @@ a broker that half works is harder to reason about than one that is gone (ADR 00
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tidelog.broker.checkpoint_writing import CheckpointWriting
 from tidelog.broker.epoch_storing import THREADS as EPOCH_THREADS
 from tidelog.broker.epoch_storing import EpochStoring
 from tidelog.broker.group_commit import GroupCommit
 from tidelog.broker.log_making import LogMaking, OnMade, Take
+from tidelog.broker.log_removing import LogRemoving
 from tidelog.host.ports import MakeWorkers
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import CorruptFile, CorruptSegment, NoSpace, StorageError
@@ -26,12 +28,14 @@ class Directories:
     """Owner of the log directories."""
 
     __slots__ = (
+        "_checkpoints",
         "_commits",
         "_epochs",
         "_make_workers",
         "_makers",
         "_making",
         "_on_offline",
+        "_removing",
         "all",
         "has_room",
         "on_no_space",
@@ -50,6 +54,8 @@ class Directories:
         self._make_workers = make_workers
         self._makers = make_workers("new-logs", MAKERS)
         self._making: LogMaking | None = None
+        self._removing: LogRemoving | None = None
+        self._checkpoints: CheckpointWriting | None = None
         self.preferred: dict[PartitionName, LogDirectory] = {}
         """Where logs shall go that are not there yet, if somebody cares."""
         self._keep_one_of_each()
@@ -70,6 +76,11 @@ class Directories:
     async def stop(self) -> None:
         if self._making is not None:
             await self._making.stop()
+        if self._removing is not None:
+            await self._removing.stop()
+        if self._checkpoints is not None:
+            await self._checkpoints.stop()
+            self._checkpoints = None
         self._makers.close()
         for epochs in self._epochs:
             await epochs.stop()
@@ -123,6 +134,27 @@ class Directories:
             waiter = self._make_workers("log-making", 1)
             self._making = LogMaking(self._place, self._makers, waiter, self._on_offline)
         self._making.begin(take, on_made)
+
+    def remove_logs(self, on_free: Callable[[], None]) -> None:
+        """Those that were taken out of service, beside the event loop: see `LogRemoving`."""
+        assert self._on_offline is not None, "logs are removed before the start"
+        if self._removing is None:
+            self._removing = LogRemoving(
+                self.all, self._make_workers("log-removing", 1), self._on_offline
+            )
+        self._removing.begin(on_free)
+
+    def write_checkpoints(self) -> None:
+        """What was noted for them, beside the event loop."""
+        assert self._on_offline is not None, "checkpoints are written before the start"
+        if self._checkpoints is None:
+            worker = self._make_workers("checkpoints", 1)
+            self._checkpoints = CheckpointWriting(self.all, worker, self._on_offline)
+        self._checkpoints.request()
+
+    def is_leaving(self, name: PartitionName) -> bool:
+        """No log of this name can be made yet."""
+        return any(name in directory.leaving for directory in self.all)
 
     def is_making(self, name: PartitionName) -> bool:
         return self._making is not None and name in self._making.under_way

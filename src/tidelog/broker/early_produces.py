@@ -1,8 +1,9 @@
 """Produce requests for logs that are still being made.
 
-The logs of a large new topic are there some moments after its metadata is. Who writes at once was
-told that somebody else leads, asked for metadata that said the same as before, and rested for a
-tenth of a second or two. So its request waits here until the logs are there.
+The logs of a new topic are there some moments after its metadata is. A client that writes
+immediately would be told that somebody else leads, would ask for metadata that says the same as
+before, and would rest for a tenth of a second or two. So its request waits here until the logs are
+there.
 
 Later requests of the same connection wait behind it: a producer's batches must not overtake each
 other. As this holds up what could be written already, patience is short.
@@ -43,8 +44,9 @@ class EarlyProduces:
         return sum(map(len, self._waiting.values()))
 
     def must_wait(self, call: Call, request: ProduceRequest) -> bool:
-        if not self._broker.replicas.coming and not self._waiting:  # as good as always
-            return False
+        broker = self._broker
+        if not (broker.replicas.coming or broker.changes.touched or self._waiting):
+            return False  # as good as always
         return call.connection in self._waiting or self._is_early(request)
 
     def keep(self, call: Call, request: ProduceRequest, perform: Perform) -> None:
@@ -92,7 +94,10 @@ class EarlyProduces:
 
     def _is_coming(self, partition: PartitionId) -> bool:
         """And will be led here: to wait for another one would help nobody."""
-        if partition not in self._broker.replicas.coming:
+        broker = self._broker
+        if partition not in broker.replicas.coming and (
+            partition not in broker.changes.touched or partition in broker.replicas.hosted
+        ):
             return False
         state = self._broker.image.partition(partition)
         return state is not None and state.leader == self._broker.id

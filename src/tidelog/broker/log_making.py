@@ -14,6 +14,7 @@ from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.new_logs import Made, NewLogs, make_all
+from tidelog.storage.offset_checkpoints import write_all
 
 AT_ONCE = 64
 """Logs in one round. Also what is given up if a topic is deleted meanwhile."""
@@ -76,6 +77,8 @@ class LogMaking:
         made: dict[PartitionName, Made] = {}
         for directory, new in self._place(wanted).items():
             orders = directory.orders_for(new)
+            pending = directory.checkpoints.start_writing()
+            await self._waiter.run(partial(write_all, pending))
             logs = await self._waiter.run(partial(make_all, orders, self._makers.map))
             if not self._stopped:
                 made.update(directory.take_over_made(new, logs))

@@ -30,11 +30,6 @@ from tidelog.wire.records import BatchHeader
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
-NEW_AT_ONCE = 8
-"""So many logs are made at once, on the event loop: small topics are there when their metadata
-is. Others wait for `LogMaking`: a node that says nothing while thousands are made is taken for
-dead."""
-
 
 class Replicas:
     """Owner of every hosted partition."""
@@ -50,9 +45,9 @@ class Replicas:
         "coming",
         "directories",
         "hosted",
-        "makes_logs_later",
         "problems",
         "statuses",
+        "works_beside_the_loop",
     )
 
     def __init__(self, broker: Broker, directories: Directories) -> None:
@@ -69,8 +64,8 @@ class Replicas:
         self._without_space: dict[PartitionId, None] = {}
         self.coming: dict[PartitionId, None] = {}
         """Partitions whose logs are still to be made."""
-        self.makes_logs_later = False
-        """Whether `LogMaking` runs; without it all logs are made at once."""
+        self.works_beside_the_loop = False
+        """Whether logs are made and removed on other threads; else that is done at once."""
         self._perform: dict[type, Callable[[Hosted, Any], None]] = {
             e.AnswerProduce: self._answer_produce,
             e.ProposeIsr: self._propose_isr,
@@ -125,7 +120,7 @@ class Replicas:
             leads = state.leader == self._broker.id
             if self._is_new(state):
                 name = self._name_of(state)
-                if self.makes_logs_later and self._must_wait(name, new):
+                if self._must_wait(name):
                     self.coming[partition] = None
                     continue
                 new[name] = partition.topic_id
@@ -139,12 +134,26 @@ class Replicas:
         for state in (*leaders, *followers):
             self._apply_state(state)
         self._broker.fetchers.wake_all()
-        if self.coming and self.makes_logs_later:
-            self.directories.make_logs(self._take_new, self._on_made)
+        self._make_logs()
+        self._remove_logs()
         self._broker.early_produces.look_again()
 
-    def _must_wait(self, name: PartitionName, new: Mapping[PartitionName, bytes]) -> bool:
-        return len(new) >= NEW_AT_ONCE or self.directories.is_making(name)
+    def _must_wait(self, name: PartitionName) -> bool:
+        """A new log cannot be made here and now."""
+        directories = self.directories
+        return (
+            self.works_beside_the_loop
+            or directories.is_leaving(name)
+            or directories.is_making(name)
+        )
+
+    def _remove_logs(self) -> None:
+        if self.works_beside_the_loop and any(each.leaving for each in self.directories.all):
+            self.directories.remove_logs(self._make_logs)
+
+    def _make_logs(self) -> None:
+        if self.coming and self.works_beside_the_loop:
+            self.directories.make_logs(self._take_new, self._on_made)
 
     def _take_new(self, most: int) -> dict[PartitionName, bytes]:
         """The next partitions whose logs are to be made. They wait until they are hosted."""
@@ -154,7 +163,10 @@ class Replicas:
             if state is None:  # a snapshot came without it
                 del self.coming[partition]
                 continue
-            taken[self._name_of(state)] = partition.topic_id
+            name = self._name_of(state)
+            if self.directories.is_leaving(name):
+                continue  # `_make_logs` is called again when it has left
+            taken[name] = partition.topic_id
             if len(taken) == most:
                 break
         return taken
@@ -171,7 +183,7 @@ class Replicas:
             partition = PartitionId(directory.topic_ids[name], name[1])
             state = self._broker.image.partition(partition)
             if state is None or self._broker.id not in state.replicas:
-                directory.delete_log(name)
+                self._remove(directory, name)
             else:
                 partitions.append(partition)
         self.publish(partitions)
@@ -223,7 +235,7 @@ class Replicas:
         hosted.topic_settings = settings
         hosted.log.config.become(settings.log)
         if settings.log.compacts:
-            hosted.log.allow_gaps()
+            hosted.directory.checkpoints.expect_gaps(hosted.log)
         if hosted.settings.min_insync_replicas != settings.min_insync_replicas:
             hosted.settings.min_insync_replicas = settings.min_insync_replicas
             self.perform(hosted, hosted.replica.on_settings_changed(self._broker.now_ms()))
@@ -242,10 +254,12 @@ class Replicas:
         image = self._broker.image
         moved = []
         for directory in self.directories.all:
-            for name, topic_id in list(directory.topic_ids.items()):
+            strays = []
+            for name, topic_id in directory.topic_ids.items():
                 state = image.partition(PartitionId(topic_id, name[1]))
                 if state is None or self._broker.id not in state.replicas:
-                    moved.append(directory.set_aside_stray(name))
+                    strays.append(name)
+            moved += directory.set_aside_strays(strays)
         return moved
 
     def _host(self, state: PartitionState) -> Hosted | None:
@@ -285,7 +299,8 @@ class Replicas:
         return log
 
     def host_again(self) -> None:
-        """Partitions that could not be created for want of space are tried again."""
+        """What could not be created or removed for want of space is tried again."""
+        self._remove_logs()
         if self._without_space:
             waiting, self._without_space = self._without_space, {}
             self.publish(waiting)
@@ -310,7 +325,7 @@ class Replicas:
         settings = self._settings_of(topic)
         log.config.become(settings.log)
         if settings.log.compacts:
-            log.allow_gaps()
+            directory.checkpoints.expect_gaps(log)
         replica_settings = self._broker.config.replica_settings()
         replica_settings.min_insync_replicas = settings.min_insync_replicas
         replica = Replica(
@@ -360,7 +375,14 @@ class Replicas:
         self._broker.link.withdraw(partition)
         self._broker.fetchers.drop(partition)
         self._broker.reads.wake(partition)
-        hosted.directory.delete_log(hosted.name)
+        self._remove(hosted.directory, hosted.name)
+
+    def _remove(self, directory: LogDirectory, name: PartitionName) -> None:
+        """Out of service at once. Its files go beside the loop, if anything runs there."""
+        if self.works_beside_the_loop:
+            directory.take_out_of_service(name)
+        else:
+            directory.delete_log(name)
 
     # -- durability
 
@@ -395,8 +417,14 @@ class Replicas:
             else:
                 self._broker.fetchers.wake(hosted.partition)
 
-    def high_watermarks(self) -> dict[PartitionName, int]:
-        return {hosted.name: hosted.replica.high_watermark for hosted in self.hosted.values()}
+    def high_watermarks(
+        self, names: Iterable[PartitionName] | None = None
+    ) -> dict[PartitionName, int]:
+        """Of these logs, or of all; without those that are not hosted."""
+        if names is None:
+            return {hosted.name: hosted.replica.high_watermark for hosted in self.hosted.values()}
+        found = ((name, self._by_name.get(name)) for name in names)
+        return {name: each.replica.high_watermark for name, each in found if each is not None}
 
     # -- in-sync replicas
 

@@ -10,6 +10,7 @@ what the codec itself would write is asserted by a test, for every version.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from tidelog.broker import authorized_operations
@@ -102,9 +103,13 @@ def described(
 def encode_topic(topic: MetadataResponseTopic, version: int) -> bytes:
     """The bytes of a topic within an answer."""
     alone = encode(MetadataResponse(topics=[topic]), version)
-    tail = tail_bytes(version)
-    begin = len(encode(MetadataResponse(), version)) - tail
-    return alone[begin : len(alone) - tail]
+    return alone[head_bytes(version) : len(alone) - tail_bytes(version)]
+
+
+@cache
+def head_bytes(version: int) -> int:
+    """What precedes the topics of an answer without brokers."""
+    return len(encode(MetadataResponse(), version)) - tail_bytes(version)
 
 
 def assemble(envelope: MetadataResponse, fragments: Sequence[bytes], version: int) -> bytes:

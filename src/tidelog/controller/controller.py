@@ -28,6 +28,9 @@ from tidelog.wire.protocol import ApiRange, Listener, Release, supported_version
 REQUEST_TIMEOUT_MS = 30_000
 """For APIs whose requests say nothing about it, and for clients that do not care."""
 
+STEPS_AT_ONCE = 16
+"""Items of a request, such as topics to be created, that are decided in one turn of the loop."""
+
 
 class MetadataQuorum(Protocol):
     """What the controller asks of its node's member of the quorum."""
@@ -109,11 +112,21 @@ class ActiveController:
         """Decide on every step, in order. `finish` gets one response per step, once, and answers
         the call; who names no time has `REQUEST_TIMEOUT_MS`."""
         asked = Asked(call, steps, finish)
-        for index, step in enumerate(steps):
-            self._take(Ticket(asked, index), step)
+        self._take_some(asked, steps, 0)
         if asked.is_open:
             timeout_ms = timeout_ms if timeout_ms > 0 else REQUEST_TIMEOUT_MS
             asked.wait(self.host.timers.after(timeout_ms, partial(self._late, asked, timeout_ms)))
+
+    def _take_some(self, asked: Asked, steps: Sequence[Step], begin: int) -> None:
+        """Each step is a decision of its own: others may be decided between two slices, and this
+        node may lose its leadership. A request whose time is over is not gone on with."""
+        if begin and not asked.is_open:
+            return
+        end = begin + STEPS_AT_ONCE
+        for index, step in enumerate(steps[begin:end], begin):
+            self._take(Ticket(asked, index), step)
+        if end < len(steps):
+            self.host.network.soon(partial(self._take_some, asked, steps, end))
         self._arm()
 
     def _late(self, asked: Asked, timeout_ms: int) -> None:

@@ -19,11 +19,9 @@ from tidelog.core.types import NO_EPOCH
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import (
     CloseReason,
-    NetworkError,
     PeerConnection,
-    PeerRefused,
-    PeerReset,
 )
+from tidelog.quorum.probing import probe
 
 PROBE_TIMEOUT_MS = 500
 RETRY_AFTER_MS = (20, 50, 130, 300, 500)
@@ -79,8 +77,8 @@ class Liveness:
                 self._look_at(broker_id, ())
 
     def stop(self) -> None:
-        for probe in list(self._probes.values()):
-            probe.cancel()
+        for task in list(self._probes.values()):
+            task.cancel()
 
     def _look_at(self, broker_id: int, retry_after_ms: tuple[int, ...]) -> None:
         broker_epoch = self._epoch_of(broker_id)
@@ -129,22 +127,11 @@ class Liveness:
         """One process has all these endpoints: refused at one and not at another is no proof."""
         outcome = ProbeOutcome.UNANSWERED
         for endpoint in broker.endpoints:
-            outcome = await self._knock(endpoint.host, endpoint.port)
+            address = (endpoint.host, endpoint.port)
+            outcome = await probe(self._host.network, address, timeout_ms=PROBE_TIMEOUT_MS)
             if outcome is not ProbeOutcome.REFUSED:
                 break
         return outcome
-
-    async def _knock(self, host: str, port: int) -> ProbeOutcome:
-        try:
-            connection = await self._host.network.connect(host, port, timeout_ms=PROBE_TIMEOUT_MS)
-        except PeerRefused:
-            return ProbeOutcome.REFUSED
-        except PeerReset:
-            return ProbeOutcome.ACCEPTED  # somebody was there a moment ago
-        except NetworkError:
-            return ProbeOutcome.UNANSWERED
-        connection.close()
-        return ProbeOutcome.ACCEPTED
 
     async def _pause(self, delay_ms: int) -> None:
         if delay_ms == 0:

@@ -283,7 +283,8 @@ class PeerConnection(Protocol):
 
     def resume(self) -> None: ...
     def fail(self, error: Exception) -> None:
-        """Report an error of the code that serves this connection, and end the connection."""
+        """Report an error of the code that serves this connection, or a BadRequest of its peer,
+        and end the connection."""
         ...
 
     def close(self) -> None:

@@ -247,8 +247,12 @@ class ServerConnection:
         self.stream.resume(PAUSED_BY_OWNER)
 
     def fail(self, error: Exception) -> None:
-        self._server.reports.report(error, self.peer)
-        self.stream.close(CloseReason.HANDLER_FAILED)
+        if isinstance(error, BadRequest):
+            self._server.reports.refuse(error, self.peer)
+            self.stream.close(CloseReason.BAD_REQUEST)
+        else:
+            self._server.reports.report(error, self.peer)
+            self.stream.close(CloseReason.HANDLER_FAILED)
 
     def close(self) -> None:
         self.stream.close(CloseReason.CLOSED_BY_US)
@@ -269,9 +273,6 @@ class ServerConnection:
         self._slots.append(slot)
         try:
             self._handler.on_request(frame, slot)
-        except BadRequest as error:
-            self._server.reports.refuse(error, self.peer)
-            self.stream.close(CloseReason.BAD_REQUEST)
         except Exception as error:
             self.fail(error)
 

@@ -13,7 +13,12 @@ from tidelog.host.ports import Clock, Disk, Filesystem, Lock
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QUORUM_STATE_PATH
 from tidelog.storage import clean_shutdown, kafka_gaps, meta_properties, repairs
-from tidelog.storage.errors import CorruptFile, ForeignDirectory, StorageError
+from tidelog.storage.errors import (
+    CorruptFile,
+    ForeignDirectory,
+    StorageError,
+    UnknownContent,
+)
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
 from tidelog.storage.metadata_log import MetadataLog
@@ -132,6 +137,10 @@ def open_metadata_log(
     try:
         log = MetadataLog.open(disks.metadata, codec, clock=clock)
         voted = disks.metadata.exists(QUORUM_STATE_PATH)
+    except UnknownContent as error:
+        raise CannotStart(
+            f"{path}: {error}", advice="a release of Tidelog that knows it; see docs/moving.md"
+        ) from error
     except (StorageError, OSError) as error:
         raise unusable(path, error) from error
     if log.log_end_offset > 0 and not voted:

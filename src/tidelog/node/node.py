@@ -27,6 +27,7 @@ from tidelog.node.disks import (
 )
 from tidelog.node.doors import Doors
 from tidelog.node.from_kafka import check_metadata, check_voters, recorded_voters
+from tidelog.node.leader_watch import LeaderWatch
 from tidelog.node.leaving import Leaving
 from tidelog.node.own_address import OwnAddress
 from tidelog.quorum.entry_codec import KafkaEntryCodec
@@ -59,6 +60,7 @@ class Node:
         self.cluster_id = self._disks.identity.cluster_id
         self.quorum = _quorum_member(config, self._disks, host)
         self.quorum.on_failure = self._fail
+        self._leader_watch = LeaderWatch(host, self.quorum)
         self.controller: ActiveController | None = None
         self.broker: Broker | None = None
         self._duties: Duties | None = None
@@ -70,6 +72,7 @@ class Node:
         self._own_address = OwnAddress(host, config.node_id, own) if own is not None else None
         if config.is_broker:
             self.broker = self._make_broker()
+            self.broker.on_failure = self._fail
             self.broker.link.registering.on_seat_taken = self._fail
             self.quorum.listeners.append(self.broker)
             self._duties = Duties(self.broker, self._fail)
@@ -107,6 +110,7 @@ class Node:
         if self._own_address is not None:
             await self._own_address.check(self._fail)
         self.quorum.start()
+        self._leader_watch.start()
         if broker is not None and self._duties is not None:
             broker.when_running(partial(self._open_doors, on_ready))
             broker.link.poke()
@@ -190,6 +194,7 @@ class Node:
     async def stop(self) -> None:
         """Leaders first, then connections, then files, then the proof that all was in order."""
         self.stopping = True
+        self._leader_watch.stop()
         if self._own_address is not None:
             self._own_address.stop()
         broker = self.broker
@@ -213,6 +218,7 @@ class Node:
             self._duties.stop()
         await self.quorum.stop()
         if broker is not None:
+            broker.changes.follow()  # all that is left, at once: nothing may come after the files
             replicas = broker.replicas
             await replicas.directories.stop()
             note_stop(self.config, self.host.filesystem, broker.link.broker_epoch)

@@ -12,7 +12,7 @@ from typing import Any
 from tidelog.core.metadata import records as r
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol import metadata_schemas as s
-from tidelog.wire.records import InvalidRecord
+from tidelog.wire.records import UnknownRecord
 
 ACCESS_RULE = "AccessControlEntry"
 PASSWORD = "UserScramCredential"  # noqa: S105 - the name of a kind of record
@@ -66,7 +66,7 @@ def read_foreign(message: Message, value: bytes) -> r.MetadataRecord | None:
     if isinstance(message, s.BeginTransactionRecord | s.EndTransactionRecord):
         return r.NoOp()  # whole: one that was given up ends with the record below
     if isinstance(message, s.AbortTransactionRecord):
-        raise InvalidRecord(
+        raise UnknownRecord(
             "a transaction of metadata records that Kafka gave up is not understood; "
             "a snapshot by Kafka (metadata.log.max.snapshot.interval.ms) does without it"
         )

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tidelog.core.errors import Error
-from tidelog.core.failover import ProbeOutcome, Suspicion, confirms_death, suspect
+from tidelog.core.failover import Suspicion, confirms_death, suspect
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.quorum import effects as q
 from tidelog.core.quorum import messages as m
@@ -34,6 +34,7 @@ from tidelog.host.ports import (
     PeerReset,
 )
 from tidelog.host.timers import Timer
+from tidelog.quorum.applying import Applying
 from tidelog.quorum.committed_image import CommittedImage
 from tidelog.quorum.committed_mark import CommittedMark
 from tidelog.quorum.conversations import FETCHES, ParkedCalls, Questions
@@ -46,6 +47,7 @@ from tidelog.quorum.describe import (
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.listener import MetadataListener
 from tidelog.quorum.place import Address, QuorumPlace
+from tidelog.quorum.probing import probe
 from tidelog.quorum.translate import Speaker, request_from_wire
 from tidelog.quorum.translate_answers import (
     refusal,
@@ -65,7 +67,6 @@ FETCH, VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH = 1, 52, 53, 54
 DESCRIBE_QUORUM, FETCH_SNAPSHOT = 55, 59
 
 QUORUM_STATE_PATH = f"{DIRECTORY}/{FILE_NAME}"
-EVERYTHING = 1 << 40
 PROBE_TIMEOUT_MS = 1_000
 FAREWELL_MS = 500
 """How long a member that stops waits for the others to hear that it resigned."""
@@ -86,6 +87,7 @@ class QuorumMember:
     """Voter or observer; one per node. All of it runs on the event loop, but the log's syncs."""
 
     __slots__ = (
+        "_applying",
         "_armed_ms",
         "_codec",
         "_disk",
@@ -103,7 +105,6 @@ class QuorumMember:
         "_syncer",
         "_syncing",
         "_timer",
-        "applied_offset",
         "failure",
         "handlers",
         "listeners",
@@ -142,9 +143,11 @@ class QuorumMember:
         self._syncing: asyncio.Future[None] | None = None
         self._probes: dict[int, asyncio.Task[None]] = {}
         self._snapshot_offset = 0
-        self.applied_offset = 0
         self.failure: Exception | None = None
         self.listeners: list[MetadataListener] = []
+        self._applying = Applying(
+            log, self.listeners, host.network.soon, self._apply, self._on_caught_up
+        )
         self.snapshot_source: Callable[[], tuple[MetadataRecord, ...]] | None = None
         """The committed image as of `applied_offset`. Without one the member keeps its own."""
         self.on_failure: Callable[[Exception], None] | None = None
@@ -261,8 +264,8 @@ class QuorumMember:
     def _leave(self) -> None:
         self._running = False
         self._disarm()
-        for probe in self._probes.values():
-            probe.cancel()
+        for task in self._probes.values():
+            task.cancel()
         self._questions.close()
         self._parked.close()
         self._syncer.close(wait=False)
@@ -310,7 +313,7 @@ class QuorumMember:
             if kind is q.Send:
                 self._send(effect.target, effect.message)
             elif kind is q.CommitAdvanced:
-                self._apply_committed(effect.high_watermark)
+                self._applying.commit(effect.high_watermark)
             elif kind is q.PersistState:
                 write_quorum_state(self._disk, QUORUM_STATE_PATH, effect.state)
             elif kind is q.AppendEntries:
@@ -327,7 +330,7 @@ class QuorumMember:
             else:
                 self._host.emit(effect)
         if claim is not None:
-            self._tell_claimable(claim.epoch)
+            self._applying.then(partial(self._tell_claimable, claim.epoch))
         self._arm()
 
     def append(self, records: tuple[MetadataRecord, ...]) -> int:
@@ -355,6 +358,7 @@ class QuorumMember:
             listener.on_claimable(epoch, next_offset)
 
     def _tell_lost(self, epoch: int) -> None:
+        self._applying.then(None)
         for listener in self.listeners:
             listener.on_lost(epoch)
 
@@ -449,22 +453,13 @@ class QuorumMember:
     async def _probe(self, suspicion: Suspicion) -> None:
         node_id = suspicion.node_id
         try:
-            outcome = await self._probed(self._place.voters[node_id])
+            voter = self._place.voters[node_id]
+            outcome = await probe(self._host.network, voter, timeout_ms=PROBE_TIMEOUT_MS)
         finally:
             del self._probes[node_id]
         if confirms_death(outcome):
             epoch = suspicion.leader_epoch
             self._step(lambda: self._quorum.on_leader_gone(node_id, epoch, self._host.now_ms()))
-
-    async def _probed(self, address: Address) -> ProbeOutcome:
-        try:
-            connection = await self._host.network.connect(*address, timeout_ms=PROBE_TIMEOUT_MS)
-        except PeerRefused:
-            return ProbeOutcome.REFUSED
-        except NetworkError:
-            return ProbeOutcome.UNANSWERED
-        connection.close()
-        return ProbeOutcome.ACCEPTED
 
     # The log -----------------------------------------------------------------------------
 
@@ -502,25 +497,26 @@ class QuorumMember:
 
     # Committed metadata ------------------------------------------------------------------
 
-    def _apply_committed(self, high_watermark: int) -> None:
-        for entry in self._log.entries_from(self.applied_offset, EVERYTHING):
-            if entry.offset < self.applied_offset:
-                continue
-            if entry.next_offset > high_watermark:
-                break
-            self.applied_offset = entry.next_offset
-            for listener in self.listeners:
-                listener.on_committed(entry)
+    @property
+    def applied_offset(self) -> int:
+        """Every entry below it was told to the listeners."""
+        return self._applying.offset
+
+    def _apply(self, tell: Callable[[], None]) -> None:
+        """One slice of it."""
+
+        def decide() -> Sequence[q.Effect]:
+            tell()
+            return ()
+
+        self._step(decide)
+
+    def _on_caught_up(self) -> None:
         self._mark.note(self._committed_offset())
         self._maybe_snapshot()
-        self._tell_applied()
 
     def _committed_offset(self) -> int:
         return min(self.applied_offset, self._log.durable_offset)
-
-    def _tell_applied(self) -> None:
-        for listener in self.listeners:
-            listener.on_applied(self.applied_offset)
 
     def _maybe_snapshot(self) -> None:
         """Of committed state only; the log before the previous snapshot is then dropped."""
@@ -543,10 +539,11 @@ class QuorumMember:
 
     def _load_snapshot(self, snapshot: m.SnapshotId) -> None:
         records: tuple[Any, ...] = self._log.read_snapshot(snapshot)
-        self.applied_offset = self._snapshot_offset = snapshot.end_offset
+        self._snapshot_offset = snapshot.end_offset
+        self._applying.start_at(snapshot.end_offset)
         for listener in self.listeners:
             listener.on_snapshot(records, snapshot.end_offset)
-        self._tell_applied()
+        self._applying.tell_applied()
 
     def _voters_in(self, content: SnapshotContent) -> Voters | None:
         assert isinstance(content, bytes), "chunks of a file"

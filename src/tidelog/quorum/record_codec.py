@@ -10,9 +10,15 @@ from typing import Any, NamedTuple
 
 from tidelog.core.metadata import records as r
 from tidelog.quorum.foreign_records import read_foreign
-from tidelog.wire.protocol import Message, ProtocolError, decode_record, encode_record
+from tidelog.wire.protocol import (
+    Message,
+    ProtocolError,
+    UnsupportedVersion,
+    decode_record,
+    encode_record,
+)
 from tidelog.wire.protocol import metadata_schemas as s
-from tidelog.wire.records import InvalidRecord
+from tidelog.wire.records import InvalidRecord, UnknownRecord
 
 
 class RecordForm(NamedTuple):
@@ -33,9 +39,11 @@ def encode_metadata(record: r.MetadataRecord) -> bytes:
 
 
 def decode_metadata(value: bytes) -> r.MetadataRecord:
-    """InvalidRecord if the value is damaged, or a record that this version does not know."""
+    """InvalidRecord if the value is damaged, UnknownRecord if this release does not know it."""
     try:
         message, version = decode_record(value)
+    except UnsupportedVersion as reason:
+        raise UnknownRecord(f"{reason}: not known to this release") from reason
     except ProtocolError as reason:
         raise InvalidRecord(f"metadata record: {reason}") from reason
     from_wire = READERS.get(type(message))
@@ -43,7 +51,7 @@ def decode_metadata(value: bytes) -> r.MetadataRecord:
         foreign = read_foreign(message, value)
         if foreign is not None:
             return foreign
-        raise InvalidRecord(f"{type(message).__name__} v{version} is not known to this version")
+        raise UnknownRecord(f"{type(message).__name__} v{version}: not known to this release")
     return from_wire(message)
 
 

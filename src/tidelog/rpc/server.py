@@ -5,7 +5,9 @@ client would understand. The one exception is ApiVersions: a client from the fut
 we speak, in the oldest version of that answer (KIP-511).
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from tidelog.host.ports import (
@@ -24,6 +26,7 @@ from tidelog.wire.protocol import (
     Message,
     ProtocolError,
     Release,
+    RequestHeader,
     UnsupportedVersion,
     Versions,
     decode,
@@ -34,6 +37,9 @@ from tidelog.wire.protocol import (
 )
 from tidelog.wire.protocol.schemas.api_versions_response import ApiVersion, ApiVersionsResponse
 
+LARGE_PLAIN_FRAME_BYTES = 128 * 1024
+"""Requests without records that are larger are decoded on another thread: 200,000 names take a
+third of a second. The requests behind them wait, as they would for any other."""
 PLAIN_FRAME_MAX_BYTES = 8 * 1024 * 1024
 """For requests without records. Decoded, many small elements take many times their bytes."""
 
@@ -71,6 +77,18 @@ class ApiTable:
         return self.messages.setdefault((key, version), request_class(key))
 
 
+class Large(NamedTuple):
+    """A request that is decoded on another thread, from a copy of its frame."""
+
+    header: RequestHeader
+    message: type[Message]
+    frame: bytes
+    position: int
+
+    def decoded(self) -> Message:
+        return decode(self.message, self.header.api_version, self.frame, self.position)
+
+
 class Served(NamedTuple):
     """What the connections of one listener share."""
 
@@ -104,12 +122,13 @@ def serve(
 class Connection:
     """One accepted connection. Its requests are served in order, their answers may wait."""
 
-    __slots__ = ("_on_opened", "_peer", "_served")
+    __slots__ = ("_closed", "_on_opened", "_peer", "_served")
 
     def __init__(self, peer: PeerConnection, served: Served) -> None:
         self._peer = peer
         self._served = served
         self._on_opened = served.on_opened
+        self._closed = False
 
     def on_request(self, frame: memoryview, slot: ResponseSlot) -> None:
         try:
@@ -118,15 +137,18 @@ class Connection:
             except ProtocolError as reason:
                 raise BadRequest(str(reason)) from None
             if call is not None:
-                if self._on_opened is not None:
-                    self._on_opened(call)
-                    self._on_opened = None
-                self._served.table.handlers[call.header.api_key](call)
+                self._serve(call)
         finally:
             self._served.work.end()
 
+    def _serve(self, call: Call) -> None:
+        if self._on_opened is not None:
+            self._on_opened(call)
+            self._on_opened = None
+        self._served.table.handlers[call.header.api_key](call)
+
     def _understand(self, frame: memoryview, slot: ResponseSlot) -> Call | None:
-        """None if it is answered already."""
+        """None if it is answered already, or served later."""
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
         table = self._served.table
@@ -140,10 +162,37 @@ class Connection:
             raise ProtocolError(f"API {key} v{version} in {len(frame)} bytes")
         table.requests[key] += 1
         self._served.work.begin(message.__name__, len(frame), "bytes")
+        if len(frame) > LARGE_PLAIN_FRAME_BYTES and not message.__holds_records__:
+            self._understand_later(Large(header, message, bytes(frame), position), slot)
+            return None
         request = decode(message, version, frame, position)
         return Call(header, request, slot, self._peer, self._served.listener)
 
+    def _understand_later(self, large: "Large", slot: ResponseSlot) -> None:
+        self._peer.pause()
+        decoding = asyncio.get_running_loop().run_in_executor(None, large.decoded)
+        decoding.add_done_callback(partial(self._understood, large, slot))
+
+    def _understood(
+        self, large: "Large", slot: ResponseSlot, decoding: asyncio.Future[Message]
+    ) -> None:
+        if self._closed or decoding.cancelled():
+            return
+        work = self._served.work
+        work.begin(large.message.__name__, len(large.frame), "bytes")
+        try:
+            request = decoding.result()
+            self._serve(Call(large.header, request, slot, self._peer, self._served.listener))
+        except ProtocolError as reason:
+            self._peer.fail(BadRequest(str(reason)))
+        except Exception as error:  # the border of a connection
+            self._peer.fail(error)
+        finally:
+            work.end()
+            self._peer.resume()
+
     def on_closed(self, reason: CloseReason) -> None:
+        self._closed = True
         if self._served.on_closed is not None:
             self._served.on_closed(self._peer, reason)
 

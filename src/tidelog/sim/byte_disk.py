@@ -144,6 +144,7 @@ class ByteNodeDisk(NodeDisk):
             self._directory.checkpoint_high_watermarks(self._named_high_watermarks())
             self._directory.unstored.store_all()
             self._directory.checkpoint_recovery_points()
+            self._directory.checkpoint_log_starts()
         except NoSpace:
             return
 
@@ -197,9 +198,9 @@ class ByteNodeDisk(NodeDisk):
         self._condemned.clear()
 
     def _repair(self, directory: LogDirectory) -> dict[PartitionId, tuple[str, ...]]:
-        """Cut before every flipped bit that was found: the ledger lets one happen only where
-        others have the records. Whoever cuts has lost records, so it may not claim to be
-        intact. A log that is refused without a flipped bit stays refused, and is told about."""
+        """Cut before every flipped bit or lost file that was found: the ledger lets one happen
+        only where others have the records. Whoever cuts has lost records, so it may not claim to
+        be intact. A log that is refused without such a fault stays refused, and is told about."""
         refused: dict[PartitionId, tuple[str, ...]] = {}
         for name, error in list(directory.refused.items()):
             partition = PartitionId(directory.topic_ids[name], name[1])
@@ -290,6 +291,21 @@ class ByteNodeDisk(NodeDisk):
         size_bytes = found.header.size_bytes
         self.disk.flip_bit(segment.path, found.position + permille * 31 % size_bytes, bit)
         log.rotten_from = offset
+        return True
+
+    def lose_segment(self, partition: PartitionId) -> bool:
+        """The first file of a log vanishes: the process goes on with it, the next one misses it.
+        False where the disk does not tell where the log starts, or has no other segment."""
+        log, stored = self.logs[partition], self.bytes_of(partition)
+        starts = checkpoints.read_offsets(self.disk, checkpoints.LOG_STARTS)
+        if log.rotten_from is not None or len(stored.segments) < 2 or self.full:
+            return False
+        first, second = stored.segments[:2]
+        if starts.get(self._names[partition], second.base_offset) >= second.base_offset:
+            return False
+        self.disk.remove(first.path)
+        self.disk.sync_dir(stored.directory)
+        log.rotten_from = first.base_offset
         return True
 
     def fill(self, partial_bytes: int) -> None:

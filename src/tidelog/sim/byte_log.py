@@ -38,7 +38,8 @@ class ByteLog:
     def __init__(self, log: Log) -> None:
         self.fsync = log.config.durability == "fsync"
         self.rotten_from: int | None = None
-        """The first offset of a batch in which a bit has flipped, until it is cut away."""
+        """The first offset of a batch in which a bit has flipped, or of a segment whose file is
+        lost, until it is cut away."""
         self._log = log
         self._shadow = _shadow_of(log)
         self._be_idle()

@@ -1,4 +1,4 @@
-"""Faults of disks: a flipped bit, no space, a sync that fails. Byte depth only."""
+"""Faults of disks: a flipped bit, a lost file, no space, a sync that fails. Byte depth only."""
 
 from __future__ import annotations
 
@@ -21,15 +21,26 @@ class DiskFaults:
         self._world = world
 
     def flip_bit(self, node: SimNode, partition: PartitionId, permille: int, bit: int) -> bool:
-        disk, ledger = node.disk, self._world.ledger
-        if not isinstance(disk, ByteNodeDisk) or not node.running or partition not in disk.logs:
+        disk = self._may_rot(node, partition)
+        if disk is None or not disk.flip_bit(partition, permille=permille, bit=bit):
             return False
-        if not ledger.survives_rot(self._world.image, partition, node.id):
-            return False
-        if not disk.flip_bit(partition, permille=permille, bit=bit):
-            return False
-        ledger.rot(partition, node.id)
+        self._world.ledger.rot(partition, node.id)
         return True
+
+    def lose_segment(self, node: SimNode, partition: PartitionId) -> bool:
+        disk = self._may_rot(node, partition)
+        if disk is None or not disk.lose_segment(partition):
+            return False
+        self._world.ledger.rot(partition, node.id)
+        return True
+
+    def _may_rot(self, node: SimNode, partition: PartitionId) -> ByteNodeDisk | None:
+        """The disk, if others keep an intact copy of the partition."""
+        disk = node.disk
+        if not isinstance(disk, ByteNodeDisk) or not node.running or partition not in disk.logs:
+            return None
+        survives = self._world.ledger.survives_rot(self._world.image, partition, node.id)
+        return disk if survives else None
 
     def fill(self, node: SimNode, partial_bytes: int) -> bool:
         disk = node.disk

@@ -304,6 +304,10 @@ class Disturbances:
             self._target(fault), partition, *fault.args
         )
 
+    def _segment_loss(self, fault: Fault) -> bool:
+        partition = self._partition(fault)
+        return partition is not None and self._disks.lose_segment(self._target(fault), partition)
+
     def _disk_full(self, fault: Fault) -> bool:
         node = self._target(fault)
         if not self._disks.fill(node, fault.args[0]):

@@ -100,5 +100,6 @@ _WORDS: Final[dict[str, Words]] = {
     "connection_reset": lambda _, whom: f"reset all connections of {whom}",
     "disk_full": lambda _, whom: f"fill the disk of {whom}",
     "sync_error": lambda f, whom: f"let a sync of {whom} fail after {_arg(f)} good ones",
+    "segment_loss": lambda _, whom: f"remove the first segment of a log of {whom}",
     "bit_flip": lambda f, whom: f"flip bit {_arg(f, 1)} at {_arg(f) / 10:g} % of a log of {whom}",
 }

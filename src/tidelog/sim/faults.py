@@ -70,12 +70,19 @@ KINDS: Final[Mapping[str, Kind]] = {
     "bit_flip": Kind(2, "byte depth; args=(permille of the log, bit): damage at rest"),
     "disk_full": Kind(3, "byte depth; args=(bytes of the first write that still fit,)"),
     "sync_error": Kind(2, "byte depth; one sync fails after args[0] good ones"),
+    "segment_loss": Kind(2, "byte depth; the file of the first segment of a log vanishes"),
 }
 
-KINDS_OF_BYTES: Final = ("bit_flip", "disk_full", "sync_error")
+KINDS_OF_BYTES: Final = ("bit_flip", "disk_full", "sync_error", "segment_loss")
 """They happen to disks with bytes on them, and only there."""
 
-DRAWN_APART: Final = ("disk_full", "sync_error", "connection_reset", "lost_answers")
+DRAWN_APART: Final = (
+    "disk_full",
+    "sync_error",
+    "segment_loss",
+    "connection_reset",
+    "lost_answers",
+)
 """From streams of their own, so that the schedule is otherwise the same in runs without them."""
 
 KINDS_FOR_ONE_BROKER: Final = (
@@ -93,6 +100,7 @@ KINDS_FOR_ONE_BROKER: Final = (
     "bit_flip",
     "disk_full",
     "sync_error",
+    "segment_loss",
 )
 """The others need somebody to be cut off from, or leave nothing to expect."""
 
@@ -138,6 +146,7 @@ _INSTANT: Final = (
     "delete_topic",
     "bit_flip",
     "sync_error",
+    "segment_loss",
 )
 HEAVY: Final = ("power_loss_all", "wipe", "roll_restart", "delete_topic", "unclean_election")
 _OF_TOPICS: Final = (
@@ -163,12 +172,13 @@ _AIMED: Final = (
     "bit_flip",
     "disk_full",
     "sync_error",
+    "segment_loss",
 )
 
 
 def concerns_topic(fault: Fault) -> bool:
     """Does it matter which topic and partition it names?"""
-    about_data = fault.kind in _OF_TOPICS or fault.kind in ("reassign", "bit_flip")
+    about_data = fault.kind in _OF_TOPICS or fault.kind in ("reassign", "bit_flip", "segment_loss")
     return about_data or fault.aim in ("leader", "follower", "outsider")
 
 

@@ -24,6 +24,11 @@ class CorruptFile(StorageError):  # noqa: N818 - it names a state of bytes, not 
         self.reason = reason
 
 
+class UnknownContent(CorruptFile):
+    """The file is intact, and has something in it that only another release understands. It must
+    not be repaired."""
+
+
 class CorruptSegment(CorruptFile):
     """Records that were safe on disk cannot be read any more.
 

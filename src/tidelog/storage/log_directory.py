@@ -13,9 +13,9 @@ assume, and noted in `repairs`. A log whose synced records are bad is not opened
 `refused`, and `repair` opens it once it is known that another replica has the records.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from itertools import islice
 
 from tidelog.host.ports import Disk
 from tidelog.storage import (
@@ -55,7 +55,9 @@ from tidelog.storage.group_commit import PendingPass, start_pass
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
+from tidelog.storage.offset_checkpoints import OffsetCheckpoint, OffsetCheckpoints
 from tidelog.storage.recovery import LARGEST_OFFSET
+from tidelog.storage.removal import Removal, discard_files, take_names_away
 from tidelog.storage.repairs import Repair, Repairs
 from tidelog.storage.retention import RetentionClock
 from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
@@ -73,19 +75,17 @@ class LogDirectory:
     """All logs of one disk. Owned by the shell of one node."""
 
     __slots__ = (
-        "_clean_points",
         "_clean_points_are_lost",
         "_clock",
         "_compactor",
         "_config_of",
         "_disk",
-        "_high_watermarks",
         "_intact_epoch",
         "_lock",
-        "_stored_log_starts",
-        "_stored_recovery_points",
         "broker_epoch_at_stop",
+        "checkpoints",
         "dirty",
+        "leaving",
         "logs",
         "properties",
         "refused",
@@ -115,19 +115,27 @@ class LogDirectory:
         self.dirty: dict[str, Log] = {}
         self.unstored = UnstoredEpochs(disk)
         self.repairs = repairs
-        stored = partial(
-            stored_offsets, disk, stopped_in_order=broker_epoch_at_stop is not None, repairs=repairs
+        self.leaving: dict[PartitionName, Removal] = {}
+        """Logs that were taken out of service and whose directories still have their names."""
+
+        def checkpoint(path: str) -> OffsetCheckpoint:
+            stopped_in_order = broker_epoch_at_stop is not None
+            offsets = stored_offsets(disk, path, stopped_in_order=stopped_in_order, repairs=repairs)
+            return OffsetCheckpoint(disk, path, offsets)
+
+        self.checkpoints = OffsetCheckpoints(
+            checkpoint(checkpoints.RECOVERY_POINTS),
+            checkpoint(checkpoints.LOG_STARTS),
+            checkpoint(checkpoints.HIGH_WATERMARKS),
+            checkpoint(checkpoints.CLEAN_POINTS),
         )
-        self._stored_recovery_points = stored(checkpoints.RECOVERY_POINTS)
-        self._stored_log_starts = stored(checkpoints.LOG_STARTS)
-        self._high_watermarks = stored(checkpoints.HIGH_WATERMARKS)
-        known_repairs = len(repairs)
-        self._clean_points = stored(checkpoints.CLEAN_POINTS)
-        self._clean_points_are_lost = len(repairs) > known_repairs
+        self._clean_points_are_lost = any(
+            repair.fault.path == checkpoints.CLEAN_POINTS for repair in repairs
+        )
         self._intact_epoch = broker_epoch_at_stop
         if self._intact_epoch is None:
             self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id, repairs)
-        points = CleanPoints(self.clean_point, self._move_clean_point)
+        points = CleanPoints(self.clean_point, self.checkpoints.clean_points.store)
         self._compactor = Compactor(disk, self.logs, points, repairs)
 
     @classmethod
@@ -161,11 +169,13 @@ class LogDirectory:
                 discard_tree(guarded, entry)  # a log that was moving in is still where it was
             elif name is not None and name != METADATA:  # the quorum's: storage.metadata_log
                 directory._load(name)
-        for lost in missing_logs(entries, directory._stored_recovery_points, directory.topic_ids):
+        for lost in missing_logs(
+            entries, directory.checkpoints.recovery_points.offsets, directory.topic_ids
+        ):
             repairs.append(Repair(lost, BEGINS_ANEW))
             directory.forget_intact()
         with suppress(NoSpace):
-            directory._remove_deleted_files(0)  # a crash came before it
+            directory._remove_deleted_files(0, directory.logs)  # a crash came before it
         if marker is None:
             guarded.sync_dir("")  # a crash may have come between the making of logs and that
         return directory
@@ -205,25 +215,25 @@ class LogDirectory:
             self._disk,
             directory_of(name),
             self._config_of(name[0]),
-            recovery_point=self._stored_recovery_points.get(name, 0),
-            log_start=self._stored_log_starts.get(name, 0),
-            knows_start=name in self._stored_log_starts,
+            recovery_point=self.checkpoints.recovery_points.get(name),
+            log_start=self.checkpoints.log_starts.get(name),
+            knows_start=name in self.checkpoints.log_starts.offsets,
             clean_shutdown=clean,
             repair=repair,
             gaps=self._may_have_gaps(name),
             repairs=self.repairs,
         )
         try:
-            log.recall_ended_transactions(self._high_watermarks.get(name, 0))
+            log.recall_ended_transactions(self.checkpoints.high_watermarks.get(name))
         except CorruptSegment:
             log.release()
             raise
         return self._take_over(name, log)
 
     def _take_over(self, name: PartitionName, log: Log) -> Log:
-        log.on_gaps_allowed = self._on_gaps_allowed
-        log.before_truncation = self._before_truncation
-        log.on_log_start_raised = self._on_log_start_raised
+        log.on_gaps_allowed = self.checkpoints.on_gaps_allowed
+        log.before_truncation = self.checkpoints.before_truncation
+        log.on_log_start_raised = self.checkpoints.on_log_start_raised
         log.on_unsynced = self._on_unsynced
         self.unstored.watch(log)
         self.logs[name] = log
@@ -240,10 +250,12 @@ class LogDirectory:
 
     def create_logs(self, new: NewLogs, run_all: RunAll) -> dict[PartitionName, Made]:
         """The same for many: `run_all` may make them on several threads."""
-        return self.take_over_made(new, make_all(self.orders_for(new), run_all))
+        orders = self.orders_for(new)
+        self.checkpoints.write()
+        return self.take_over_made(new, make_all(orders, run_all))
 
     def orders_for(self, new: NewLogs) -> list[NewLog]:
-        """For `make_all`, on any thread; then `take_over_made`."""
+        """For `make_all`, on any thread, when `checkpoints` is written; then `take_over_made`."""
         return [self._new_log(name, topic_id) for name, topic_id in new.items()]
 
     def take_over_made(self, new: NewLogs, made: Sequence[Made]) -> dict[PartitionName, Made]:
@@ -255,14 +267,16 @@ class LogDirectory:
 
     def _new_log(self, name: PartitionName, topic_id: bytes) -> NewLog:
         assert name not in self.logs, f"{name} exists"
-        self._forget_promises(name)
+        assert name not in self.leaving, f"the directory of {name} is still there"
+        self.checkpoints.forget(name)
         config, gaps = self._config_of(name[0]), self._may_have_gaps(name)
         return NewLog(self._disk, directory_of(name), topic_id, config, gaps, self.repairs)
 
     def _may_have_gaps(self, name: PartitionName) -> bool:
-        if self._clean_points_are_lost:
-            self._clean_points.setdefault(name, 0)
-        return name in self._clean_points
+        clean_points = self.checkpoints.clean_points
+        if self._clean_points_are_lost and name not in clean_points.offsets:
+            clean_points.put(name, 0)
+        return name in clean_points.offsets
 
     def repair(self, name: PartitionName) -> Log:
         """Open a refused log, cut before its first bad record. Only when another replica has
@@ -271,25 +285,55 @@ class LogDirectory:
         done = f"cut there, records from offset {error.offset} on are fetched again from the leader"
         self.repairs.append(Repair(error, done))
         self.forget_intact()
-        self._stored_recovery_points[name] = min(
-            self._stored_recovery_points.get(name, 0), error.offset
-        )
-        self._write_recovery_points()
+        recovery_points = self.checkpoints.recovery_points
+        recovery_points.store(name, min(recovery_points.get(name), error.offset))
         log = self._open_log(name, clean=False, repair=True)
         del self.refused[name]
         return log
 
     def delete_log(self, name: PartitionName) -> None:
-        """The log is gone for good when this returns, whatever happens next: it loses its name
-        in one step, and only then its files."""
-        unique = self.topic_ids.pop(name).hex()
-        target = self._take_out_of_service(name, unique, DELETE_SUFFIX)
-        discard_tree(self._disk, target)
+        """The log is gone for good when this returns, whatever happens next."""
+        removals = [self.take_out_of_service(name)]
+        self._finish_removal(removals)
+        discard_files(self._disk, removals)
+
+    def take_out_of_service(self, name: PartitionName) -> Removal:
+        """The first step of a deletion, in memory. Then, for as many as there are: `next_removals`,
+        `take_names_away` on any thread, `names_taken`, and `checkpoints` and `discard_files` on
+        any thread. No log of that name can be made before `names_taken`."""
+        return self._take_out(name, self.topic_ids.pop(name).hex(), DELETE_SUFFIX)
+
+    def next_removals(self, most: int) -> list[Removal]:
+        return list(islice(self.leaving.values(), most))
+
+    def names_taken(self, removals: Sequence[Removal]) -> None:
+        for removal in removals:
+            del self.leaving[removal.name]
+            self.checkpoints.forget(removal.name)
+
+    def _finish_removal(self, removals: Sequence[Removal]) -> None:
+        take_names_away(self._disk, removals)
+        self.names_taken(removals)
+        self.checkpoints.write()
+
+    @property
+    def disk(self) -> GuardedDisk:
+        """For the steps that run on other threads."""
+        return self._disk
 
     def set_aside_stray(self, name: PartitionName) -> str:
         """Metadata does not know this log, or not here: keep the records, do not serve them.
         The new name of its directory."""
-        return self._take_out_of_service(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX)
+        return self.set_aside_strays([name])[0]
+
+    def set_aside_strays(self, names: Sequence[PartitionName]) -> list[str]:
+        """The same for many."""
+        removals = [
+            self._take_out(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX) for name in names
+        ]
+        if removals:
+            self._finish_removal(removals)
+        return [removal.target for removal in removals]
 
     def note_mended(self, name: PartitionName) -> None:
         """Its damage is gone: it may be compacted again."""
@@ -317,22 +361,20 @@ class LogDirectory:
         is deleted there are two, and a process that starts then keeps one of them."""
         assert name not in self.topic_ids, f"{name} is in service here"
         future.close()
-        self._high_watermarks[name] = high_watermark
+        self.checkpoints.high_watermarks.put(name, high_watermark)
         if future.may_have_gaps:
-            self._move_clean_point(name, 0)
+            self.checkpoints.clean_points.store(name, 0)
         if future.log_start_offset > future.segments[0].base_offset:
-            self._stored_log_starts[name] = future.log_start_offset
-            self._write_log_starts()
+            self.checkpoints.log_starts.store(name, future.log_start_offset)
         self._disk.rename(future.directory, directory_of(name))
         self._disk.sync_dir("")
         self.topic_ids[name] = topic_id
         # Not before: a recovery point without a log would be taken for a log that was lost.
-        self._stored_recovery_points[name] = future.recovery_point
         with suppress(NoSpace):  # without it the next start looks at the whole log
-            self._write_recovery_points()
+            self.checkpoints.recovery_points.store(name, future.recovery_point)
         return self._open_log(name, clean=True, repair=False)
 
-    def _take_out_of_service(self, name: PartitionName, unique: str, suffix: str) -> str:
+    def _take_out(self, name: PartitionName, unique: str, suffix: str) -> Removal:
         log = self.logs.pop(name, None)
         self._compactor.forget(name)
         if log is not None:
@@ -340,11 +382,8 @@ class LogDirectory:
             self.unstored.forget(log)
             log.release()
         self.refused.pop(name, None)
-        target = aside(name, unique, suffix)
-        self._disk.rename(directory_of(name), target)
-        self._disk.sync_dir("")
-        self._forget_promises(name)
-        return target
+        removal = self.leaving[name] = Removal(name, aside(name, unique, suffix))
+        return removal
 
     def _set_aside(self, name: PartitionName, unique: str, reason: CorruptFile) -> None:
         """A directory without a topic id: made by a process that died at once if it holds no
@@ -352,8 +391,9 @@ class LogDirectory:
         path = directory_of(name)
         if any(entry.endswith(LOG_SUFFIX) for entry in self._disk.list(path)):
             self.forget_intact()
-            target = self._take_out_of_service(name, unique, STRAY_SUFFIX)
-            self.repairs.append(Repair(reason, f"kept as {target}, {BEGINS_ANEW}"))
+            removal = self._take_out(name, unique, STRAY_SUFFIX)
+            self._finish_removal([removal])
+            self.repairs.append(Repair(reason, f"kept as {removal.target}, {BEGINS_ANEW}"))
         else:
             discard_tree(self._disk, path)
 
@@ -428,108 +468,47 @@ class LogDirectory:
 
     def checkpoint_recovery_points(self) -> None:
         """What is known to be synced; nothing is synced for it."""
-        points = {name: log.storable_recovery_point for name, log in self.logs.items()}
-        self._stored_recovery_points = self._with_refused(points, self._stored_recovery_points)
-        self._write_recovery_points()
+        self.checkpoints.note_recovery_points(self.logs, self.refused)
+        self.checkpoints.recovery_points.write()
 
     def checkpoint_log_starts(self) -> None:
-        """Of all logs: a log whose first segment is gone must not seem to start later."""
-        starts = {name: log.log_start_offset for name, log in self.logs.items()}
-        self._store_log_starts(self._with_refused(starts, self._stored_log_starts))
+        self.checkpoints.note_log_starts(self.logs, self.refused)
+        self.checkpoints.log_starts.write()
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[PartitionName, int]) -> None:
-        self._high_watermarks = self._with_refused(dict(high_watermarks), self._high_watermarks)
-        checkpoints.write_offsets(self._disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks)
+        self.checkpoints.note_high_watermarks(high_watermarks, self.refused)
+        self.checkpoints.high_watermarks.write()
 
     def initial_high_watermark(self, name: PartitionName) -> int:
         """What a replica begins with: as checkpointed, but inside the log. Never a reason to
         truncate: the records above may be committed without our knowing (KIP-101)."""
         log = self.logs[name]
-        stored = self._high_watermarks.get(name, 0)
+        stored = self.checkpoints.high_watermarks.get(name)
         return max(log.log_start_offset, min(stored, log.log_end_offset))
-
-    def _with_refused(
-        self, offsets: dict[PartitionName, int], stored: Mapping[PartitionName, int]
-    ) -> dict[PartitionName, int]:
-        """What is on disk about logs we could not open stays as it is."""
-        for name in self.refused:
-            if name in stored:
-                offsets[name] = stored[name]
-        return offsets
-
-    def _before_truncation(self, log: Log) -> None:
-        """Take back promises that the truncation is about to make untrue."""
-        name = parse_directory(log.directory)
-        assert name is not None, log.directory
-        if self._stored_recovery_points.get(name, 0) > log.recovery_point:
-            self._stored_recovery_points[name] = log.recovery_point
-            self._write_recovery_points()
-        if self._stored_log_starts.get(name, 0) > log.log_start_offset:
-            self._stored_log_starts[name] = log.log_start_offset
-            self._write_log_starts()
-        if self._clean_points.get(name, 0) > log.recovery_point:
-            self._clean_points[name] = log.recovery_point
-            self._write_clean_points()
-
-    def _on_gaps_allowed(self, log: Log) -> None:
-        """A log that is named in this checkpoint may have gaps."""
-        name = parse_directory(log.directory)
-        assert name is not None, log.directory
-        self._clean_points.setdefault(name, 0)
-        self._write_clean_points()
-
-    def _on_log_start_raised(self, log: Log) -> None:
-        name = parse_directory(log.directory)
-        assert name is not None, log.directory
-        if log.size_bytes == 0 and name not in self._stored_log_starts:
-            return  # a new replica: nothing can be lost, and thousands of them may begin at once
-        self._store_log_starts({**self._stored_log_starts, name: log.log_start_offset})
-
-    def _forget_promises(self, name: PartitionName) -> None:
-        """A deleted log must not leave a recovery point to the next one of its name."""
-        if self._stored_recovery_points.pop(name, None) is not None:
-            self._write_recovery_points()
-        if self._stored_log_starts.pop(name, None) is not None:
-            self._write_log_starts()
-        if self._clean_points.pop(name, None) is not None:
-            self._write_clean_points()
-        if self._high_watermarks.pop(name, None) is not None:
-            checkpoints.write_offsets(
-                self._disk, checkpoints.HIGH_WATERMARKS, self._high_watermarks
-            )
-
-    def _write_recovery_points(self) -> None:
-        checkpoints.write_offsets(
-            self._disk, checkpoints.RECOVERY_POINTS, self._stored_recovery_points
-        )
-
-    def _write_log_starts(self) -> None:
-        self._store_log_starts(self._stored_log_starts)
-
-    def _store_log_starts(self, starts: dict[PartitionName, int]) -> None:
-        """What we believe to be stored is: on a full disk it stays as it was."""
-        checkpoints.write_offsets(self._disk, checkpoints.LOG_STARTS, starts)
-        self._stored_log_starts = starts
-
-    def _write_clean_points(self) -> None:
-        checkpoints.write_offsets(self._disk, checkpoints.CLEAN_POINTS, self._clean_points)
 
     # Retention
 
     def apply_retention(
-        self, *, wall_ms: int, monotonic_ms: int, high_watermarks: Mapping[PartitionName, int]
+        self,
+        *,
+        wall_ms: int,
+        monotonic_ms: int,
+        high_watermarks: Mapping[PartitionName, int],
+        names: Iterable[PartitionName] | None = None,
     ) -> int:
-        """Remove what may go from every log. How many segments went."""
+        """Remove what may go from these logs, or from every one. How many segments went."""
         now_ms = self._trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+        wanted = self.logs if names is None else names
+        logs = {name: self.logs[name] for name in wanted if name in self.logs}
         removed = 0
-        for name, log in self.logs.items():
+        for name, log in logs.items():
             removed += log.apply_retention(now_ms, high_watermarks.get(name, 0))
-        self._remove_deleted_files(now_ms)
+        self._remove_deleted_files(now_ms, logs)
         return removed
 
-    def _remove_deleted_files(self, now_ms: int) -> None:
+    def _remove_deleted_files(self, now_ms: int, logs: Mapping[PartitionName, Log]) -> None:
         """A log start is stored before the last trace of the segments below it goes."""
-        due = {name: log for name, log in self.logs.items() if log.deleted.due(now_ms)}
+        due = {name: log for name, log in logs.items() if log.deleted.due(now_ms)}
         if any(self._start_is_unstored(name, log) for name, log in due.items()):
             try:
                 self.checkpoint_log_starts()
@@ -542,7 +521,8 @@ class LogDirectory:
 
     def _start_is_unstored(self, name: PartitionName, log: Log) -> bool:
         """Whether a load would take its first segment for one that follows lost ones."""
-        return self._stored_log_starts.get(name, LARGEST_OFFSET) < log.segments[0].base_offset
+        stored = self.checkpoints.log_starts.stored.get(name, LARGEST_OFFSET)
+        return stored < log.segments[0].base_offset
 
     def _trusted_now(self, *, wall_ms: int, monotonic_ms: int) -> int:
         if self._clock is None:
@@ -556,11 +536,7 @@ class LogDirectory:
 
     def clean_point(self, name: PartitionName) -> int:
         """Below it every key has one record in the log, at most."""
-        return self._clean_points.get(name, 0)
-
-    def _move_clean_point(self, name: PartitionName, offset: int) -> None:
-        self._clean_points[name] = offset
-        self._write_clean_points()
+        return self.checkpoints.clean_points.get(name)
 
     def compact_once(
         self,

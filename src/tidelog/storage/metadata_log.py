@@ -29,13 +29,13 @@ from tidelog.storage.atomic_file import join
 from tidelog.storage.config import UNLIMITED, LogConfig
 from tidelog.storage.directory_names import METADATA, directory_of
 from tidelog.storage.entry_codec import EntryCodec
-from tidelog.storage.errors import CorruptFile, NoSpace, StorageError
+from tidelog.storage.errors import CorruptFile, NoSpace, StorageError, UnknownContent
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.metadata_snapshots import SnapshotStore
 from tidelog.storage.pending_sync import PendingSync
 from tidelog.storage.repairs import Repair, Repairs
-from tidelog.wire.records import InvalidBatch, iter_batches
+from tidelog.wire.records import InvalidBatch, UnknownRecord, iter_batches
 
 DIRECTORY = directory_of(METADATA)
 TOPIC_ID = bytes(15) + b"\x01"
@@ -343,7 +343,8 @@ class MetadataLog:
         try:
             return self._codec.decode_entry(batch)
         except InvalidBatch as error:
-            raise CorruptFile(DIRECTORY, f"offset {offset}", str(error)) from error
+            fault = UnknownContent if isinstance(error, UnknownRecord) else CorruptFile
+            raise fault(DIRECTORY, f"offset {offset}", str(error)) from error
 
     def _now_ms(self) -> int:
         return 0 if self._clock is None else self._clock.wall_ms()

@@ -4,10 +4,10 @@ from tidelog.core.quorum.messages import SnapshotId
 from tidelog.storage import atomic_file
 from tidelog.storage.atomic_file import discard, join, read_file
 from tidelog.storage.entry_codec import EntryCodec
-from tidelog.storage.errors import CorruptFile
+from tidelog.storage.errors import CorruptFile, UnknownContent
 from tidelog.storage.guarded_disk import GuardedDisk
 from tidelog.storage.repairs import Repair, Repairs
-from tidelog.wire.records import InvalidBatch
+from tidelog.wire.records import InvalidBatch, UnknownRecord
 
 SUFFIX = ".checkpoint"
 _OFFSET_DIGITS = 20
@@ -51,6 +51,8 @@ class SnapshotStore:
             try:
                 self.records(snapshot)
                 found.append(snapshot)
+            except UnknownContent:
+                raise
             except CorruptFile as error:
                 repairs.append(
                     Repair(error, "removed, the log and older snapshots stand in for it")
@@ -88,7 +90,8 @@ class SnapshotStore:
             records, _ = self._codec.decode_snapshot(content)
         except InvalidBatch as error:
             where = f"{len(content)} bytes"
-            raise CorruptFile(self._path(snapshot), where, str(error)) from error
+            fault = UnknownContent if isinstance(error, UnknownRecord) else CorruptFile
+            raise fault(self._path(snapshot), where, str(error)) from error
         return records
 
     def _path(self, snapshot: SnapshotId) -> str:

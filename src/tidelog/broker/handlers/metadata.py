@@ -17,10 +17,12 @@ from tidelog.broker.internal_topics import INTERNAL_TOPICS
 from tidelog.broker.neighbours import Neighbour, controller_for_clients, neighbours
 from tidelog.broker.topic_fragments import TopicFragments, View, assemble, encode_topic
 from tidelog.core.errors import Error
+from tidelog.core.metadata.image import TopicState
 from tidelog.core.metadata.topic_names import check_topic_name
 from tidelog.core.types import NO_LEADER
 from tidelog.host.ports import NetworkError
 from tidelog.rpc import Call
+from tidelog.rpc.slices import slices
 from tidelog.wire.protocol import ZERO_UUID
 from tidelog.wire.protocol.schemas.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tidelog.wire.protocol.schemas.create_topics_response import CreateTopicsResponse
@@ -36,13 +38,19 @@ if TYPE_CHECKING:
 
 FIRST_BY_ID = 12
 """v10 and v11 have a field for topic ids that no client fills sensibly (wire.md gotcha 28)."""
-CREATED_AT_ONCE_MAX = 100
+AT_ONCE = 128
+"""Topics that are looked at in one turn of the event loop. A client may name 200,000 of them."""
+CREATED_AT_ONCE_MAX = 20
 """Topics that one request may create. The others are created when the client asks again."""
 CREATE_WAIT_MS = 1_000
 CONFIRMED_TOPICS_MAX = 100
 CONFIRMED_PARTITIONS_MAX = 1_000
 """Answers about more are given without asking the leaders whether they live."""
 CREATE_TOPICS_VERSION = 7
+
+Key = tuple[bytes, str | None]
+"""How a topic is asked for: by its id, or else by its name."""
+Asked = dict[Key, None]
 
 
 class MetadataAnswers:
@@ -60,31 +68,59 @@ class MetadataAnswers:
     def handle(self, call: Call) -> None:
         request = call.request
         assert isinstance(request, MetadataRequest), request
-        missing = self._to_be_created(request, call.version)
-        if missing:
-            call.run(self._create_and_answer(call, request, missing))
+        if self._is_large(request, call.version):
+            call.run(self._answer_in_slices(call, request))
             return
-        leaders = self._other_leaders(request, call.version)
+        asked = asked_topics(request.topics or (), call.version)
+        missing = self._to_be_created(request, asked)
+        if missing:
+            call.run(self._create_and_answer(call, request, asked, missing))
+            return
+        leaders = self._other_leaders(asked)
         if leaders or self._broker.doubts.remain():
-            call.run(self._answer_without_doubt(call, request, leaders))
+            call.run(self._answer_without_doubt(call, request, asked, leaders))
         else:
-            self._answer(call, request, {})
+            self._answer(call, request, asked, {})
+
+    def _is_large(self, request: MetadataRequest, version: int) -> bool:
+        topics = self._broker.image.topics if wants_all(request, version) else request.topics
+        return len(topics or ()) > AT_ONCE
+
+    async def _answer_in_slices(self, call: Call, request: MetadataRequest) -> None:
+        """Topics may come and go between two slices: each is answered as it is in its own."""
+        version = call.version
+        asked: Asked = {}
+        async for some in slices(request.topics or (), AT_ONCE):
+            asked.update(asked_topics(some, version))
+        missing: list[str] = []
+        async for keys in slices(asked, AT_ONCE):
+            missing += self._to_be_created(request, keys)
+        errors = await self._created(missing) if missing else {}
+        if self._broker.doubts.remain():
+            await self._broker.doubts.settled(())
+        fragments: list[bytes] = []
+        if wants_all(request, version):
+            async for topics in slices(list(self._broker.image.topics.values()), AT_ONCE):
+                fragments += self._of_topics(topics, view_of(call, request))
+        else:
+            async for keys in slices(asked, AT_ONCE):
+                fragments += self._asked_for(keys, view_of(call, request), errors)
+        self._send(call, request, fragments)
 
     async def _answer_without_doubt(
-        self, call: Call, request: MetadataRequest, leaders: Collection[int]
+        self, call: Call, request: MetadataRequest, asked: Asked, leaders: Collection[int]
     ) -> None:
         await self._broker.doubts.settled(leaders)
-        self._answer(call, request, {})
+        self._answer(call, request, asked, {})
 
-    def _other_leaders(self, request: MetadataRequest, version: int) -> set[int]:
+    def _other_leaders(self, asked: Asked) -> set[int]:
         """Who leads what is asked for, beside ourselves. Who asks for everything or for very much
         is no client whose leader has just died."""
-        asked = request.topics or ()
         if len(asked) > CONFIRMED_TOPICS_MAX:
             return set()
         image = self._broker.image
         leaders: set[int] = set()
-        for topic_id, name in asked_topics(asked, version):
+        for topic_id, name in asked:
             known = image.topics.get(topic_id if name is None else image.topic_ids.get(name, b""))
             if known is not None and len(known.partitions) <= CONFIRMED_PARTITIONS_MAX:
                 leaders.update(state.leader for state in known.partitions.values())
@@ -92,15 +128,24 @@ class MetadataAnswers:
 
     # -- answers
 
-    def _answer(self, call: Call, request: MetadataRequest, errors: Mapping[str, Error]) -> None:
-        view = View(call.version, call.listener, request.include_topic_authorized_operations)
-        fragments = self._current_fragments(view)
-        live = self._live[view.listener]
+    def _answer(
+        self, call: Call, request: MetadataRequest, asked: Asked, errors: Mapping[str, Error]
+    ) -> None:
+        view = view_of(call, request)
         if wants_all(request, view.version):
-            image, offset = self._broker.image, self._broker.metadata_offset
-            topics = [fragments.of(image, topic, offset) for topic in image.topics.values()]
+            topics = self._of_topics(self._broker.image.topics.values(), view)
         else:
-            topics = list(self._asked_for(request, view, fragments, errors))
+            topics = list(self._asked_for(asked, view, errors))
+        self._send(call, request, topics)
+
+    def _of_topics(self, topics: Iterable[TopicState], view: View) -> list[bytes]:
+        fragments = self._current_fragments(view)
+        image, offset = self._broker.image, self._broker.metadata_offset
+        return [fragments.of(image, topic, offset) for topic in topics]
+
+    def _send(self, call: Call, request: MetadataRequest, topics: Sequence[bytes]) -> None:
+        self._current_fragments(view_of(call, request))
+        live = self._live[call.listener]
         operations = authorized_operations.on_cluster(
             asked=request.include_cluster_authorized_operations
         )
@@ -115,7 +160,7 @@ class MetadataAnswers:
             controller_id=controller_for_clients(live, self._broker.id),
             cluster_authorized_operations=operations,
         )
-        call.answer_encoded(assemble(envelope, topics, view.version))
+        call.answer_encoded(assemble(envelope, topics, call.version))
 
     def _told_of(self, live: dict[int, Neighbour], call: Call) -> Iterable[Neighbour]:
         """The live brokers, and those that were until a moment ago."""
@@ -142,15 +187,12 @@ class MetadataAnswers:
         return fragments
 
     def _asked_for(
-        self,
-        request: MetadataRequest,
-        view: View,
-        fragments: TopicFragments,
-        errors: Mapping[str, Error],
+        self, asked: Iterable[Key], view: View, errors: Mapping[str, Error]
     ) -> Iterator[bytes]:
         """Once each, in the order of the request."""
+        fragments = self._current_fragments(view)
         image, offset = self._broker.image, self._broker.metadata_offset
-        for topic_id, name in asked_topics(request.topics or (), view.version):
+        for topic_id, name in asked:
             if name is None:
                 known = image.topics.get(topic_id)
                 refused = MetadataResponseTopic(
@@ -169,30 +211,31 @@ class MetadataAnswers:
 
     # -- creation
 
-    def _to_be_created(self, request: MetadataRequest, version: int) -> list[str]:
+    def _to_be_created(self, request: MetadataRequest, asked: Iterable[Key]) -> list[str]:
         if not (request.allow_auto_topic_creation and self._broker.config.auto_create_topics):
             return []
         known = self._broker.image.topic_ids
         return [
             name
-            for _, name in asked_topics(request.topics or (), version)
+            for _, name in asked
             if name is not None and name not in known and may_be_created(name)
         ]
 
     async def _create_and_answer(
-        self, call: Call, request: MetadataRequest, missing: list[str]
+        self, call: Call, request: MetadataRequest, asked: Asked, missing: list[str]
     ) -> None:
+        self._answer(call, request, asked, await self._created(missing))
+
+    async def _created(self, missing: list[str]) -> Mapping[str, Error]:
+        """What is to be said of those that do not exist yet: some of them are created."""
         errors = dict.fromkeys(missing, Error.LEADER_NOT_AVAILABLE)
+        some = missing[:CREATED_AT_ONCE_MAX]
         deadline_ms = self._broker.now_ms() + CREATE_WAIT_MS
-        errors.update(await self._create(missing[:CREATED_AT_ONCE_MAX]))
-        hopeful = [
-            name
-            for name in missing[:CREATED_AT_ONCE_MAX]
-            if errors[name] is Error.LEADER_NOT_AVAILABLE
-        ]
+        errors.update(await self._create(some))
+        hopeful = [name for name in some if errors[name] is Error.LEADER_NOT_AVAILABLE]
         left_ms = max(0, deadline_ms - self._broker.now_ms())
         await caught_up(self._broker, lambda: self._all_exist(hopeful), left_ms)
-        self._answer(call, request, errors)
+        return errors
 
     async def _create(self, names: list[str]) -> dict[str, Error]:
         """What the controller has against some of them. Others may be creating the same: then
@@ -226,9 +269,11 @@ def wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def asked_topics(
-    topics: Sequence[MetadataRequestTopic], version: int
-) -> dict[tuple[bytes, str | None], None]:
+def view_of(call: Call, request: MetadataRequest) -> View:
+    return View(call.version, call.listener, request.include_topic_authorized_operations)
+
+
+def asked_topics(topics: Sequence[MetadataRequestTopic], version: int) -> Asked:
     """Each topic once, by id or by name."""
     by_id = version >= FIRST_BY_ID
     return dict.fromkeys(

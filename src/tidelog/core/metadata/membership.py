@@ -65,13 +65,17 @@ def leave_isrs(view: View, broker: int) -> list[PartitionChange]:
     return [change for change in changes if change is not None]
 
 
-def lose_all_seats(view: View, broker: int) -> list[PartitionChange]:
+def lose_all_seats(
+    view: View, broker: int, *, disk_replaced: bool = False
+) -> list[PartitionChange]:
     """Out of every ISR and every ELR: nobody may count on what is on its disk any more."""
     contexts = Contexts(view)
     seated = view.image.partitions_in_sync_on(broker) + view.image.partitions_eligible_on(broker)
     seated.sort(key=partition_order)
     changes = (
-        partition_change.lose_seats(partition, broker, contexts.of(partition))
+        partition_change.lose_seats(
+            partition, broker, contexts.of(partition), disk_replaced=disk_replaced
+        )
         for partition in seated
     )
     return [change for change in changes if change is not None]

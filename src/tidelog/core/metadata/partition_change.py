@@ -45,6 +45,8 @@ class WantedChange(NamedTuple):
     target_removing: tuple[int, ...] | None = None
     election: Election = Election.ONLINE
     uncleanly_restarted: tuple[int, ...] = ()
+    disk_replaced: tuple[int, ...] = ()
+    """Of those: they come back with other log directories, so with nothing."""
     leader_recovery_state: int | None = None
     new_partition_epoch: bool = False
     """Write a record even if nothing else changes: proposals made before are then refused."""
@@ -83,10 +85,19 @@ def build_change(
         assignment,
         inputs.isr,
         () if elected.unclean else elr.next_elr(inputs),
-        () if elected.unclean else elr.next_last_known_elr(inputs),
+        () if elected.unclean else last_known_after(inputs, wanted),
         elected,
     )
     return record_of(partition, wanted, draft)
+
+
+def last_known_after(inputs: ElrInputs, wanted: WantedChange) -> tuple[int, ...]:
+    """Who led last comes closest to having everything, unless its disk is gone: then another
+    replica may have what it has not, and an operator decides. A sole replica has nobody behind."""
+    last_known = elr.next_last_known_elr(inputs)
+    if len(inputs.replicas) == 1:
+        return last_known
+    return excluding(last_known, wanted.disk_replaced)
 
 
 def leave_isr(
@@ -99,11 +110,12 @@ def leave_isr(
 
 
 def lose_seats(
-    partition: PartitionState, broker: int, context: ChangeContext
+    partition: PartitionState, broker: int, context: ChangeContext, *, disk_replaced: bool = False
 ) -> r.PartitionChange | None:
     """A broker restarted uncleanly or was unregistered: it leaves both ISR and ELR, because its
     log may lack a tail that it had acknowledged (KIP-966)."""
-    wanted = WantedChange(uncleanly_restarted=(broker,))
+    replaced = (broker,) if disk_replaced else ()
+    wanted = WantedChange(uncleanly_restarted=(broker,), disk_replaced=replaced)
     return build_change(partition, wanted, without_broker(context, broker))
 
 

@@ -109,7 +109,13 @@ def seats_lost_by_restart(
     unsynced tail that it had acknowledged may be gone (KIP-966)."""
     if was_clean_stop(known, request):
         return membership.leave_isrs(view, request.broker_id)
-    return membership.lose_all_seats(view, request.broker_id)
+    replaced = known is not None and has_other_disks(known, request)
+    return membership.lose_all_seats(view, request.broker_id, disk_replaced=replaced)
+
+
+def has_other_disks(known: BrokerRegistration, request: RegisterBrokerRequest) -> bool:
+    """None of its log directories is one that it had: they were formatted since."""
+    return bool(known.log_dirs) and set(known.log_dirs).isdisjoint(request.log_dirs)
 
 
 def was_clean_stop(known: BrokerRegistration | None, request: RegisterBrokerRequest) -> bool:

@@ -19,7 +19,7 @@ from tidelog.core.groups.requests import (
     Heartbeat,
     NewOffset,
 )
-from tidelog.core.types import PartitionId
+from tidelog.core.types import NEVER_MS, PartitionId
 from tidelog.sim.membership import read
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.rule import Rule
@@ -178,12 +178,13 @@ class NothingSkipped(Rule):
 class Pulse:
     """When the coordinator on one node heard a member, and how far apart its heartbeats were."""
 
-    __slots__ = ("beat_ms", "gaps", "heard_ms", "told_ms")
+    __slots__ = ("beat_ms", "gaps", "heard_ms", "session_ms", "told_ms")
 
     def __init__(self) -> None:
         self.heard_ms = 0
         self.beat_ms: int | None = None
         self.gaps: list[int] = []
+        self.session_ms = NEVER_MS
         self.told_ms: int | None = None
         """The interval it was told to keep, by the consumer protocol."""
 
@@ -212,9 +213,13 @@ class CutConnectionsEvictOnlyTheSilent(Rule):
             pulse.told_ms = response.heartbeat_interval_ms
         elif not isinstance(request, Heartbeat):
             pulse.beat_ms = None  # a rebalance: nobody sends heartbeats
+            pulse.session_ms = getattr(request, "session_timeout_ms", pulse.session_ms)
         else:
-            if pulse.beat_ms is not None:
-                pulse.gaps.append(asked_ms - pulse.beat_ms)
+            gap_ms = 0 if pulse.beat_ms is None else asked_ms - pulse.beat_ms
+            if gap_ms > pulse.session_ms:
+                pulse.gaps.clear()  # it would be gone: the node stood still, not the member
+            elif pulse.beat_ms is not None:
+                pulse.gaps.append(gap_ms)
             pulse.beat_ms = asked_ms
 
     def member_left(self, node: int, event: MemberLeft, now_ms: int) -> None:

@@ -40,6 +40,7 @@ from tidelog.wire.records.errors import (
     InvalidRecord,
     InvalidTimestampType,
     TruncatedBatch,
+    UnknownRecord,
     UnsupportedCodec,
 )
 from tidelog.wire.records.header import (
@@ -87,6 +88,7 @@ __all__ = [
     "InvalidTimestampType",
     "Record",
     "TruncatedBatch",
+    "UnknownRecord",
     "UnsupportedCodec",
     "WritableBuffer",
     "check_crc",

@@ -27,6 +27,10 @@ class InvalidRecord(InvalidBatch):
     """The header is fine and the records inside are not."""
 
 
+class UnknownRecord(InvalidRecord):
+    """Intact, and of a kind or version that this release does not know."""
+
+
 class BatchTooLarge(InvalidBatch):
     """More bytes, or more once decompressed, than we accept.
 
