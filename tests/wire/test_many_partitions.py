@@ -4,11 +4,17 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from support.batches import batch
 from support.lone_broker import BROKER_ID, LoneBroker, lone_broker, until
 from support.loopback import run
-from tidelog.broker.duties import STORE_EPOCHS_MS, Duties
+from tidelog.broker.duties import (
+    BETWEEN_SLICES_MS,
+    RETAINED_AT_ONCE,
+    STORE_EPOCHS_MS,
+    Duties,
+)
 from tidelog.broker.epoch_storing import AT_ONCE
 from tidelog.broker.hosted import Hosted
 from tidelog.broker.log_removing import AT_ONCE as REMOVED_AT_ONCE
@@ -17,12 +23,20 @@ from tidelog.broker.replicas import Replicas
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
 from tidelog.host.disk import FileDisk
-from tidelog.storage.checkpoints import CLEAN_POINTS, HIGH_WATERMARKS, RECOVERY_POINTS
+from tidelog.storage.checkpoints import (
+    CLEAN_POINTS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+)
+from tidelog.storage.log_directory import LogDirectory
 
 TOPIC, TOPIC_ID = "many", b"many............"
 SOME = 8
 COUNT = 2 * AT_ONCE + SOME + 5
 LEADER_EPOCH = 7
+CHECKPOINT_EVERY_MS = 60_000
+RETENTION_EVERY_MS = 300_000
 
 Story = Callable[[LoneBroker], Awaitable[None]]
 
@@ -194,9 +208,9 @@ class CountingDisk(FileDisk):
         self.on_the_loop: list[str] = []
 
     def rename(self, source: str, target: str) -> None:
-        self.written[target] += 1
         self._note(source)
         super().rename(source, target)
+        self.written[target] += 1
 
     def make_dir(self, path: str) -> None:
         self._note(path)
@@ -370,5 +384,47 @@ def test_what_cannot_be_followed_is_told_to_the_node(tmp_path, monkeypatch):
         await until(lambda: failures)
         monkeypatch.undo()
         assert str(failures[0]) == "no more"
+
+    told(tmp_path, story)
+
+
+def test_checkpoints_are_written_once_for_all_logs_and_beside_the_loop(tmp_path):
+    async def story(lone: LoneBroker, disk: CountingDisk) -> None:
+        replicas = lone.broker.replicas
+        lone.commit(*created(COUNT))
+        await until(lambda: len(replicas.hosted) == COUNT)
+        disk.written.clear()
+        disk.on_the_loop.clear()
+        lone.pass_time(CHECKPOINT_EVERY_MS)
+        files = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
+        await until(lambda: all(disk.written[each] for each in files))
+        assert {each: disk.written[each] for each in files} == dict.fromkeys(files, 1)
+        assert disk.on_the_loop == []
+        assert len((tmp_path / HIGH_WATERMARKS).read_text("utf-8").splitlines()) == 2 + COUNT
+
+    on_counting_disk(tmp_path, story)
+
+
+def test_retention_looks_at_some_logs_in_a_turn_and_at_every_one_in_a_pass(tmp_path, monkeypatch):
+    seen: list[list[tuple[str, int]]] = []
+    apply = LogDirectory.apply_retention
+
+    def noted(self: LogDirectory, **given: Any) -> int:
+        seen.append(list(given["names"]))
+        return apply(self, **given)
+
+    monkeypatch.setattr(LogDirectory, "apply_retention", noted)
+
+    async def story(lone: LoneBroker) -> None:
+        replicas = lone.broker.replicas
+        lone.commit(*created(COUNT))
+        await until(lambda: len(replicas.hosted) == COUNT)
+        lone.pass_time(RETENTION_EVERY_MS)
+        while sum(map(len, seen)) < COUNT:
+            lone.pass_time(BETWEEN_SLICES_MS)
+        assert max(map(len, seen)) == RETAINED_AT_ONCE
+        assert sorted(name for names in seen for name in names) == sorted(
+            hosted.name for hosted in replicas.hosted.values()
+        )
 
     told(tmp_path, story)

@@ -1,9 +1,11 @@
 """Produce over TCP: what is acknowledged when, and every refusal."""
 
 import asyncio
+import contextlib
 import resource
+import threading
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,12 @@ from support.batches import batch, headers
 from support.lone_broker import WAIT_MS, LoneBroker, lone_broker, until
 from support.loopback import answer_of, run
 from tidelog.broker.handlers import produce
+from tidelog.broker.record_work import RecordWorkshop
 from tidelog.core.metadata import records as r
 from tidelog.host.disk import FileDisk
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerReset
+from tidelog.host.workers import ThreadWorkers
+from tidelog.rpc import Peer
 from tidelog.storage import DirectoryOffline
 from tidelog.wire.protocol import RequestHeader, encode_request
 from tidelog.wire.protocol.schemas.produce_request import (
@@ -442,6 +447,20 @@ def test_a_batch_that_does_not_hold_the_records_it_counts_is_refused(
     told(tmp_path, story)
 
 
+@contextlib.contextmanager
+def occupied_workshop(lone: LoneBroker) -> Iterator[None]:
+    """Its only thread has something else to do: what is sent there is away until this ends."""
+    over = threading.Event()
+    worker = ThreadWorkers("records", 1)
+    lone.broker.workshop.close()
+    lone.broker.workshop = RecordWorkshop(worker)
+    worker.run(over.wait)
+    try:
+        yield
+    finally:
+        over.set()
+
+
 def gzip_of_zeros(mebibytes: int) -> bytearray:
     """One batch that inflates to so much, made without ever having it: a block that can follow
     itself, again and again. The stream has no end, but that is not what it is refused for."""
@@ -478,12 +497,19 @@ def test_a_batch_that_may_inflate_to_much_leaves_the_loop_to_others(tmp_path: Pa
         lone.create_topic("payments")
         small_bomb = gzip_of_zeros(16)
         assert len(small_bomb) < 20_000
-        bomb = asyncio.ensure_future(produced(lone, request(small_bomb)))
         hosted = lone.broker.replicas.named(TOPIC, 0)
         assert hosted is not None
-        await until(lambda: lone.broker.workshop.is_busy_with(hosted.partition))
-        good = await produced(lone, request(values(b"a"), topic="payments"))
-        assert good.error_code == 0
+        with occupied_workshop(lone):
+            bomb = asyncio.ensure_future(produced(lone, request(small_bomb)))
+            await until(lambda: lone.broker.workshop.is_busy_with(hosted.partition))
+            # Answers of a connection leave in the order of its requests.
+            other = Peer(lone.broker.host.network, ("127.0.0.1", lone.port), "other")
+            answer = await other.ask(
+                request(values(b"a"), topic="payments"), 11, timeout_ms=WAIT_MS
+            )
+            assert result_of(answer).error_code == 0
+            other.close()
+            assert not bomb.done()
         result = await bomb
         assert result.error_code == 87
         assert result.error_message == "the records are not valid gzip: the stream ends too early"
@@ -734,7 +760,7 @@ def test_batches_of_a_partition_keep_their_order_while_one_is_looked_at(tmp_path
     async def story(lone: LoneBroker) -> None:
         lone.create_topic(TOPIC, cleanup_policy="compact")
         slow = encode(
-            [Record(n, NOW_MS, b"k", b"v") for n in range(20_000)],
+            [Record(n, NOW_MS, b"k", b"v") for n in range(50_000)],
             codec=LZ4,
             producer_id=7,
             producer_epoch=0,
@@ -745,15 +771,21 @@ def test_batches_of_a_partition_keep_their_order_while_one_is_looked_at(tmp_path
                 [Record(0, NOW_MS, b"k", b"v")],
                 producer_id=7,
                 producer_epoch=0,
-                base_sequence=20_000 + n,
+                base_sequence=50_000 + n,
             )
             for n in range(5)
         ]
-        results = await asyncio.gather(
-            *(produced(lone, request(each, acks=-1)) for each in (slow, *quick))
-        )
+        hosted = lone.broker.replicas.named(TOPIC, 0)
+        assert hosted is not None
+        with occupied_workshop(lone):
+            asked = [
+                asyncio.ensure_future(produced(lone, request(each, acks=-1)))
+                for each in (slow, *quick)
+            ]
+            await until(lambda: lone.broker.workshop.is_busy_with(hosted.partition))
+        results = await asyncio.gather(*asked)
         assert [each.error_code for each in results] == [0] * 6
-        assert [each.base_offset for each in results] == [0, *range(20_000, 20_005)]
+        assert [each.base_offset for each in results] == [0, *range(50_000, 50_005)]
 
     told(tmp_path, story)
 
@@ -764,13 +796,14 @@ def test_a_batch_whose_time_is_over_before_it_was_looked_at_is_not_appended(
     async def story(lone: LoneBroker) -> None:
         lone.create_topic(TOPIC, cleanup_policy="compact")
         slow = encode([Record(n, NOW_MS, b"k", b"v") for n in range(50_000)], codec=LZ4)
-        asked = asyncio.ensure_future(produced(lone, request(slow, timeout_ms=1)))
         hosted = lone.broker.replicas.named(TOPIC, 0)
         assert hosted is not None
-        workshop = lone.broker.workshop
-        await until(lambda: workshop.is_busy_with(hosted.partition))
-        lone.pass_time(10)
-        assert (await asked).error_code == 7
+        with occupied_workshop(lone):
+            asked = asyncio.ensure_future(produced(lone, request(slow, timeout_ms=1)))
+            workshop = lone.broker.workshop
+            await until(lambda: workshop.is_busy_with(hosted.partition))
+            lone.pass_time(10)
+            assert (await asked).error_code == 7
         await until(lambda: not workshop.is_busy_with(hosted.partition))
         assert log_of(lone) == []
 

@@ -12,6 +12,7 @@ from tidelog.host.clock import SystemClock
 from tidelog.host.gate import GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.ports import CloseReason, Network, NetworkError, PeerConnection, PeerRefused
+from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Peer, serve
 from tidelog.rpc.server import LARGE_PLAIN_FRAME_BYTES
 from tidelog.wire.protocol import Listener, RequestHeader, encode_request
@@ -182,7 +183,10 @@ def test_a_large_request_is_decoded_beside_the_loop_and_nothing_of_its_connectio
         call.answer(FindCoordinatorResponse())
 
     async def story(network: TcpNetwork) -> None:
-        listener = await network.listen("127.0.0.1", 0, serve(table(note), "PLAINTEXT"))
+        decoders = ThreadWorkers("decoding", 1)
+        listener = await network.listen(
+            "127.0.0.1", 0, serve(table(note), "PLAINTEXT", decoders=decoders)
+        )
         peer = Peer(network, ("127.0.0.1", listener.port), "story")
         sizes = [LARGE_PLAIN_FRAME_BYTES, 1, 2]
         await asyncio.gather(
@@ -196,6 +200,7 @@ def test_a_large_request_is_decoded_beside_the_loop_and_nothing_of_its_connectio
         assert served == sizes
         peer.close()
         await listener.stop(timeout_ms=WAIT_MS)
+        decoders.close()
 
     told(story)
 
@@ -204,7 +209,13 @@ def test_a_large_request_that_makes_no_sense_ends_its_connection_and_is_told_of(
     closed: list[CloseReason] = []
 
     async def story(network: TcpNetwork) -> None:
-        accept = serve(table(), "PLAINTEXT", on_closed=lambda _, reason: closed.append(reason))
+        decoders = ThreadWorkers("decoding", 1)
+        accept = serve(
+            table(),
+            "PLAINTEXT",
+            on_closed=lambda _, reason: closed.append(reason),
+            decoders=decoders,
+        )
         listener = await network.listen("127.0.0.1", 0, accept)
         connection = await network.connect("127.0.0.1", listener.port, timeout_ms=WAIT_MS)
         header = RequestHeader(FIND_COORDINATOR, 4, 7, "story")
@@ -214,5 +225,6 @@ def test_a_large_request_that_makes_no_sense_ends_its_connection_and_is_told_of(
             await answer_of(connection, [frame[:-2] + body], timeout_ms=WAIT_MS)
         assert closed == [CloseReason.BAD_REQUEST]
         await listener.stop(timeout_ms=WAIT_MS)
+        decoders.close()
 
     told(story)

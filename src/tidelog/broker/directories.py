@@ -6,6 +6,7 @@ a broker that half works is harder to reason about than one that is gone (ADR 00
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tidelog.broker.checkpoint_writing import CheckpointWriting
 from tidelog.broker.epoch_storing import THREADS as EPOCH_THREADS
 from tidelog.broker.epoch_storing import EpochStoring
 from tidelog.broker.group_commit import GroupCommit
@@ -27,6 +28,7 @@ class Directories:
     """Owner of the log directories."""
 
     __slots__ = (
+        "_checkpoints",
         "_commits",
         "_epochs",
         "_make_workers",
@@ -53,6 +55,7 @@ class Directories:
         self._makers = make_workers("new-logs", MAKERS)
         self._making: LogMaking | None = None
         self._removing: LogRemoving | None = None
+        self._checkpoints: CheckpointWriting | None = None
         self.preferred: dict[PartitionName, LogDirectory] = {}
         """Where logs shall go that are not there yet, if somebody cares."""
         self._keep_one_of_each()
@@ -75,6 +78,9 @@ class Directories:
             await self._making.stop()
         if self._removing is not None:
             await self._removing.stop()
+        if self._checkpoints is not None:
+            await self._checkpoints.stop()
+            self._checkpoints = None
         self._makers.close()
         for epochs in self._epochs:
             await epochs.stop()
@@ -137,6 +143,14 @@ class Directories:
                 self.all, self._make_workers("log-removing", 1), self._on_offline
             )
         self._removing.begin(on_free)
+
+    def write_checkpoints(self) -> None:
+        """What was noted for them, beside the event loop."""
+        assert self._on_offline is not None, "checkpoints are written before the start"
+        if self._checkpoints is None:
+            worker = self._make_workers("checkpoints", 1)
+            self._checkpoints = CheckpointWriting(self.all, worker, self._on_offline)
+        self._checkpoints.request()
 
     def is_leaving(self, name: PartitionName) -> bool:
         """No log of this name can be made yet."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from tidelog.broker.disk_rooms import LOOK_EVERY_MS
@@ -10,7 +11,9 @@ from tidelog.broker.effective_config import effective_broker
 from tidelog.broker.stalled_replicas import StalledReplicas
 from tidelog.host.timers import Timer
 from tidelog.storage import repairs
+from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import NoSpace, StorageError
+from tidelog.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
@@ -22,13 +25,23 @@ TELL_REPAIRS_MS = 1_000
 COMPACTION_PAUSE_MS = 15_000
 COMPACTION_SLICE_BYTES = 256 * 1024
 """A slice of compaction runs on the event loop: small enough that nobody notices."""
+RETAINED_AT_ONCE = 32
+"""Logs that retention looks at in one turn of the loop."""
 BETWEEN_SLICES_MS = 5
 
 
 class Duties:
     """The repeated work of one broker. A duty that fails for want of space is tried again."""
 
-    __slots__ = ("_broker", "_checkpointed", "_lag_ms", "_on_failure", "_stalled", "_timers")
+    __slots__ = (
+        "_broker",
+        "_checkpointed",
+        "_lag_ms",
+        "_on_failure",
+        "_retained",
+        "_stalled",
+        "_timers",
+    )
 
     def __init__(self, broker: Broker, on_failure: Callable[[Exception], None]) -> None:
         self._broker = broker
@@ -37,6 +50,8 @@ class Duties:
         self._lag_ms = broker.config.settings.whole("replica.lag.time.max.ms")
         self._stalled = StalledReplicas(broker)
         self._timers: dict[Callable[[], None], Timer] = {}
+        self._retained: Iterator[tuple[LogDirectory, PartitionName]] = iter(())
+        """Logs that retention has not looked at in this pass."""
 
     def start(self) -> None:
         config = self._broker.config
@@ -70,21 +85,27 @@ class Duties:
         high_watermarks = self._broker.replicas.high_watermarks()
         if high_watermarks == self._checkpointed:
             return
-        for directory in self._broker.replicas.directories.all:
+        directories = self._broker.replicas.directories
+        for directory in directories.all:
             own = {
                 name: high_watermarks[name] for name in directory.logs if name in high_watermarks
             }
-            directory.checkpoint_high_watermarks(own)
+            directory.checkpoints.note_high_watermarks(own, directory.refused)
+        directories.write_checkpoints()
         self._checkpointed = high_watermarks
 
     def _checkpoint_recovery_points(self) -> None:
-        for directory in self._broker.replicas.directories.all:
-            directory.checkpoint_recovery_points()
-        self._broker.replicas.directories.sync_all()  # where nobody waits for syncs, for the next
+        directories = self._broker.replicas.directories
+        for directory in directories.all:
+            directory.checkpoints.note_recovery_points(directory.logs, directory.refused)
+        directories.write_checkpoints()
+        directories.sync_all()  # where nobody waits for syncs, for the next
 
     def _checkpoint_log_starts(self) -> None:
-        for directory in self._broker.replicas.directories.all:
-            directory.checkpoint_log_starts()
+        directories = self._broker.replicas.directories
+        for directory in directories.all:
+            directory.checkpoints.note_log_starts(directory.logs, directory.refused)
+        directories.write_checkpoints()
 
     def _tell_repairs(self) -> None:
         """Of files that turned out to be bad while the node runs."""
@@ -93,17 +114,34 @@ class Duties:
             repairs.tell(path, directory.repairs)
 
     def _apply_retention(self) -> None:
+        """Of all logs, some at a time: segments that go are renamed and synced on the loop."""
+        self._retained = iter(
+            [
+                (directory, name)
+                for directory in self._broker.replicas.directories.all
+                for name in directory.logs
+            ]
+        )
+        self._retain_some()
+
+    def _retain_some(self) -> None:
         clock, replicas = self._broker.host.clock, self._broker.replicas
-        high_watermarks = replicas.high_watermarks()
         expiration_ms = self._producer_id_expiration_ms()
-        for directory in replicas.directories.all:
+        some: dict[LogDirectory, list[PartitionName]] = {}
+        for directory, name in islice(self._retained, RETAINED_AT_ONCE):
+            some.setdefault(directory, []).append(name)
+        if some:
+            self._after(BETWEEN_SLICES_MS, self._retain_some)
+        for directory, names in some.items():
             directory.apply_retention(
                 wall_ms=clock.wall_ms(),
                 monotonic_ms=clock.monotonic_ms(),
-                high_watermarks=high_watermarks,
+                high_watermarks=replicas.high_watermarks(names),
+                names=names,
             )
-            for log in directory.logs.values():
-                log.producers.expire(clock.wall_ms(), expiration_ms)
+            for name in names:
+                if name in directory.logs:
+                    directory.logs[name].producers.expire(clock.wall_ms(), expiration_ms)
 
     def _look_for_stalls(self) -> None:
         more = self._stalled.look_on()

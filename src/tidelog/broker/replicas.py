@@ -417,8 +417,14 @@ class Replicas:
             else:
                 self._broker.fetchers.wake(hosted.partition)
 
-    def high_watermarks(self) -> dict[PartitionName, int]:
-        return {hosted.name: hosted.replica.high_watermark for hosted in self.hosted.values()}
+    def high_watermarks(
+        self, names: Iterable[PartitionName] | None = None
+    ) -> dict[PartitionName, int]:
+        """Of these logs, or of all; without those that are not hosted."""
+        if names is None:
+            return {hosted.name: hosted.replica.high_watermark for hosted in self.hosted.values()}
+        found = ((name, self._by_name.get(name)) for name in names)
+        return {name: each.replica.high_watermark for name, each in found if each is not None}
 
     # -- in-sync replicas
 

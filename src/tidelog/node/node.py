@@ -55,6 +55,7 @@ class Node:
         self.stopping = False
         self._listeners: list[OpenListener] = []
         self._doors = Doors(host)
+        self._decoders = host.make_workers("decoding", 1)
         self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._disks = open_disks(config, host.filesystem)
         self.cluster_id = self._disks.identity.cluster_id
@@ -149,6 +150,7 @@ class Node:
                 listener.name,
                 on_closed=self._on_controller_connection_closed,
                 work=self.host.work,
+                decoders=self._decoders,
                 on_opened=None if own is None else own.on_opened,
             )
             opened = await network.listen(host, port, accept, privileged=True)
@@ -163,6 +165,7 @@ class Node:
                 on_closed=absences.on_closed,
                 on_opened=absences.on_opened,
                 work=self.host.work,
+                decoders=self._decoders,
             )
             accept = self._doors.guard(accept)
             opened = await network.listen(host, port, accept)
@@ -225,6 +228,7 @@ class Node:
             replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
             broker.link.close()
             broker.workshop.close()
+        self._decoders.close()
         self._disks.release()
 
 

@@ -16,6 +16,7 @@ from tidelog.host.ports import (
     PeerConnection,
     RequestHandler,
     ResponseSlot,
+    Workers,
 )
 from tidelog.host.work import Work
 from tidelog.rpc.calls import Call, Handler
@@ -97,6 +98,7 @@ class Served(NamedTuple):
     on_closed: "Callable[[PeerConnection, CloseReason], None] | None"
     on_opened: "Callable[[Call], None] | None"
     work: Work
+    decoders: Workers | None
 
 
 def serve(
@@ -106,11 +108,12 @@ def serve(
     on_closed: Callable[[PeerConnection, CloseReason], None] | None = None,
     on_opened: Callable[[Call], None] | None = None,
     work: Work | None = None,
+    decoders: Workers | None = None,
 ) -> Callable[[PeerConnection], RequestHandler]:
     """For `Network.listen`: every new connection is served from the table. `on_opened` hears of
     it with its first call, which says who the client is; before that call is served. `work` is told
-    which request is being served."""
-    served = Served(table, listener, on_closed, on_opened, work or Work())
+    which request is being served; large ones without records are decoded on `decoders`."""
+    served = Served(table, listener, on_closed, on_opened, work or Work(), decoders)
 
     def accept(connection: PeerConnection) -> RequestHandler:
         connection.trusted = True  # plain text listeners have nobody to ask for a password
@@ -162,7 +165,11 @@ class Connection:
             raise ProtocolError(f"API {key} v{version} in {len(frame)} bytes")
         table.requests[key] += 1
         self._served.work.begin(message.__name__, len(frame), "bytes")
-        if len(frame) > LARGE_PLAIN_FRAME_BYTES and not message.__holds_records__:
+        if (
+            len(frame) > LARGE_PLAIN_FRAME_BYTES
+            and not message.__holds_records__
+            and self._served.decoders is not None
+        ):
             self._understand_later(Large(header, message, bytes(frame), position), slot)
             return None
         request = decode(message, version, frame, position)
@@ -170,7 +177,8 @@ class Connection:
 
     def _understand_later(self, large: "Large", slot: ResponseSlot) -> None:
         self._peer.pause()
-        decoding = asyncio.get_running_loop().run_in_executor(None, large.decoded)
+        assert self._served.decoders is not None, "there is no thread to decode it on"
+        decoding = self._served.decoders.run(large.decoded)
         decoding.add_done_callback(partial(self._understood, large, slot))
 
     def _understood(

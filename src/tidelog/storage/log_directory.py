@@ -13,7 +13,7 @@ assume, and noted in `repairs`. A log whose synced records are bad is not opened
 `refused`, and `repair` opens it once it is known that another replica has the records.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -175,7 +175,7 @@ class LogDirectory:
             repairs.append(Repair(lost, BEGINS_ANEW))
             directory.forget_intact()
         with suppress(NoSpace):
-            directory._remove_deleted_files(0)  # a crash came before it
+            directory._remove_deleted_files(0, directory.logs)  # a crash came before it
         if marker is None:
             guarded.sync_dir("")  # a crash may have come between the making of logs and that
         return directory
@@ -489,19 +489,26 @@ class LogDirectory:
     # Retention
 
     def apply_retention(
-        self, *, wall_ms: int, monotonic_ms: int, high_watermarks: Mapping[PartitionName, int]
+        self,
+        *,
+        wall_ms: int,
+        monotonic_ms: int,
+        high_watermarks: Mapping[PartitionName, int],
+        names: Iterable[PartitionName] | None = None,
     ) -> int:
-        """Remove what may go from every log. How many segments went."""
+        """Remove what may go from these logs, or from every one. How many segments went."""
         now_ms = self._trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+        wanted = self.logs if names is None else names
+        logs = {name: self.logs[name] for name in wanted if name in self.logs}
         removed = 0
-        for name, log in self.logs.items():
+        for name, log in logs.items():
             removed += log.apply_retention(now_ms, high_watermarks.get(name, 0))
-        self._remove_deleted_files(now_ms)
+        self._remove_deleted_files(now_ms, logs)
         return removed
 
-    def _remove_deleted_files(self, now_ms: int) -> None:
+    def _remove_deleted_files(self, now_ms: int, logs: Mapping[PartitionName, Log]) -> None:
         """A log start is stored before the last trace of the segments below it goes."""
-        due = {name: log for name, log in self.logs.items() if log.deleted.due(now_ms)}
+        due = {name: log for name, log in logs.items() if log.deleted.due(now_ms)}
         if any(self._start_is_unstored(name, log) for name, log in due.items()):
             try:
                 self.checkpoint_log_starts()
