@@ -28,6 +28,7 @@ from tidelog.wire.protocol import decode_response
 from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
 from tidelog.wire.protocol.schemas.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.records import Record, encode
 
 WITHIN_S = 60
 IDLE_CONNECTIONS = 2_000
@@ -186,7 +187,7 @@ def fetch_of(topic, max_wait_ms):
 def big(running):
     """A topic with 14 MB to read."""
     with attackers(running.address) as (writer,):
-        payload = batch_of(random.Random(1).randbytes(900_000))
+        payload = encode([Record(0, 0, None, random.Random(1).randbytes(900_000))])
         for _ in range(16):
             answer = writer.ask(produce_of(BIG, payload), 9)
             assert error_of(answer, PRODUCE, 9) == Error.NONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -51,11 +52,11 @@ class Coordination:
         config = broker.config
         self.groups = Shards(
             lambda _epoch: GroupMachine(config.group_settings(), topics, self._rhythm_of),
-            self._surroundings(GROUP_RECORDS),
+            self._surroundings(CONSUMER_OFFSETS, GROUP_RECORDS),
         )
         self.transactions = Shards(
             lambda epoch: TransactionMachine(config.transaction_settings(), epoch),
-            self._surroundings(TRANSACTION_RECORDS),
+            self._surroundings(TRANSACTION_STATE, TRANSACTION_RECORDS),
         )
         self._shards = {CONSUMER_OFFSETS: self.groups, TRANSACTION_STATE: self.transactions}
         self._codecs = {CONSUMER_OFFSETS: GROUP_RECORDS, TRANSACTION_STATE: TRANSACTION_RECORDS}
@@ -142,9 +143,16 @@ class Coordination:
         self.groups.close()
         self.transactions.close()
 
-    def _surroundings(self, codec: RecordCodec) -> Surroundings:
+    def _surroundings(self, topic: str, codec: RecordCodec) -> Surroundings:
         host = self._broker.host
-        return Surroundings(codec, host.clock, host.timers, host.emit, self._order)
+        is_coming = partial(self._is_coming, topic)
+        return Surroundings(codec, host.clock, host.timers, host.emit, self._order, is_coming)
+
+    def _is_coming(self, topic: str, index: int) -> bool:
+        topic_id = self._broker.image.topic_ids.get(topic)
+        return topic_id is not None and self._broker.replicas.is_coming(
+            PartitionId(topic_id, index)
+        )
 
     def _order(self, index: int, order: object) -> None:
         assert self.on_order is not None, f"nobody carries out {order}"

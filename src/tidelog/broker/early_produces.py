@@ -87,20 +87,10 @@ class EarlyProduces:
 
     def _is_early(self, request: ProduceRequest) -> bool:
         return any(
-            self._is_coming(PartitionId(self._id_of(topic), data.index))
+            self._broker.replicas.is_coming(PartitionId(self._id_of(topic), data.index))
             for topic in request.topic_data
             for data in topic.partition_data
         )
-
-    def _is_coming(self, partition: PartitionId) -> bool:
-        """And will be led here: to wait for another one would help nobody."""
-        broker = self._broker
-        if partition not in broker.replicas.coming and (
-            partition not in broker.changes.touched or partition in broker.replicas.hosted
-        ):
-            return False
-        state = self._broker.image.partition(partition)
-        return state is not None and state.leader == self._broker.id
 
     def _id_of(self, topic: TopicProduceData) -> bytes:
         """By name below version 13, then by id."""

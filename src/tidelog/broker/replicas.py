@@ -147,6 +147,16 @@ class Replicas:
             or directories.is_making(name)
         )
 
+    def is_coming(self, partition: PartitionId) -> bool:
+        """Its log is still being made, and it will be led here: to wait for another one would
+        help nobody."""
+        if partition not in self.coming and (
+            partition not in self._broker.changes.touched or partition in self.hosted
+        ):
+            return False
+        state = self._broker.image.partition(partition)
+        return state is not None and state.leader == self._broker.id
+
     def _remove_logs(self) -> None:
         if self.works_beside_the_loop and any(each.leaving for each in self.directories.all):
             self.directories.remove_logs(self._make_logs)

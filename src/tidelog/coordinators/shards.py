@@ -59,6 +59,10 @@ class LedLog(ShardLog, Protocol):
         """Whole batches; none at the end of the log. Raises StorageError."""
 
 
+def _never(_index: int) -> bool:
+    return False
+
+
 class Surroundings(NamedTuple):
     """What the shards of a broker are given of the world."""
 
@@ -68,12 +72,14 @@ class Surroundings(NamedTuple):
     emit: Callable[[Event], None]
     order: Callable[[int, object], None]
     """What a machine ordered, with the partition it lives on."""
+    is_coming: Callable[[int], bool] = _never
+    """Whether this broker is about to lead a partition whose log is still being made."""
 
 
 class Shards:
     """Owner of the shards of one internal topic. Partitions are named by their index."""
 
-    __slots__ = ("_around", "_make_machine", "_seats")
+    __slots__ = ("_around", "_make_machine", "_seats", "_too_early")
 
     def __init__(
         self, make_machine: Callable[[int], CoordinatorMachine], around: Surroundings
@@ -82,6 +88,8 @@ class Shards:
         """Given the leader epoch, which is the epoch of the coordinator."""
         self._around = around
         self._seats: dict[int, Seat] = {}
+        self._too_early: dict[int, TooEarly] = {}
+        """Requests for partitions that have no shard yet and are about to get one."""
 
     # -- leadership
 
@@ -90,6 +98,11 @@ class Shards:
         self.resigned(index)
         self._seats[index] = seat = self._new_seat(index, log)
         seat.begin_loading()
+        waiting = self._too_early.pop(index, None)
+        if waiting is not None:
+            waiting.timer.cancel()
+            for request, token in waiting.requests:
+                seat.request(request, token)
 
     def resigned(self, index: int) -> None:
         seat = self._seats.pop(index, None)
@@ -112,15 +125,33 @@ class Shards:
     def close(self) -> None:
         for index in list(self._seats):
             self.resigned(index)
+        for index in list(self._too_early):
+            self._refuse_early(index, Error.NOT_COORDINATOR)
 
     # -- work
 
     def request(self, index: int, request: object, token: Token) -> None:
         seat = self._seats.get(index)
-        if seat is None:
-            token.refuse(Error.NOT_COORDINATOR)
-        else:
+        if seat is not None:
             seat.request(request, token)
+        elif self._around.is_coming(index):
+            self._wait_for_seat(index, request, token)
+        else:
+            token.refuse(Error.NOT_COORDINATOR)
+
+    def _wait_for_seat(self, index: int, request: object, token: Token) -> None:
+        waiting = self._too_early.get(index)
+        if waiting is None:
+            refuse = partial(self._refuse_early, index, Error.COORDINATOR_LOAD_IN_PROGRESS)
+            timer = self._around.timers.after(EARLY_WAIT_MS, refuse)
+            waiting = self._too_early[index] = TooEarly(timer, [])
+        waiting.requests.append((request, token))
+
+    def _refuse_early(self, index: int, error: Error) -> None:
+        waiting = self._too_early.pop(index)
+        waiting.timer.cancel()
+        for _, token in waiting.requests:
+            token.refuse(error)
 
     def tell(self, index: int, request: object) -> None:
         """For requests that nobody waits for."""
@@ -162,6 +193,13 @@ class Shards:
         self._seats[index] = seat = self._new_seat(index, failed.log)
         timers = self._around.timers
         seat.timer = timers.after(LOAD_AGAIN_MS, seat.begin_loading)
+
+
+class TooEarly(NamedTuple):
+    """Requests that came before the shard of their partition."""
+
+    timer: Timer
+    requests: list[tuple[object, Token]]
 
 
 class Seat:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from tidelog.core.types import NO_OFFSET
@@ -13,6 +14,7 @@ from tidelog.storage.committed_offset import (
     write_committed_offset,
 )
 from tidelog.storage.errors import NoSpace
+from tidelog.storage.guarded_disk import guard
 from tidelog.storage.metadata_log import DIRECTORY
 
 PATH = f"{DIRECTORY}/{FILE_NAME}"
@@ -39,7 +41,7 @@ class CommittedMark:
     def __init__(
         self, disk: Disk, host: NodeHost, workers: Workers, fail: Callable[[Exception], None]
     ) -> None:
-        self._disk = disk
+        self._disk = guard(disk)
         self._host = host
         self._workers = workers
         self._fail = fail
@@ -73,10 +75,8 @@ class CommittedMark:
             await asyncio.wait([self._writing])
 
     def _write(self, offset: int) -> None:
-        try:
+        with suppress(NoSpace):  # the old mark stays, and is still true
             write_committed_offset(self._disk, PATH, offset)
-        except NoSpace:
-            return  # the old mark stays, and is still true
 
     def _written(self, done: asyncio.Future[None]) -> None:
         self._writing = None

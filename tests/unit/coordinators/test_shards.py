@@ -108,8 +108,14 @@ class Bench:
         self.clock = ManualClock()
         self.wheel = TimerWheel(self.clock)
         self.events: list[Event] = []
+        self.coming = False
         around = Surroundings(
-            GROUP_RECORDS, self.clock, self.wheel, self.events.append, lambda _index, _order: None
+            GROUP_RECORDS,
+            self.clock,
+            self.wheel,
+            self.events.append,
+            lambda _index, _order: None,
+            lambda _index: self.coming,
         )
         settings = GroupSettings(initial_rebalance_delay_ms=100)
         self.shards = Shards(lambda _epoch: GroupMachine(settings, Topics()), around)
@@ -193,6 +199,26 @@ def test_who_asks_while_the_log_is_read_waits_for_it_and_not_for_ever() -> None:
         assert moved.heard == [Error.NOT_COORDINATOR]
         await bench.elect(log)
         assert bench.committed() == 4
+
+    told(story)
+
+
+def test_requests_wait_for_a_partition_whose_log_is_still_being_made_and_not_for_ever() -> None:
+    async def story(bench: Bench) -> None:
+        bench.coming = True
+        early = bench.commit(4)
+        assert early.heard == []
+        await bench.elect(MemoryLog())
+        assert len(early.heard) == 1
+        assert bench.committed() == 4
+
+        bench.shards.resigned(INDEX)
+        impatient = bench.commit(5)
+        bench.pass_time(EARLY_WAIT_MS)
+        assert impatient.heard == [Error.COORDINATOR_LOAD_IN_PROGRESS]
+        left_over = bench.commit(6)
+        bench.shards.close()
+        assert left_over.heard == [Error.NOT_COORDINATOR]
 
     told(story)
 
