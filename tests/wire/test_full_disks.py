@@ -70,14 +70,23 @@ def told(data: Path, story: Story, *, disk: Disk | None = None, **settings: str)
     run(main)
 
 
+async def look_until(lone: LoneBroker, condition: Callable[[], bool]) -> None:
+    """The broker looks again and again, as its duty does: a look under way may be too early."""
+
+    def seen() -> bool:
+        lone.broker.rooms.look()
+        return condition()
+
+    await lone.until(seen)
+
+
 async def see(lone: LoneBroker, disk: SeenDisk, space: DiskSpace | None) -> None:
     """The broker looks at its disk, which is like this now."""
     disk.space = space
     before = bool(lone.broker.rooms.full)
     is_full = space is not None and space.usable_bytes < RESERVE_BYTES
     assert before is not is_full, "nothing would change"
-    lone.broker.rooms.look()
-    await lone.until(lambda: bool(lone.broker.rooms.full) is is_full)
+    await look_until(lone, lambda: bool(lone.broker.rooms.full) is is_full)
     lone.pass_time(1)
 
 
@@ -137,12 +146,11 @@ def test_a_part_of_the_reserve_is_a_file_until_its_space_is_needed() -> None:
 def test_the_file_of_the_reserve_goes_with_the_last_bytes_and_comes_back(tmp_path: Path) -> None:
     async def story(lone: LoneBroker, _controller: ScriptedController, disk: SeenDisk) -> None:
         file = tmp_path / reserve_file.FILE_NAME
-        lone.broker.rooms.look()
-        await lone.until(lambda: file.exists() and file.stat().st_size == RESERVE_BYTES // 2)
+        await look_until(lone, lambda: file.exists() and file.stat().st_size == RESERVE_BYTES // 2)
         await see(lone, disk, DiskSpace(DISK_BYTES, 0))
-        await lone.until(lambda: not file.exists())
+        await look_until(lone, lambda: not file.exists())
         await see(lone, disk, EMPTY)
-        await lone.until(file.exists)
+        await look_until(lone, file.exists)
 
     told(tmp_path, story)
 
