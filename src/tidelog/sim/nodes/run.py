@@ -13,8 +13,9 @@ from tidelog.sim import mutation
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
 from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.fault_plan import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
-from tidelog.sim.nodes.plan import NodeFault, NodePlan, draw_node_plan
+from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.nodes.workload import Workload
 from tidelog.sim.run import SeedResult, quiet_collector
 from tidelog.sim.world_port import Violation
