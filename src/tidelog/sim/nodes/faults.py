@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.nodes.cluster import NodeCluster
-from tidelog.sim.nodes.plan import ALL_NODES, NodeFault
+from tidelog.sim.nodes.fault_plan import ALL_NODES, NodeFault
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.tcp import Machine
 
