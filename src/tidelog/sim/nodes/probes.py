@@ -1,8 +1,8 @@
 """How what production nodes do reaches the rules.
 
-Most of it is an event that a node emits. The rest is told by probes: each stands around one method
-of production for the duration of a run, calls it, and tells the judge what came of it. A probe takes
-the method that it finds when it is attached, so it also stands around a mutant (ADR 0040).
+Some of it is an event that a node emits. The rest is told by probes: each stands around one method
+of production while a run lasts, calls it, and tells the judge what came of it. A probe takes the
+method that it finds when it is attached, so it also stands around a mutant (ADR 0040).
 """
 
 import asyncio

@@ -3,18 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tidelog.broker.hosted import Hosted
+from tidelog.broker.replicas import Replicas
 from tidelog.core import events
-from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.errors import NO_ERROR
+from tidelog.core.replication.effects import AnswerProduce
 from tidelog.core.replication.inputs import ACKS_ALL, LATEST
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.replication.replica import Replica
-from tidelog.core.types import BatchHeader
 from tidelog.sim.judge import Judge
 from tidelog.sim.nodes.probes import Method, Probe
-from tidelog.sim.nodes.view import NodesView
+from tidelog.sim.nodes.view import HostedReplica, NodesView
 from tidelog.sim.nodes.view_log import ShadowBatch, shadow_batch
 from tidelog.storage.log import Log
+from tidelog.wire.records import BatchHeader
+
+Duplicate = tuple[AppendedBatch, BatchHeader]
+"""What a log holds already, and the header of the batch that repeats it."""
 
 
 class DataProbes:
@@ -26,10 +32,10 @@ class DataProbes:
         self._arrived: list[ShadowBatch] = []
         """What the append under way has written."""
         self._cutting = False
-        self._duplicates: dict[object, tuple[AppendedBatch, BatchHeader]] = {}
+        self._duplicates: dict[object, Duplicate] = {}
         self._parked: dict[object, int] = {}
         """Produces that wait for the high watermark, with the offset behind their records."""
-        self._repeated: tuple[AppendedBatch, BatchHeader] | None = None
+        self._repeated: Duplicate | None = None
 
     def all(self) -> list[Probe]:
         return [
@@ -48,7 +54,7 @@ class DataProbes:
             Probe(LeaderReplica, "check_produce", self._around_check_produce),
             Probe(LeaderReplica, "await_commit", self._around_await_commit),
             Probe(LeaderReplica, "await_duplicate", self._around_await_duplicate),
-            Probe(LeaderReplica, "_answer", self._around_answer),
+            Probe(Replicas, "_answer_produce", self._around_answer),
             Probe(LeaderReplica, "on_follower_fetch", self._around_follower_fetch),
         ]
 
@@ -218,23 +224,30 @@ class DataProbes:
         return await_duplicate
 
     def _around_answer(self, original: Method) -> Method:
-        def answer(role: LeaderReplica, token: object, error: Error) -> Any:
-            required_offset = self._parked.pop(token, 0)
-            duplicate = self._duplicates.pop(token, None)
-            hosted = self._view.of_replica(role.state)
-            if error is NO_ERROR and hosted is not None:
-                if duplicate is not None:
-                    original_batch, header = duplicate
-                    kept = hosted.log.batch_at(original_batch.first_offset)
-                    repeated = shadow_batch(header, None if kept is None else kept.content)
-                    self._judge.duplicate_answered(hosted, original_batch, repeated, ACKS_ALL)
-                elif required_offset:
-                    batch = hosted.log.batch_at(required_offset - 1)
-                    if batch is not None:
-                        self._judge.produce_acked(hosted, batch, ACKS_ALL)
-            return original(role, token, error)
+        """Where the shell answers, so that an answer which the leader has not decided is heard."""
 
-        return answer
+        def answer_produce(replicas: Replicas, hosted: Hosted, effect: AnswerProduce) -> None:
+            required_offset = self._parked.pop(effect.token, 0)
+            duplicate = self._duplicates.pop(effect.token, None)
+            seen = self._view.of_replica(hosted.replica)
+            if effect.error is NO_ERROR and seen is not None:
+                self._acknowledged(seen, required_offset, duplicate)
+            original(replicas, hosted, effect)
+
+        return answer_produce
+
+    def _acknowledged(
+        self, hosted: HostedReplica, required_offset: int, duplicate: Duplicate | None
+    ) -> None:
+        if duplicate is not None:
+            first, header = duplicate
+            kept = hosted.log.batch_at(first.first_offset)
+            repeated = shadow_batch(header, None if kept is None else kept.content)
+            self._judge.duplicate_answered(hosted, first, repeated, ACKS_ALL)
+            return
+        batch = hosted.log.batch_at(required_offset - 1)
+        if batch is not None:
+            self._judge.produce_acked(hosted, batch, ACKS_ALL)
 
     # -- fetches
 

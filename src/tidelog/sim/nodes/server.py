@@ -30,13 +30,13 @@ class Server:
     __slots__ = (
         "_buried",
         "_clock",
-        "_config",
         "_delays",
         "_kernel",
         "_on_event",
         "_on_problem",
         "_seed",
         "_slow",
+        "config",
         "files",
         "loop",
         "machine",
@@ -51,7 +51,7 @@ class Server:
         self, kernel: Kernel, machine: Machine, config: NodeConfig, clock: MachineClock, seed: int
     ) -> None:
         self._kernel = kernel
-        self._config = config
+        self.config = config
         self._clock = clock
         self._seed = seed
         self.machine = machine
@@ -106,7 +106,7 @@ class Server:
             make_workers=self._make_workers,
         )
         try:
-            self.node = node = Node(self._config, host)
+            self.node = node = Node(self.config, host)
             await node.start(self._on_ready)
         except CannotStart as error:
             self._on_problem(self.node_id, f"cannot start: {error}")

@@ -83,9 +83,7 @@ class NodeBooks:
         records = iter_records(batch, 0, header)
         return tuple(self.number_of(record.key, record.value) for record in records)
 
-    def _internal_number(
-        self, forms: Forms, batch: bytes, header: BatchHeader
-    ) -> tuple[int, ...]:
+    def _internal_number(self, forms: Forms, batch: bytes, header: BatchHeader) -> tuple[int, ...]:
         if header.is_control:
             return _marker_number(batch)
         number = next(self._numbers)

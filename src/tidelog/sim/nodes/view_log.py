@@ -238,5 +238,3 @@ def _chain(previous: int, batch: ShadowBatch) -> int:
     number = 0 if batch.content is None else batch.content.number
     mixed = previous * 6364136223846793005 + batch.base_offset * 1442695040888963407
     return (mixed + batch.leader_epoch * 1099511628211 + number * 805306457) & _MASK
-
-
