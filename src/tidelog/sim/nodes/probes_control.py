@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidelog.controller.asked import Asked, Refused
+from tidelog.controller.open_request import OpenRequest, Refused
 from tidelog.core import events
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.lifecycle import BrokerLifecycle
@@ -68,7 +68,7 @@ class ControlProbes:
             Probe(Controller, "claim", self._around_claim),
             Probe(Controller, "renounce", self._around_renounce),
             Probe(Controller, "on_broker_gone", self._around_gone),
-            Probe(Asked, "settle", self._around_settle),
+            Probe(OpenRequest, "settle", self._around_settle),
             Probe(BrokerLifecycle, "__init__", self._around_lifecycle),
         ]
 
@@ -198,7 +198,7 @@ class ControlProbes:
         return on_broker_gone
 
     def _around_settle(self, original: Method) -> Method:
-        def settle(asked: Asked, index: int, response: Any) -> None:
+        def settle(asked: OpenRequest, index: int, response: Any) -> None:
             step = asked._steps[index]
             if asked._responses[index] is None and not isinstance(step, Refused):
                 self._judge.controller_answered(running_node(), step, response)

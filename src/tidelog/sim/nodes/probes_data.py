@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tidelog.broker.hosted import Hosted
-from tidelog.broker.replicas import Replicas
+from tidelog.broker.replication.hosted import Hosted
+from tidelog.broker.replication.replicas import Replicas
 from tidelog.core import events
 from tidelog.core.errors import NO_ERROR
 from tidelog.core.replication.effects import AnswerProduce
