@@ -25,6 +25,11 @@ Result = TypeVar("Result")
 OnError = Callable[[str, BaseException | None], None]
 
 
+def running_owner() -> int:
+    """Whose process runs now."""
+    return cast(VirtualLoop, asyncio._get_running_loop()).owner
+
+
 class VirtualLoop:
     """As much of an event loop as nodes and clients use. asyncio takes it for one."""
 

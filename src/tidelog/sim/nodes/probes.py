@@ -5,12 +5,9 @@ of production while a run lasts, calls it, and tells the judge what came of it. 
 method that it finds when it is attached, so it also stands around a mutant (ADR 0040).
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, cast
-
-from tidelog.sim.nodes.loop import VirtualLoop
+from typing import Any, NamedTuple
 
 Method = Callable[..., Any]
 
@@ -39,9 +36,3 @@ def attached(probes: Iterable[Probe]) -> Iterator[None]:
                 delattr(owner, attribute)  # it was inherited
             else:
                 setattr(owner, attribute, own)
-
-
-def running_node() -> int:
-    """The node whose process runs now."""
-    loop = asyncio.get_running_loop()
-    return cast(VirtualLoop, loop).owner

@@ -14,7 +14,8 @@ from tidelog.quorum import member
 from tidelog.quorum.applying import Applying
 from tidelog.quorum.member import QuorumMember
 from tidelog.sim.judge import Judge
-from tidelog.sim.nodes.probes import Method, Probe, running_node
+from tidelog.sim.nodes.loop import running_owner
+from tidelog.sim.nodes.probes import Method, Probe
 from tidelog.sim.nodes.view import NodesView
 from tidelog.storage.metadata_log import MetadataLog
 
@@ -88,7 +89,7 @@ class ControlProbes:
     def _around_quorum_node(self, original: Method) -> Method:
         def make(node: QuorumNode, **named: Any) -> None:
             original(node, **named)
-            self._view.life(running_node()).quorum = node
+            self._view.life(running_owner()).quorum = node
 
         return make
 
@@ -107,13 +108,13 @@ class ControlProbes:
     def _around_persist(self, original: Method) -> Method:
         def write_quorum_state(disk: Any, path: str, state: Any) -> None:
             original(disk, path, state)
-            self._judge.quorum_state_persisted(running_node(), state)
+            self._judge.quorum_state_persisted(running_owner(), state)
 
         return write_quorum_state
 
     def _around_commit(self, original: Method) -> Method:
         def commit(applying: Applying, high_watermark: int) -> None:
-            self._judge.quorum_high_watermark(running_node(), high_watermark)
+            self._judge.quorum_high_watermark(running_owner(), high_watermark)
             original(applying, high_watermark)
 
         return commit
@@ -121,7 +122,7 @@ class ControlProbes:
     def _around_append(self, original: Method) -> Method:
         def append(log: MetadataLog, entries: tuple[LogEntry, ...]) -> None:
             original(log, entries)
-            node = running_node()
+            node = running_owner()
             for entry in entries:
                 self._judge.metadata_appended(node, entry)
 
@@ -130,14 +131,14 @@ class ControlProbes:
     def _around_truncate(self, original: Method) -> Method:
         def truncate_to(log: MetadataLog, offset: int) -> None:
             original(log, offset)
-            node = running_node()
+            node = running_owner()
             self._judge.metadata_truncated(node, offset, self._high_watermark(node))
 
         return truncate_to
 
     def _around_write_snapshot(self, original: Method) -> Method:
         def write_snapshot(log: MetadataLog, snapshot: Any, records: Any, control: Any) -> None:
-            node = running_node()
+            node = running_owner()
             high_watermark = self._high_watermark(node)
             self._judge.snapshot_taken(node, snapshot.end_offset, records, high_watermark)
             original(log, snapshot, records, control)
@@ -164,7 +165,7 @@ class ControlProbes:
     def _around_controller(self, original: Method) -> Method:
         def make(controller: Controller, *arguments: Any, **named: Any) -> None:
             original(controller, *arguments, **named)
-            self._view.life(running_node()).controller = controller
+            self._view.life(running_owner()).controller = controller
 
         return make
 
@@ -201,7 +202,7 @@ class ControlProbes:
         def settle(asked: OpenRequest, index: int, response: Any) -> None:
             step = asked._steps[index]
             if asked._responses[index] is None and not isinstance(step, Refused):
-                self._judge.controller_answered(running_node(), step, response)
+                self._judge.controller_answered(running_owner(), step, response)
             original(asked, index, response)
 
         return settle
@@ -209,6 +210,6 @@ class ControlProbes:
     def _around_lifecycle(self, original: Method) -> Method:
         def make(lifecycle: BrokerLifecycle, *arguments: Any, **named: Any) -> None:
             original(lifecycle, *arguments, **named)
-            self._view.life(running_node()).incarnation_id = lifecycle.incarnation_id
+            self._view.life(running_owner()).incarnation_id = lifecycle.incarnation_id
 
         return make
