@@ -40,6 +40,7 @@ class Judging:
             *self._control.all(),
             Probe(Server, "start", self._around_start),
             Probe(Server, "_end", self._around_end),
+            Probe(Server, "_lose_unsynced", self._around_lose_unsynced),
         ]
         with attached(probes):
             self._kernel.every_steps(SWEEP_EVERY_STEPS, self.judge.sweep)
@@ -74,12 +75,19 @@ class Judging:
     def _around_end(self, original: Method) -> Method:
         def end(server: Server, *, power_lost: bool) -> Any:
             if server.running:
-                self.view.stopped(server.node_id, power_lost=power_lost)
+                self.view.stopped(server.node_id)
                 kind = "power_loss" if power_lost else "crash"
                 self.judge.node_stopped(server.node_id, kind)
             return original(server, power_lost=power_lost)
 
         return end
+
+    def _around_lose_unsynced(self, original: Method) -> Method:
+        def lose_unsynced(server: Server) -> None:
+            self.view.lost_unsynced(server.node_id)
+            original(server)
+
+        return lose_unsynced
 
 
 def check_quorum_ms(cluster: NodeCluster) -> int:

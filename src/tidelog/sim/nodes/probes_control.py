@@ -16,7 +16,7 @@ from tidelog.quorum.member import QuorumMember
 from tidelog.sim.judge import Judge
 from tidelog.sim.nodes.loop import running_owner
 from tidelog.sim.nodes.probes import Method, Probe
-from tidelog.sim.nodes.view import NodesView
+from tidelog.sim.nodes.view import Life, NodesView
 from tidelog.storage.metadata_log import MetadataLog
 
 
@@ -31,6 +31,8 @@ class CommittedHearer:
         self._view = view
 
     def on_committed(self, entry: LogEntry) -> None:
+        if running_owner() is None:
+            return
         self._view.metadata_committed(entry)
         self._judge.metadata_committed(self._node, entry)
 
@@ -89,13 +91,17 @@ class ControlProbes:
     def _around_quorum_node(self, original: Method) -> Method:
         def make(node: QuorumNode, **named: Any) -> None:
             original(node, **named)
-            self._view.life(running_owner()).quorum = node
+            life = self._life()
+            if life is not None:
+                life.quorum = node
 
         return make
 
     def _around_send(self, original: Method) -> Method:
         def send(self_: QuorumMember, target: int, message: Any) -> None:
-            node = self_.node_id
+            node = running_owner()
+            if node is None:
+                return
             if type(message) is m.FetchRequest:
                 durable_offset = self_._log.durable_offset
                 self._judge.quorum_fetch_sent(node, message.fetch_offset, durable_offset)
@@ -107,24 +113,30 @@ class ControlProbes:
 
     def _around_persist(self, original: Method) -> Method:
         def write_quorum_state(disk: Any, path: str, state: Any) -> None:
+            # Before it is done: a crash in the middle may leave it on the disk.
+            node = running_owner()
+            if node is not None:
+                self._judge.quorum_state_persisted(node, state)
             original(disk, path, state)
-            self._judge.quorum_state_persisted(running_owner(), state)
 
         return write_quorum_state
 
     def _around_commit(self, original: Method) -> Method:
         def commit(applying: Applying, high_watermark: int) -> None:
-            self._judge.quorum_high_watermark(running_owner(), high_watermark)
+            node = running_owner()
+            if node is not None:
+                self._judge.quorum_high_watermark(node, high_watermark)
             original(applying, high_watermark)
 
         return commit
 
     def _around_append(self, original: Method) -> Method:
         def append(log: MetadataLog, entries: tuple[LogEntry, ...]) -> None:
-            original(log, entries)
             node = running_owner()
-            for entry in entries:
-                self._judge.metadata_appended(node, entry)
+            if node is not None:
+                for entry in entries:
+                    self._judge.metadata_appended(node, entry)
+            original(log, entries)
 
         return append
 
@@ -132,15 +144,17 @@ class ControlProbes:
         def truncate_to(log: MetadataLog, offset: int) -> None:
             original(log, offset)
             node = running_owner()
-            self._judge.metadata_truncated(node, offset, self._high_watermark(node))
+            if node is not None:
+                self._judge.metadata_truncated(node, offset, self._high_watermark(node))
 
         return truncate_to
 
     def _around_write_snapshot(self, original: Method) -> Method:
         def write_snapshot(log: MetadataLog, snapshot: Any, records: Any, control: Any) -> None:
             node = running_owner()
-            high_watermark = self._high_watermark(node)
-            self._judge.snapshot_taken(node, snapshot.end_offset, records, high_watermark)
+            if node is not None:
+                high_watermark = self._high_watermark(node)
+                self._judge.snapshot_taken(node, snapshot.end_offset, records, high_watermark)
             original(log, snapshot, records, control)
 
         return write_snapshot
@@ -148,30 +162,39 @@ class ControlProbes:
     def _around_install(self, original: Method) -> Method:
         def install_snapshot(self_: QuorumMember, effect: Any) -> None:
             original(self_, effect)
-            controller = self._view.life(self_.node_id).controller
-            assert controller is not None, "whole nodes are controllers"
-            image = controller.committed
-            self._judge.snapshot_installed(self_.node_id, effect.snapshot.end_offset, image)
+            life = self._life()
+            if life is not None:
+                assert life.controller is not None, "whole nodes are controllers"
+                image, end_offset = life.controller.committed, effect.snapshot.end_offset
+                self._judge.snapshot_installed(self_.node_id, end_offset, image)
 
         return install_snapshot
 
+    def _life(self) -> Life | None:
+        node = running_owner()
+        return None if node is None else self._view.lives[node]
+
     def _high_watermark(self, node: int) -> int:
-        quorum = self._view.life(node).quorum
-        assert quorum is not None, f"node {node} has a log and takes no part"
-        return quorum.high_watermark
+        life = self._view.lives[node]
+        assert life is not None, f"node {node} does not run"
+        assert life.quorum is not None, f"node {node} has a log and takes no part"
+        return life.quorum.high_watermark
 
     # -- controllers
 
     def _around_controller(self, original: Method) -> Method:
         def make(controller: Controller, *arguments: Any, **named: Any) -> None:
             original(controller, *arguments, **named)
-            self._view.life(running_owner()).controller = controller
+            life = self._life()
+            if life is not None:
+                life.controller = controller
 
         return make
 
     def _around_claim(self, original: Method) -> Method:
         def claim(controller: Controller, epoch: int, next_offset: int, now_ms: int) -> Any:
-            self._judge.controller_claimed(controller.node_id, epoch)
+            if running_owner() is not None:
+                self._judge.controller_claimed(controller.node_id, epoch)
             return original(controller, epoch, next_offset, now_ms)
 
         return claim
@@ -180,7 +203,7 @@ class ControlProbes:
         def renounce(controller: Controller, now_ms: int) -> Any:
             was_active, epoch = controller.active, controller.epoch
             effects = original(controller, now_ms)
-            if was_active:
+            if was_active and running_owner() is not None:
                 self._judge.controller_renounced(controller.node_id, epoch, controller)
             return effects
 
@@ -191,7 +214,7 @@ class ControlProbes:
             controller: Controller, broker_id: int, broker_epoch: int, now_ms: int
         ) -> Any:
             effects = original(controller, broker_id, broker_epoch, now_ms)
-            if effects and controller.current is not None:
+            if effects and controller.current is not None and running_owner() is not None:
                 incarnation_id = controller.current.brokers[broker_id].incarnation_id
                 self._judge.fenced_by_hint(controller.node_id, broker_id, incarnation_id)
             return effects
@@ -200,9 +223,10 @@ class ControlProbes:
 
     def _around_settle(self, original: Method) -> Method:
         def settle(asked: OpenRequest, index: int, response: Any) -> None:
-            step = asked._steps[index]
-            if asked._responses[index] is None and not isinstance(step, Refused):
-                self._judge.controller_answered(running_owner(), step, response)
+            step, node = asked._steps[index], running_owner()
+            is_new = asked._responses[index] is None and not isinstance(step, Refused)
+            if is_new and node is not None:
+                self._judge.controller_answered(node, step, response)
             original(asked, index, response)
 
         return settle
@@ -210,6 +234,8 @@ class ControlProbes:
     def _around_lifecycle(self, original: Method) -> Method:
         def make(lifecycle: BrokerLifecycle, *arguments: Any, **named: Any) -> None:
             original(lifecycle, *arguments, **named)
-            self._view.life(running_owner()).incarnation_id = lifecycle.incarnation_id
+            life = self._life()
+            if life is not None:
+                life.incarnation_id = lifecycle.incarnation_id
 
         return make

@@ -68,14 +68,18 @@ class DataProbes:
 
     def _around_append(self, original: Method) -> Method:
         def append(log: Log, datas: Sequence[Any], headers: Sequence[Any]) -> None:
-            original(log, datas, headers)
             hosted = self._view.of_log(log)
-            if hosted is not None:
-                shadow = hosted.log
-                for data in datas:
-                    batches = shadow.contents.batches_in(data)
-                    shadow.append(batches)
-                    self._arrived += batches
+            if hosted is None:
+                original(log, datas, headers)
+                return
+            shadow = hosted.log
+            shadow.arriving = datas
+            original(log, datas, headers)
+            shadow.arriving = ()
+            for data in datas:
+                batches = shadow.contents.batches_in(data)
+                shadow.append(batches)
+                self._arrived += batches
 
         return append
 
@@ -111,21 +115,24 @@ class DataProbes:
                 return
             previous_end = log.log_end_offset
             self._cutting = True
+            hosted.log.cut_to = offset
             try:
                 original(log, offset)
             finally:
                 self._cutting = False
+            hosted.log.cut_to = None
             hosted.log.follow_cut()
-            self._judge.truncated(hosted, previous_end)
+            if self._view.of_log(log) is not None:
+                self._judge.truncated(hosted, previous_end)
 
         return cut
 
     def _around_raise_log_start(self, original: Method) -> Method:
         def raise_log_start(log: Log, offset: int) -> None:
-            original(log, offset)
             hosted = self._view.of_log(log)
             if hosted is not None:
-                hosted.log.note_start()
+                hosted.log.starts.append(offset)
+            original(log, offset)
 
         return raise_log_start
 

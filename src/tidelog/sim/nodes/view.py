@@ -102,15 +102,23 @@ class NodesView:
     def started(self, node: int) -> None:
         self.lives[node] = Life()
 
-    def stopped(self, node: int, *, power_lost: bool) -> None:
+    def stopped(self, node: int) -> None:
         """What its logs owe to the next process is written down now."""
         life, self.lives[node] = self.lives[node], None
         if life is None:
             return
-        self._causes[node] = POWER_LOSS if power_lost else RESTART
+        self._causes[node] = RESTART
         for hosted in life.hosted.values():
-            self._written[node][hosted.partition] = written(hosted.log, power_lost=power_lost)
+            self._written[node][hosted.partition] = hosted.log.written()
             self._forget(hosted)
+
+    def lost_unsynced(self, node: int) -> None:
+        """Its machine is without power: only what was synced is owed."""
+        self._causes[node] = POWER_LOSS
+        for partition, before in self._written[node].items():
+            synced = self._shadows[node][partition].log.recovery_point
+            owed_end = min(before.owed_end, synced)
+            self._written[node][partition] = before._replace(owed_end=owed_end)
 
     def wiped(self, node: int) -> None:
         """Its disk was replaced by an empty one."""
@@ -118,20 +126,18 @@ class NodesView:
         self._written[node].clear()
         self.ledger.damage(self.image, node)
 
-    def life(self, node: int) -> Life:
-        found = self.lives[node]
-        assert found is not None, f"node {node} does not run"
-        return found
-
     def host(self, replica: Replica) -> Recovery | None:
         """A broker hosts it from now on: what was found on disk, if there was something."""
         log, partition, node = replica.log, replica.partition, replica.broker_id
+        life = self.lives[node]
+        if life is None:
+            return None  # it was killed in the middle of this
         assert isinstance(log, Log), log
         shadow = ShadowLog(log, self.books.contents_of(partition))
         shadow.load(self._shadows[node].get(partition))
         self._shadows[node][partition] = shadow
         hosted = HostedReplica(replica, shadow)
-        self.life(node).hosted[partition] = hosted
+        life.hosted[partition] = hosted
         self._by_log[log] = self._by_replica[replica] = hosted
         before = self._written[node].pop(partition, None)
         if before is None:
@@ -142,9 +148,10 @@ class NodesView:
     def drop(self, replica: Replica) -> None:
         """It is not hosted any more."""
         hosted = self._by_replica.get(replica)
-        if hosted is not None:
+        life = self.lives[replica.broker_id]
+        if hosted is not None and life is not None:
             self._forget(hosted)
-            self.life(replica.broker_id).hosted.pop(replica.partition, None)
+            life.hosted.pop(replica.partition, None)
             self._shadows[replica.broker_id].pop(replica.partition, None)
 
     def _forget(self, hosted: HostedReplica) -> None:
@@ -212,11 +219,3 @@ class NodesView:
     def incarnation_of(self, node_id: int) -> bytes | None:
         life = self.lives[node_id]
         return None if life is None else life.incarnation_id
-
-
-def written(shadow: ShadowLog, *, power_lost: bool) -> Written:
-    """Without power what was synced must be there, else everything."""
-    log = shadow.log
-    shadow.note_start()
-    owed_end = log.recovery_point if power_lost else log.log_end_offset
-    return Written(list(shadow.batches), owed_end, tuple(shadow.starts))

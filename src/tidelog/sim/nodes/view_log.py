@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tidelog.host.ports import Buffer
+from tidelog.sim.recovery_facts import Written
 from tidelog.sim.rules.view import Epochs
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log import Log
@@ -115,13 +116,27 @@ def shadow_batch(header: BatchHeader, content: Content | None) -> ShadowBatch:
 class ShadowLog:
     """A `LogFace`: offsets and epochs are the log's own, batches those of the shadow."""
 
-    __slots__ = ("_bases", "_batches", "_chains", "_start_chain", "contents", "log", "starts")
+    __slots__ = (
+        "_bases",
+        "_batches",
+        "_chains",
+        "_start_chain",
+        "arriving",
+        "contents",
+        "cut_to",
+        "log",
+        "starts",
+    )
 
     def __init__(self, log: Log, contents: Contents) -> None:
         self.log = log
         self.contents = contents
         self.starts: list[int] = [log.log_start_offset]
         """Every log start it had in this life: a crash may bring an earlier one back."""
+        self.arriving: Sequence[Buffer] = ()
+        """What is being written: after a crash it may be there."""
+        self.cut_to: int | None = None
+        """To where it is being cut: after a crash the rest may be gone."""
         self._batches: list[ShadowBatch] = []
         self._bases: list[int] = []
         self._chains: list[int] = []
@@ -188,6 +203,19 @@ class ShadowLog:
         if not self._batches:
             self._start_chain = end
         self.note_start()
+
+    def written(self) -> Written:
+        """Its process is gone: what the next one may find, and what it must find."""
+        self.note_start()
+        batches = list(self.batches)
+        for piece in self.arriving:
+            batches += self.contents.batches_in(piece)
+        owed_end = self.log.log_end_offset
+        if self.cut_to is not None:
+            kept = bisect_right(self._bases, self.cut_to) - 1
+            owed_end = min(owed_end, self._bases[kept] if kept >= 0 else 0, self.cut_to)
+            self.starts.append(self.cut_to)
+        return Written(batches, owed_end, tuple(self.starts))
 
     def note_start(self) -> None:
         if self.starts[-1] != self.log.log_start_offset:
