@@ -56,11 +56,6 @@ class VirtualLoop:
         self._as_loop = cast(asyncio.AbstractEventLoop, self)
         self.alive = True
 
-    @property
-    def owner(self) -> int:
-        """Whose process it is: a node or a client."""
-        return self._machine.owner
-
     # -- running
 
     def perform(self, callback: Callable[[], object]) -> None:
