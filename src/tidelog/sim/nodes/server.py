@@ -17,9 +17,6 @@ from tidelog.sim.nodes.files import MachineFiles
 from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
 from tidelog.sim.nodes.tcp import Machine
 
-SYNC_US = 3_000
-"""A usual sync of the simulated disks takes up to so long."""
-
 OnEvent = Callable[[int, Event], None]
 OnProblem = Callable[[int, str], None]
 
@@ -44,6 +41,7 @@ class Server:
         "node_id",
         "ready",
         "starts",
+        "sync_us",
         "told_to_stop",
     )
 
@@ -63,9 +61,11 @@ class Server:
         self.ready = False
         self.told_to_stop = False
         """By SIGTERM, and perhaps paused before it could hear of it."""
+        self.sync_us = 3_000
+        """A usual sync of its disks takes up to so long."""
         self._slow = 1
         self._buried: list[VirtualLoop] = []
-        self._delays = drawn_delays(self._stream("sync"), SYNC_US)
+        self._delays = drawn_delays(self._stream("sync"))
         self._on_event: OnEvent = lambda node_id, event: None
         self._on_problem: OnProblem = lambda node_id, text: None
 
@@ -175,7 +175,7 @@ class Server:
         return VirtualWorkers(self._kernel, self.loop, owner, threads, self._work_us)
 
     def _work_us(self) -> int:
-        return self._delays() * self._slow
+        return self._delays(self.sync_us) * self._slow
 
     def _emit(self, event: Event) -> None:
         self._on_event(self.node_id, event)

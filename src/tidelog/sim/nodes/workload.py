@@ -18,7 +18,6 @@ from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.loop import OnError, VirtualLoop
 from tidelog.sim.nodes.plan import NodePlan
 
-TOPIC = "tides"
 EMPTY_READS_AT_THE_END = 3
 READ_WAIT_MS = 300
 PAUSE_AFTER_FAILURE_S = 0.1
@@ -41,6 +40,7 @@ class Workload:
     def __init__(self, cluster: NodeCluster, plan: NodePlan, on_error: OnError) -> None:
         self._cluster = cluster
         self._plan = plan
+        self._topic = plan.topics[0]
         self._on_error = on_error
         self._stopped = False
         self.acknowledged: dict[bytes, Place] = {}
@@ -53,13 +53,15 @@ class Workload:
 
     def create_topic(self) -> asyncio.Task[None]:
         async def create() -> None:
-            factor = min(3, self._plan.brokers)
-            await Admin(self._admin).create_topic(NewTopic(TOPIC, self._plan.partitions, factor))
+            for topic in self._plan.topics:
+                name, partitions, factor, settings = topic
+                new = NewTopic(name, partitions, factor, dict(settings))
+                await Admin(self._admin).create_topic(new)
 
         return self._spawn(self._admin_loop, create())
 
     def begin(self) -> None:
-        for writer in range(self._plan.writers):
+        for writer in range(self._plan.clients.writers):
             loop, client = self._new_client()
             self._spawn(loop, self._write(writer, client))
 
@@ -81,29 +83,33 @@ class Workload:
         producer = Producer(client)
         number = 0
         while not self._stopped:
-            partition = entropy.randrange(self._plan.partitions)
+            partition = entropy.randrange(self._topic.partitions)
             value = b"%d-%d" % (writer, number)
             self.sent[value] = Sent(writer, number, partition)
             number += 1
             try:
-                written = await producer.write(TOPIC, [NewRecord(value, partition=partition)])
+                written = await producer.write(
+                    self._topic.name, [NewRecord(value, partition=partition)]
+                )
             except (ClientError, NetworkError):
                 self.failed += 1
                 producer = Producer(client)
                 await asyncio.sleep(PAUSE_AFTER_FAILURE_S)
             else:
                 self.acknowledged[value] = (partition, written[0].base_offset)
-            await asyncio.sleep(_pause_s(entropy, self._plan.pause_ms_max))
+            await asyncio.sleep(_pause_s(entropy, self._plan.clients.pause_ms_max))
 
     async def _elect(self) -> None:
-        partitions = [(TOPIC, index) for index in range(self._plan.partitions)]
+        partitions = [(self._topic.name, index) for index in range(self._topic.partitions)]
         try:
             await Admin(self._admin).elect_leaders(partitions)
         except (ClientError, NetworkError):
             return  # nobody could be asked; the next one tries again
 
     async def _read(self, client: Client) -> None:
-        consumer = Consumer(client, {(TOPIC, each): 0 for each in range(self._plan.partitions)})
+        consumer = Consumer(
+            client, {(self._topic.name, each): 0 for each in range(self._topic.partitions)}
+        )
         empty = 0
         while empty < EMPTY_READS_AT_THE_END:
             fetched = await consumer.read(max_wait_ms=READ_WAIT_MS)
