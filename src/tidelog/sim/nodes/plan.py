@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
-from tidelog.sim.nodes.client_plan import ClientPlan, draw_clients
+from tidelog.sim.nodes.client_plan import ClientPlan, draw_client_plan
 from tidelog.sim.nodes.cluster_plan import ClusterPlan, draw_cluster
 from tidelog.sim.nodes.fault_plan import NodeFault, draw_faults
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
@@ -68,4 +68,4 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
         phases.chaos_ms,
         focus,
     )
-    return NodePlan(seed, cluster, topics, draw_clients(seed), phases, faults)
+    return NodePlan(seed, cluster, topics, draw_client_plan(seed), phases, faults)
