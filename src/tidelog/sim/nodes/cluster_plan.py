@@ -1,6 +1,6 @@
 """The machines of a whole-node run and how they are configured, drawn from its seed.
 
-Knobs are drawn at their extremes on purpose: one batch per fetch, an index entry for every batch,
+Knobs are drawn at their extremes on purpose: a few batches per fetch, an index entry for every batch,
 a file of a log every 100 ms, timeouts close to each other. Each is drawn from a stream of its own,
 so that one more knob changes nothing else in a seed.
 """
@@ -81,12 +81,15 @@ def draw_cluster(seed: int) -> ClusterPlan:
         voters=entropy.choice([count for count in (1, 3, 3, 3, 3, 5) if count <= brokers]),
         separate=entropy.random() < 0.2,
     )
+    wire_delay_us = stream(seed, "wire delay").choice((100, 400, 400, 2_000, 10_000))
+    sync_us = stream(seed, "sync time").choice((100, 3_000, 3_000, 20_000))
+    slow = wire_delay_us > 400 or sync_us > 3_000
     return cluster._replace(
         racks=_draw_racks(seed, brokers),
         clocks=tuple(_draw_clock(seed, node_id) for node_id in range(1, cluster.nodes + 1)),
-        settings=draw_settings(seed),
-        wire_delay_us=stream(seed, "wire delay").choice((100, 400, 400, 2_000, 10_000)),
-        sync_us=stream(seed, "sync time").choice((100, 3_000, 3_000, 20_000)),
+        settings=draw_settings(seed, without=SMALL_FETCHES if slow else ()),
+        wire_delay_us=wire_delay_us,
+        sync_us=sync_us,
     )
 
 
@@ -136,8 +139,8 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "offsets.topic.num.partitions": (USUAL, "1", "3"),
     "offsets.topic.segment.bytes": (USUAL, USUAL, "1000"),
     "replica.fetch.backoff.ms": (USUAL, "10", "1000"),
-    "replica.fetch.max.bytes": (USUAL, USUAL, "1", "200"),
-    "replica.fetch.response.max.bytes": (USUAL, USUAL, "1", "2000"),
+    "replica.fetch.max.bytes": (USUAL, USUAL, "300", "3000"),
+    "replica.fetch.response.max.bytes": (USUAL, USUAL, "1000", "10000"),
     "replica.fetch.wait.max.ms": (USUAL, "20", "100"),
     "replica.high.watermark.checkpoint.interval.ms": (USUAL, "100"),
     "replica.lag.time.max.ms": (USUAL, "1000", "10000"),
@@ -150,6 +153,11 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
 """Every value makes sense with every value of the others, and so does the usual one."""
 
 
-def draw_settings(seed: int) -> Settings:
-    drawn = [(name, stream(seed, f"knob {name}").choice(KNOBS[name])) for name in sorted(KNOBS)]
+SMALL_FETCHES: Final = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
+"""On slow machines followers that fetch little at a time would never keep up with writers."""
+
+
+def draw_settings(seed: int, without: tuple[str, ...] = ()) -> Settings:
+    names = [name for name in sorted(KNOBS) if name not in without]
+    drawn = [(name, stream(seed, f"knob {name}").choice(KNOBS[name])) for name in names]
     return tuple((name, value) for name, value in drawn if value != USUAL)
