@@ -19,6 +19,8 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 DATA = "/data"
 CLUSTER_ID = "simulated"
+RESERVE_BYTES = 64 * 1024
+"""Half of it is a file of zeros on every simulated disk."""
 FIRST_CLIENT = 1_000
 """Owner numbers in the kernel: nodes have their ids, clients begin here."""
 
@@ -94,6 +96,7 @@ def node_config(node_id: int, plan: ClusterPlan) -> NodeConfig:
         "transaction.state.log.replication.factor": factor,
         "min.insync.replicas": str(max(1, plan.replication_factor - 1)),
         "transaction.state.log.min.isr": str(max(1, plan.replication_factor - 1)),
+        "tidelog.disk.reserve.bytes": str(RESERVE_BYTES),
         **PROFILES[BRISK],
         **dict(plan.settings),
     }

@@ -1,6 +1,6 @@
 """The machines of a whole-node run and how they are configured, drawn from its seed.
 
-Knobs are drawn at their extremes on purpose: a few batches per fetch, an index entry for every batch,
+Knobs are drawn at their extremes on purpose: a few batches per fetch, an index entry per batch,
 a file of a log every 100 ms, timeouts close to each other. Each is drawn from a stream of its own,
 so that one more knob changes nothing else in a seed.
 """
