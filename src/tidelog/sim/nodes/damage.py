@@ -2,13 +2,15 @@
 
 A promise holds while somebody else keeps an intact copy. So at most one node has damaged data at
 any time, and only if every partition has another holder then: with two replicas in sync for every
-acknowledged record, an intact one is always left. Whether a damage is repaired is looked up, on
+acknowledged record, an intact one is always left. That needs eligible leader replicas: without
+them the last in-sync replica may be the damaged one. Whether a damage is repaired is looked up, on
 the disk and in the metadata, when the next one is about to be done.
 """
 
 from contextlib import suppress
 from typing import NamedTuple
 
+from tidelog.core.metadata.contexts import ELR_FEATURE
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.nodes.roles import Roles
@@ -82,7 +84,7 @@ class DamageLedger:
         if image is None or server.node_id not in image.brokers:
             return None
         self._forget_repaired(image)
-        if self._rot or self._lacking:
+        if self._rot or self._lacking or not image.features.get(ELR_FEATURE):
             return None
         states = [state for state in image.partitions() if server.node_id in _holders(state)]
         survives = all(len(_holders(state)) > 1 for state in states)

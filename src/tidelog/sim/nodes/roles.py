@@ -1,6 +1,6 @@
 """Who has which role in a cluster of whole nodes, at this moment."""
 
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.types import NO_LEADER
 from tidelog.sim.nodes import fault_plan

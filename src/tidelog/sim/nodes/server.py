@@ -20,9 +20,6 @@ from tidelog.sim.nodes.loop_work import LONGEST_US, LoopWork, Trap
 from tidelog.sim.nodes.tcp import Machine
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 
-SYNC_US = 3_000
-"""A usual sync of the simulated disks takes up to so long."""
-
 CLUSTER_ID = "simulated"
 
 OnEvent = Callable[[int, Event], None]
@@ -53,6 +50,7 @@ class Server:
         "on_gone",
         "ready",
         "starts",
+        "sync_us",
         "told_to_stop",
         "work",
     )
@@ -74,12 +72,14 @@ class Server:
         self.ready = False
         self.told_to_stop = False
         """By SIGTERM, and perhaps paused before it could hear of it."""
+        self.sync_us = 3_000
+        """A usual sync of its disks takes up to so long."""
         self._slow = 1
         self._buried: list[VirtualLoop] = []
         self._workers: list[VirtualWorkers] = []
         self._errors_before = (0, 0)
         """Errors and failed syncs of its disks when the process began."""
-        self._delays = drawn_delays(self._stream("sync"), SYNC_US)
+        self._delays = drawn_delays(self._stream("sync"))
         self._entropy = self._stream("early work")
         self.on_gone: Callable[[Server], None] = lambda server: None
         """Its process has ended because of its disk: somebody has to start it again."""
@@ -274,7 +274,7 @@ class Server:
         return workers
 
     def _work_us(self) -> int:
-        return self._delays() * self._slow
+        return self._delays(self.sync_us) * self._slow
 
     def _emit(self, loop: VirtualLoop, event: Event) -> None:
         if loop.alive:
