@@ -42,6 +42,7 @@ from tidelog.core.metadata.replay import replay
 from tidelog.core.types import LogEntry, PartitionId
 from tidelog.host.node_host import NodeHost
 from tidelog.observe.traffic import Traffic
+from tidelog.storage.errors import DirectoryOffline
 
 
 class BrokerPlace(NamedTuple):
@@ -239,7 +240,10 @@ class Broker:
     def on_registered(self, broker_epoch: int) -> None:
         """From here on a crash loses nothing that others count on, if acknowledging syncs."""
         for directory in self.replicas.directories.all:
-            directory.note_registered(broker_epoch)
+            try:
+                directory.note_registered(broker_epoch)
+            except DirectoryOffline as error:
+                self.on_failure(error)
 
     def _follow_all(self) -> None:
         self.changes.touch(self.replicas.hosted)

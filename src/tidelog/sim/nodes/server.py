@@ -286,5 +286,9 @@ class Server:
             self.work.bound_us = None if self.told_to_stop else LONGEST_US
 
     def _on_error(self, message: str, error: BaseException | None) -> None:
+        """An error that nobody has caught. One that a node meets after it has said that it cannot
+        go on, in what is left of that callback, is an echo."""
+        if self.node is not None and self.node.has_failed:
+            return
         if not isinstance(error, asyncio.CancelledError):
             self._on_problem(self.node_id, f"{message}: {error!r}")
