@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.tidy import documents, hygiene, imports, purity, shape
+from support.tidy import documents, hygiene, imports, ports, purity, shape
 from support.tidy.source import ROOT, Finding, Source, load
 
 SOURCES = load(ROOT, "src/tidelog")
@@ -27,6 +27,7 @@ CHECKS_OF_ONE_FILE: tuple[Check, ...] = (
     purity.impure_calls,
     purity.set_iteration,
     purity.printing,
+    ports.leaks,
     shape.too_long,
     shape.too_many_parameters,
     shape.vague_names,
@@ -58,6 +59,14 @@ def test_every_module_is_used():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     scripts = {target.partition(":")[0] for target in project["scripts"].values()}
     complain(imports.dead_modules(SOURCES, TESTS, frozenset({"tidelog.__main__", *scripts})))
+
+
+def test_every_exception_to_the_ports_is_still_needed():
+    for source in SOURCES:
+        if source.module in ports.CHOOSES_THE_WORLD:
+            assert list(ports.worldly_names(source)), f"{source.path} has no use for it any more"
+    modules = {source.module for source in SOURCES}
+    assert modules.issuperset(ports.CHOOSES_THE_WORLD)
 
 
 def test_no_file_of_the_checkout_is_untidy():
@@ -109,6 +118,7 @@ CORE = "src/tidelog/core/example.py"
 SIM = "src/tidelog/sim/example.py"
 STORAGE = "src/tidelog/storage/example.py"
 CLI = "src/tidelog/cli/example.py"
+BROKER = "src/tidelog/broker/example.py"
 
 EXAMPLES = (
     Example(purity.impure_imports, CORE, "import time", "time.*"),
@@ -140,6 +150,23 @@ EXAMPLES = (
     ),
     Example(purity.printing, SIM, "print('x')", "print()"),
     Example(purity.printing, CLI, "print('x')", None),
+    Example(ports.leaks, BROKER, "asyncio.get_running_loop()", "asyncio.get_running_loop"),
+    Example(ports.leaks, BROKER, "from asyncio import to_thread", "asyncio.to_thread"),
+    Example(ports.leaks, BROKER, "asyncio.create_task(work)", "asyncio.create_task"),
+    Example(ports.leaks, BROKER, "await asyncio.sleep(1)", "asyncio.sleep"),
+    Example(ports.leaks, BROKER, "self._loop.call_later(1, f)", ".call_later"),
+    Example(ports.leaks, BROKER, "loop.run_in_executor(None, f)", ".run_in_executor"),
+    Example(ports.leaks, BROKER, "def f():\n    import threading", "threading"),
+    Example(ports.leaks, BROKER, "from concurrent.futures import ThreadPoolExecutor", "concurrent"),
+    Example(ports.leaks, BROKER, "import time", "time"),
+    Example(ports.leaks, BROKER, "import os\nos.listdir('.')", "os.listdir"),
+    Example(ports.leaks, BROKER, "from tidelog.host.disk import FileDisk", "FileDisk"),
+    Example(ports.leaks, BROKER, "from tidelog.host.clock import SystemClock", "SystemClock"),
+    Example(ports.leaks, BROKER, "from tidelog.host.network import TcpNetwork", "TcpNetwork"),
+    Example(ports.leaks, BROKER, "import os\nos.strerror(5)\nawait asyncio.wait([x])", None),
+    Example(ports.leaks, "src/tidelog/node/process.py", "asyncio.get_running_loop()", None),
+    Example(ports.leaks, "src/tidelog/host/tasks.py", "asyncio.get_running_loop()", None),
+    Example(ports.leaks, CLI, "asyncio.run(main())", None),
     Example(shape.too_long, CORE, "x = '" + "y" * 95 + "'", "101 columns"),
     Example(shape.too_long, CORE, "x = '" + "y" * 94 + "'", None),
     Example(shape.too_long, CORE, "def f():" + "\n    x = 1" * 50, "51 lines"),

@@ -247,7 +247,7 @@ def test_everything_that_is_kept_can_be_asked_for():
 
 
 def test_a_reader_that_takes_nothing_is_let_go_and_counted(monkeypatch):
-    monkeypatch.setattr(http_server, "WRITE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http_server, "WRITE_TIMEOUT_MS", 50)
 
     async def story(site):
         async with event_source(site, query="?since=0"):
@@ -378,7 +378,7 @@ def test_rude_requests_get_a_short_answer(data, status):
 
 
 def test_half_a_request_is_given_up_in_time(monkeypatch):
-    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_MS", 50)
 
     async def story(site):
         assert parsed(await site.raw(b"GET /state HT"))[0] == 408

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tidelog.host import tasks
+
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
 
@@ -22,7 +24,7 @@ async def caught_up(broker: Broker, condition: Callable[[], bool], timeout_ms: i
 
 async def _next_metadata(broker: Broker, deadline_ms: int) -> None:
     """Until something was applied, or the deadline."""
-    woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    woken: asyncio.Future[None] = tasks.promise()
 
     def wake() -> None:
         if not woken.done():

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from tidelog.host import tasks
 from tidelog.host.ports import Workers
 from tidelog.storage.errors import NoSpace, StorageError
 from tidelog.storage.log_directory import LogDirectory
@@ -35,7 +36,7 @@ class CheckpointWriting:
         """Write what has changed since it was written last."""
         self._requested = True
         if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._write())
+            self._running = tasks.begin(self._write())
 
     async def stop(self) -> None:
         while self._running is not None:

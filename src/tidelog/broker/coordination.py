@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from tidelog.core.metadata.group_configs import HEARTBEAT_INTERVAL_MS, SESSION_T
 from tidelog.core.metadata.records import RESOURCE_GROUP
 from tidelog.core.transactions.machine import TransactionMachine
 from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.host import tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +123,7 @@ class Coordination:
         of it in the next turn of the loop: it may append to other logs then, and whoever moved
         this one may be in the middle of looking at them."""
         if not self._moved:
-            asyncio.get_running_loop().call_soon(self._tell_moved)
+            tasks.soon(self._tell_moved)
         self._moved[hosted] = None
 
     def _tell_moved(self) -> None:

@@ -15,6 +15,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.host import tasks
 from tidelog.host.disk_space import default_reserve_bytes
 from tidelog.host.ports import DiskSpace
 from tidelog.storage import reserve_file
@@ -103,7 +104,7 @@ class DiskRooms:
     def look(self) -> None:
         """See how much is free, unless that is under way."""
         if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look())
+            self._looking = tasks.begin(self._look())
 
     def found_no_space(self, directory: LogDirectory) -> None:
         """A write failed for want of space."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.addresses import address_of
 from tidelog.broker.caught_up import caught_up
+from tidelog.host import tasks
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerRefused, PeerReset
 from tidelog.rpc import Answer, Peer
 from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
@@ -101,7 +102,7 @@ class Doubts:
                 connect_timeout_ms=SIGN_OF_LIFE_MS,
             )
             self._peers[broker_id] = peer
-        asked = asyncio.get_running_loop().create_future()
+        asked = tasks.promise()
         self._asked[broker_id] = asked
         request = ApiVersionsRequest(client_software_name="tidelog", client_software_version="0")
         heard = partial(self._on_sign, broker_id)

@@ -8,6 +8,7 @@ file system joins, some files at a time.
 import asyncio
 from collections.abc import Callable
 
+from tidelog.host import tasks
 from tidelog.host.ports import Workers
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log_directory import LogDirectory
@@ -21,7 +22,7 @@ THREADS = 8
 class EpochStoring:
     """The rounds over one log directory, one at a time."""
 
-    __slots__ = ("_directory", "_loop", "_on_offline", "_running", "_stopped", "_workers")
+    __slots__ = ("_directory", "_on_offline", "_running", "_stopped", "_workers")
 
     def __init__(
         self,
@@ -31,7 +32,6 @@ class EpochStoring:
     ) -> None:
         self._directory = directory
         self._on_offline = on_offline
-        self._loop = asyncio.get_running_loop()
         self._workers = workers
         self._running: asyncio.Task[None] | None = None
         self._stopped = False
@@ -39,7 +39,7 @@ class EpochStoring:
     def begin(self) -> None:
         """Store what is there to store, unless that is under way."""
         if len(self._directory.unstored) and self._running is None and not self._stopped:
-            self._running = self._loop.create_task(self._store())
+            self._running = tasks.begin(self._store())
 
     async def stop(self) -> None:
         """After the round under way, none follows."""

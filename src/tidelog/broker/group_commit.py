@@ -8,6 +8,7 @@ so a busy disk makes passes longer and fewer, not more.
 import asyncio
 from collections.abc import Callable, Sequence
 
+from tidelog.host import tasks
 from tidelog.host.ports import Workers
 from tidelog.storage.errors import StorageError
 from tidelog.storage.group_commit import PendingPass
@@ -20,7 +21,6 @@ class GroupCommit:
 
     __slots__ = (
         "_directory",
-        "_loop",
         "_on_durable",
         "_on_offline",
         "_owed",
@@ -44,7 +44,6 @@ class GroupCommit:
         self._directory = directory
         self._on_durable = on_durable
         self._on_offline = on_offline
-        self._loop = asyncio.get_running_loop()
         self._worker = worker
         self._requested = False
         self._owed = 0  # logs that were dirty at the last request and are in no pass yet
@@ -61,7 +60,7 @@ class GroupCommit:
         if not self._requested:
             self._requested = True
             if self._running is None:
-                self._loop.call_soon(self._begin)
+                tasks.soon(self._begin)
 
     async def stop(self) -> None:
         """After the pass under way, none follows."""
@@ -85,14 +84,14 @@ class GroupCommit:
             self._owed = 0
             return
         self._owed -= len(pending.parts)
-        self._started = self._loop.time()
+        self._started = tasks.seconds()
         self._running = self._worker.run(pending.run)
         self._running.add_done_callback(lambda future: self._finish(pending, future))
 
     def _finish(self, pending: PendingPass, future: asyncio.Future[None]) -> None:
         self._running = None
         self.passes += 1
-        self.seconds += self._loop.time() - self._started
+        self.seconds += tasks.seconds() - self._started
         error = future.exception()
         if error is not None and not isinstance(error, OSError):
             raise error

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from tidelog.host import tasks
 from tidelog.host.ports import Workers
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.errors import StorageError
@@ -51,7 +52,7 @@ class LogMaking:
     def begin(self, take: Take, on_made: OnMade) -> None:
         """Take some and make them, until there are no more; unless that is under way."""
         if self._running is None and not self._stopped:
-            self._running = asyncio.get_running_loop().create_task(self._make(take, on_made))
+            self._running = tasks.begin(self._make(take, on_made))
 
     async def stop(self) -> None:
         """What is under way is finished and left alone: the next start finds it."""

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from tidelog.host import tasks
 from tidelog.host.ports import Workers
 from tidelog.storage.errors import NoSpace, StorageError
 from tidelog.storage.log_directory import LogDirectory
@@ -42,7 +43,7 @@ class LogRemoving:
         """Remove what has left, until there is nothing; `on_free` hears when names are free."""
         self._on_free = on_free
         if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._remove())
+            self._running = tasks.begin(self._remove())
 
     async def stop(self) -> None:
         """All names are taken away before this returns; the next start removes their files."""

@@ -10,7 +10,6 @@ so a copy that came after the transaction's end was reported could end their nex
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from functools import partial
@@ -23,6 +22,7 @@ from tidelog.core.coordination import Marker, TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.transactions.requests import MarkersWritten, SendMarkers
 from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.host import tasks
 from tidelog.host.ports import NetworkError
 from tidelog.rpc import Answer
 from tidelog.wire.protocol.schemas.write_txn_markers_request import (
@@ -135,7 +135,7 @@ class MarkerSender:
     def _enqueue(self, delivery: Delivery, partitions: tuple[TopicPartition, ...]) -> None:
         self._due.append((delivery, partitions))
         if len(self._due) == 1:
-            asyncio.get_running_loop().call_soon(self._send_due)
+            tasks.soon(self._send_due)
 
     def _send_due(self) -> None:
         """What has come together in one turn of the loop leaves in one request per leader."""
@@ -240,7 +240,7 @@ class MarkerSender:
                 delivery.waiting[partition] = None
         if done:
             # Later: a shard must not be told of something while it orders it.
-            asyncio.get_running_loop().call_soon(self._report, delivery, tuple(done))
+            tasks.soon(self._report, delivery, tuple(done))
         if delivery.waiting and delivery.timer is None:
             delivery.timer = self._broker.host.timers.after(
                 delivery.backoff_ms, partial(self._try_again, delivery)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.broker_lines import BrokerLines
 from tidelog.core.errors import NO_ERROR, Error
+from tidelog.host import tasks
 from tidelog.host.ports import NetworkError
 from tidelog.host.timers import pause
 from tidelog.storage.errors import CorruptSegment, StorageError
@@ -83,7 +84,7 @@ class Mending:
         self._report(hosted, damage)
         if hosted.leader is not None:
             self._broker.standing_aside.mend(hosted)
-        work = asyncio.get_running_loop().create_task(self._mend(hosted, damage))
+        work = tasks.begin(self._mend(hosted, damage))
         self._tasks[hosted.partition] = work
 
     def covers(self, partition: PartitionId, offset: int) -> bool:

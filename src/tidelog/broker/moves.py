@@ -15,6 +15,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tidelog.broker.effective_config import effective_broker
+from tidelog.host import tasks
 from tidelog.storage.directory_names import directory_of
 from tidelog.storage.errors import DirectoryOffline, StorageError
 
@@ -75,7 +76,7 @@ class Moves:
             return
         self.under_way[hosted.partition] = Move(hosted, destination)
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = tasks.begin(self._run())
 
     def forget(self, hosted: Hosted) -> None:
         """It shall not move any more, or is not here any more."""
@@ -201,7 +202,7 @@ class Moves:
         await self._wait(copied_bytes * 1000 // max(int(text), 1))
 
     async def _wait(self, pause_ms: int) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        over: asyncio.Future[None] = tasks.promise()
         timer = self._broker.host.timers.after(max(pause_ms, 0), lambda: over.set_result(None))
         try:
             await over

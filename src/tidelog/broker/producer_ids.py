@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.controller_messages import error_of
 from tidelog.core.errors import NO_ERROR
+from tidelog.host import tasks
 from tidelog.host.ports import NetworkError
 from tidelog.wire.protocol.schemas.allocate_producer_ids_request import AllocateProducerIdsRequest
 from tidelog.wire.protocol.schemas.allocate_producer_ids_response import (
@@ -73,7 +74,7 @@ class ProducerIds:
 
     def _ask(self) -> asyncio.Task[None]:
         if self._asking is None:
-            self._asking = asyncio.get_running_loop().create_task(self._allocate())
+            self._asking = tasks.begin(self._allocate())
             self._asking.add_done_callback(self._asked)
         return self._asking
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.replication.epochs import EpochHistory
+from tidelog.host import tasks
 from tidelog.host.timers import pause
 from tidelog.storage.errors import StorageError
 from tidelog.storage.mending import opened_again
@@ -56,7 +57,7 @@ class Scrubbing:
 
     def start(self) -> None:
         if self._bytes_per_second > 0:
-            self._running = asyncio.get_running_loop().create_task(self._run())
+            self._running = tasks.begin(self._run())
 
     def close(self) -> None:
         if self._running is not None:

@@ -23,6 +23,7 @@ from tidelog.client.offsets import (
     leader_of,
 )
 from tidelog.core.errors import Error
+from tidelog.host import tasks
 from tidelog.wire.kernel import BatchTable, scan_batches
 from tidelog.wire.protocol.schemas.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from tidelog.wire.protocol.schemas.fetch_response import FetchResponse, PartitionData
@@ -149,7 +150,7 @@ class _Pump:
     ) -> None:
         self.span = span
         self._queue: asyncio.Queue[Region | Exception | None] = asyncio.Queue(maxsize=1)
-        self._task = asyncio.create_task(self._run(client, settings, on_loss))
+        self._task = tasks.begin(self._run(client, settings, on_loss))
 
     async def next(self) -> Region | None:
         """None at the end of the span."""

@@ -6,8 +6,8 @@ that wait behind it are sent again in the same order; leaders tell from the numb
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from tidelog.client.client import Attempts, Client
 from tidelog.client.errors import ClusterUnreachable, KafkaError, check
@@ -15,6 +15,7 @@ from tidelog.client.links import PRODUCE
 from tidelog.client.offsets import leader_of
 from tidelog.client.producer import UNNUMBERED, Producer, Written
 from tidelog.core.errors import Error
+from tidelog.host import tasks
 from tidelog.host.ports import NetworkError, RequestTimedOut
 from tidelog.wire.kernel import restamp
 from tidelog.wire.protocol.schemas.produce_request import (
@@ -114,7 +115,7 @@ class Lane:
             while self._load(feed):
                 for outgoing in self._window:
                     if outgoing.answer is None:
-                        outgoing.answer = asyncio.ensure_future(self._ask(outgoing))
+                        outgoing.answer = tasks.begin(self._ask(outgoing))
                 await self._settle_oldest()
         finally:
             await self._give_up()
@@ -212,17 +213,17 @@ class Lane:
         return result.base_offset
 
 
-async def all_or_none(work: Iterable[Awaitable[Written]]) -> list[Written]:
+async def all_or_none(work: Iterable[Coroutine[Any, Any, Written]]) -> list[Written]:
     """All results; after the first failure the others are stopped and it is raised."""
-    tasks = [asyncio.ensure_future(each) for each in work]
-    if not tasks:
+    begun = [tasks.begin(each) for each in work]
+    if not begun:
         return []
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        await asyncio.wait(begun, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        for task in tasks:
+        for task in begun:
             task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
+        results = await asyncio.gather(*begun, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
             raise result

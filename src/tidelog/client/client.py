@@ -14,6 +14,7 @@ from tidelog.client.errors import MOVED, PASSING, ClusterUnreachable, KafkaError
 from tidelog.client.links import ADMIN, Address, Answered, ApiSpan, Links, show
 from tidelog.client.view import BrokerView, ClusterView, PartitionView, TopicView
 from tidelog.core.errors import Error
+from tidelog.host import tasks
 from tidelog.host.clock import SystemClock
 from tidelog.host.network import TcpNetwork
 from tidelog.host.ports import Clock, Network, NetworkError, PeerRefused, RequestTimedOut
@@ -97,7 +98,7 @@ class Attempts:
         """Wait a little; False when the time is over."""
         if self._clock.monotonic_ms() + self._pause_ms >= self.deadline_ms:
             return False
-        await asyncio.sleep(self._pause_ms / 1000)
+        await tasks.pause(self._pause_ms)
         self._pause_ms = min(LONGEST_PAUSE_MS, self._pause_ms * 2)
         return True
 
@@ -135,7 +136,7 @@ class Client:
 
     async def close(self) -> None:
         self.links.close()
-        await asyncio.sleep(0)  # the transports hear of it before the loop ends
+        await tasks.pause(0)  # the transports hear of it before the loop ends
         self._network.close()
 
     def now_ms(self) -> int:

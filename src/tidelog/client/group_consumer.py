@@ -20,6 +20,7 @@ from tidelog.client.groups import (
 from tidelog.client.links import GROUP
 from tidelog.client.range_assignor import assign_ranges
 from tidelog.core.errors import Error
+from tidelog.host import tasks
 from tidelog.host.ports import NetworkError
 from tidelog.wire.protocol import Message, encode
 from tidelog.wire.protocol.schemas import consumer_protocol_assignment as assignment_form
@@ -51,7 +52,7 @@ SUBSCRIPTION_VERSION = 1
 ASSIGNMENT_VERSION = 1
 SESSION_TIMEOUT_MS = 10_000
 REBALANCE_TIMEOUT_MS = 30_000
-HEARTBEAT_SECONDS = 1.0
+HEARTBEAT_MS = 1_000
 LEADER_LOOKS_EVERY = 5
 """Heartbeats from one look at the partitions of topics to the next."""
 ANSWER_WITHIN_MS = 5_000
@@ -133,7 +134,7 @@ class GroupConsumer:
         if not self._joined:
             await self._join()
         if not self._consumer.positions:
-            await asyncio.sleep(max_wait_ms / 1000)  # others own everything
+            await tasks.pause(max_wait_ms)  # others own everything
             return {}
         return await self._consumer.read(max_wait_ms=max_wait_ms)
 
@@ -196,7 +197,7 @@ class GroupConsumer:
             if self._joined:
                 self._consumer.positions.update(positions)
             if self._heartbeats is None:
-                self._heartbeats = asyncio.get_running_loop().create_task(self._beat())
+                self._heartbeats = tasks.begin(self._beat())
 
     async def _ask_to_join(self) -> JoinGroupResponse:
         request = JoinGroupRequest(
@@ -293,7 +294,7 @@ class GroupConsumer:
     async def _beat(self) -> None:
         """For as long as the member lives. Silence is waited out: the session may outlast it."""
         for number in itertools.count(1):
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+            await tasks.pause(HEARTBEAT_MS)
             generation = self._generation
             if not self._joined:
                 continue  # who joins is heard of anyway

@@ -16,6 +16,7 @@ from tidelog.core.failover import ProbeOutcome, confirms_death
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.image import BrokerRegistration
 from tidelog.core.types import NO_EPOCH
+from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import (
     CloseReason,
@@ -88,7 +89,7 @@ class Liveness:
         if earlier is not None:
             earlier.cancel()
         work = self._find_out(broker_id, broker_epoch, retry_after_ms)
-        probe = asyncio.get_running_loop().create_task(work)
+        probe = tasks.begin(work)
         self._probes[broker_id] = probe
         probe.add_done_callback(lambda done: self._forget(broker_id, done))
 
@@ -136,7 +137,7 @@ class Liveness:
     async def _pause(self, delay_ms: int) -> None:
         if delay_ms == 0:
             return
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        over: asyncio.Future[None] = tasks.promise()
         timer = self._host.timers.after(delay_ms, lambda: over.set_result(None))
         self._pauses.add(over)
         try:

@@ -26,6 +26,7 @@ from tidelog.core.coordination import (
 from tidelog.core.errors import Error
 from tidelog.core.events import Event
 from tidelog.core.types import NEVER_MS
+from tidelog.host import tasks
 from tidelog.host.ports import Clock
 from tidelog.host.timers import Timer, TimerWheel
 from tidelog.storage.errors import StorageError
@@ -258,7 +259,7 @@ class Seat:
 
     def begin_loading(self) -> None:
         self.timer = None
-        self._loading = asyncio.get_running_loop().create_task(self._load())
+        self._loading = tasks.begin(self._load())
 
     def request(self, request: object, token: Token) -> None:
         if self._loading is not None and not self.shard.loaded and not self.shard.resigned:
@@ -283,7 +284,7 @@ class Seat:
             while runs := self.log.read(position, SLICE_BYTES):
                 for run in runs:
                     position = self._replay(run)
-                await asyncio.sleep(0)
+                await tasks.pause(0)
         except (StorageError, InvalidBatch) as error:
             _LOGGER.error("partition %d cannot be loaded: %s", self._index, error)
             self._serve_early()

@@ -1,6 +1,16 @@
-"""Ending a listening socket without losing sight of what came in through it."""
+"""Listening sockets: streams for those who speak no frames, and an end that loses nobody."""
 
 import asyncio
+from collections.abc import Callable
+
+OnStreams = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
+
+
+async def listen_streams(
+    on_accepted: OnStreams, host: str, port: int, *, line_bytes_max: int
+) -> asyncio.Server:
+    """On every address if `host` is empty. OSError if the address cannot be had."""
+    return await asyncio.start_server(on_accepted, host or None, port, limit=line_bytes_max)
 
 
 async def close_listening(server: asyncio.Server) -> None:

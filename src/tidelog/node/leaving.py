@@ -6,6 +6,7 @@ from contextlib import suppress
 from tidelog.broker.broker import Broker
 from tidelog.core.quorum.rules import majority
 from tidelog.core.types import NO_LEADER
+from tidelog.host import tasks
 from tidelog.host.ports import Network, NetworkError, PeerRefused
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.place import Address
@@ -42,7 +43,8 @@ class Leaving:
         waited_ms = leaderless_ms = 0
         while waited_ms < STOP_TIMEOUT_MS and leaderless_ms < LEADERLESS_TIMEOUT_MS:
             with suppress(TimeoutError):
-                await asyncio.wait_for(link.stopped.wait(), STOP_POLL_MS / 1000)
+                async with tasks.within(STOP_POLL_MS):
+                    await link.stopped.wait()
             if link.stopped.is_set():
                 return
             waited_ms += STOP_POLL_MS

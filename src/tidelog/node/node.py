@@ -12,6 +12,7 @@ from tidelog.config.endpoints import Listener as ListenerAddress
 from tidelog.config.node_config import NodeConfig
 from tidelog.controller.controller import ActiveController, ClusterFacts
 from tidelog.core.types import NO_LEADER
+from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import CloseReason, PeerConnection
 from tidelog.host.ports import Listener as OpenListener
@@ -56,7 +57,7 @@ class Node:
         self._listeners: list[OpenListener] = []
         self._doors = Doors(host)
         self._decoders = host.make_workers("decoding", 1)
-        self._failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self._failed: asyncio.Future[Exception] = tasks.promise()
         self._disks = open_disks(config, host.filesystem)
         self.cluster_id = self._disks.identity.cluster_id
         self.quorum = _quorum_member(config, self._disks, host)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from enum import Enum
 
+from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import NetworkError
 from tidelog.host.timers import pause
@@ -55,7 +56,7 @@ class OwnAddress:
         """CannotStart if another process answers there. If nobody does, look again later, and
         tell `fail` when somebody else turns up."""
         if await self._find_out() is Answers.NOBODY:
-            self._task = asyncio.get_running_loop().create_task(self._keep_looking(fail))
+            self._task = tasks.begin(self._keep_looking(fail))
 
     def stop(self) -> None:
         if self._task is not None:

@@ -16,6 +16,7 @@ from tidelog.core.events import (
     TransactionAborted,
 )
 from tidelog.core.types import PartitionId
+from tidelog.host import tasks
 from tidelog.observe.render import Renderer
 from tidelog.observe.stream import EventStream, NumberedEvent, joined
 
@@ -68,7 +69,7 @@ class EventTopic:
 
     def start(self) -> None:
         self._unsubscribe = self._stream.subscribe(self.on_event)
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = tasks.begin(self._run())
 
     async def stop(self) -> None:
         """What still waits is not written: the node is about to be somebody else's to watch."""
@@ -126,7 +127,7 @@ class EventTopic:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(BATCH_MS / 1000)
+            await tasks.pause(BATCH_MS)
             await self.write_batch()
 
     def _record(self, numbered: NumberedEvent) -> EventRecord:

@@ -6,13 +6,14 @@ from collections.abc import AsyncGenerator, Callable
 from http import HTTPStatus
 from typing import NamedTuple, Protocol
 
+from tidelog.host import tasks
 from tidelog.observe.http_server import BadRequest, HttpServer, Request, Response, json_response
 from tidelog.observe.render import Renderer
 from tidelog.observe.stream import EventStream, NumberedEvent
 from tidelog.observe.views import NodeView, PartitionView
 
 MOST_STREAMS = 16
-KEEP_ALIVE_S = 10.0
+KEEP_ALIVE_MS = 10_000
 EVENTS_PER_WRITE = 200
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LATENCY_MAX_MS = 60_000
@@ -127,7 +128,7 @@ class Endpoints:
                     yield b"".join(map(self._frame, backlog.events))
                     continue
                 try:
-                    async with asyncio.timeout(KEEP_ALIVE_S):
+                    async with tasks.within(KEEP_ALIVE_MS):
                         await woken.wait()
                 except TimeoutError:
                     yield b": still here\n\n"

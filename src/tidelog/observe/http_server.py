@@ -16,12 +16,13 @@ from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-from tidelog.host.listening import close_listening
+from tidelog.host import tasks
+from tidelog.host.listening import close_listening, listen_streams
 
 HEAD_MAX_BYTES = 8 * 1024
 BODY_MAX_BYTES = 64 * 1024
-REQUEST_TIMEOUT_S = 5.0
-WRITE_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_MS = 5_000
+WRITE_TIMEOUT_MS = 10_000
 MOST_CONNECTIONS = 64
 WRITE_BUFFER_BYTES = 64 * 1024
 METHODS = ("GET", "POST", "DELETE")
@@ -94,9 +95,7 @@ class HttpServer:
 
     async def start(self, host: str, port: int) -> None:
         """OSError if the address cannot be had."""
-        self._server = await asyncio.start_server(
-            self._accept, host or None, port, limit=HEAD_MAX_BYTES
-        )
+        self._server = await listen_streams(self._accept, host, port, line_bytes_max=HEAD_MAX_BYTES)
         address = self._server.sockets[0].getsockname()[0]
         self._loopback = ipaddress.ip_address(address).is_loopback
 
@@ -106,11 +105,11 @@ class HttpServer:
             return
         self._stopping = True
         await close_listening(self._server)
-        tasks = list(self._tasks)
-        for task in tasks:
+        serving = list(self._tasks)
+        for task in serving:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if serving:
+            await asyncio.wait(serving)
         await self._server.wait_closed()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -121,7 +120,7 @@ class HttpServer:
             self.closed["too-many-connections"] += 1
             writer.transport.abort()
             return
-        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        task = tasks.begin(self._serve(reader, writer))
         self._tasks[task] = None
         task.add_done_callback(partial(self._ended, writer))
 
@@ -146,18 +145,18 @@ class HttpServer:
         finally:
             writer.close()
             with suppress(ConnectionError, TimeoutError):
-                async with asyncio.timeout(WRITE_TIMEOUT_S):
+                async with tasks.within(WRITE_TIMEOUT_MS):
                     await writer.wait_closed()
 
     async def _answer_to(self, reader: asyncio.StreamReader) -> Response | None:
         """None: the client went before it had asked."""
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            async with tasks.within(REQUEST_TIMEOUT_MS):
                 request = await read_request(reader)
             self._refuse_strangers(request)
             return await self._handler(request)
         except TimeoutError:
-            reason = f"no whole request within {REQUEST_TIMEOUT_S:g} s"
+            reason = f"no whole request within {REQUEST_TIMEOUT_MS / 1000:g} s"
             return json_response({"error": reason}, HTTPStatus.REQUEST_TIMEOUT)
         except BadRequest as refusal:
             return json_response({"error": str(refusal)}, refusal.status)
@@ -192,8 +191,8 @@ class HttpServer:
         writer: asyncio.StreamWriter,
     ) -> None:
         """Until the stream ends or the client hangs up: it has nothing more to say."""
-        gone = asyncio.ensure_future(reader.read(1))
-        pump = asyncio.ensure_future(self._pump(stream, writer))
+        gone = tasks.begin(reader.read(1))
+        pump = tasks.begin(self._pump(stream, writer))
         try:
             await asyncio.wait([pump, gone], return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
@@ -217,7 +216,7 @@ class HttpServer:
 async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
     """TimeoutError if the client does not take it."""
     writer.write(data)
-    async with asyncio.timeout(WRITE_TIMEOUT_S):
+    async with tasks.within(WRITE_TIMEOUT_MS):
         await writer.drain()
 
 

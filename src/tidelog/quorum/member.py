@@ -22,6 +22,7 @@ from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import NEVER_MS, QuorumLostLog, QuorumState
 from tidelog.core.quorum.voters import Voters
 from tidelog.core.types import NO_LEADER, NO_OFFSET
+from tidelog.host import tasks
 from tidelog.host.failures import CannotGoOn
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import (
@@ -247,7 +248,7 @@ class QuorumMember:
         await self._mark.finish(self._committed_offset())
         self._step(lambda: self._quorum.shutdown(self._host.now_ms()))
         with suppress(TimeoutError):
-            async with asyncio.timeout(FAREWELL_MS / 1000):
+            async with tasks.within(FAREWELL_MS):
                 await self._questions.all_answered.wait()
         if self._syncing is not None:
             await asyncio.wait([self._syncing])
@@ -300,9 +301,7 @@ class QuorumMember:
         if self.on_failure is not None:
             self.on_failure(error)
             return
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": f"member {self.node_id} of the quorum failed", "exception": error}
-        )
+        tasks.report(f"member {self.node_id} of the quorum failed", error)
 
     def _perform(self, effects: Sequence[Any]) -> None:
         claim: q.LeadershipClaimable | None = None
@@ -447,7 +446,7 @@ class QuorumMember:
             return
         suspicion = suspect(target, None, self._quorum)
         if suspicion is not None:
-            task = asyncio.get_running_loop().create_task(self._probe(suspicion))
+            task = tasks.begin(self._probe(suspicion))
             self._probes[target] = task
 
     async def _probe(self, suspicion: Suspicion) -> None:
@@ -467,7 +466,7 @@ class QuorumMember:
         """Soon, for everything that is appended until then, and off the loop."""
         if not self._sync_scheduled:
             self._sync_scheduled = True
-            asyncio.get_running_loop().call_soon(self._start_sync)
+            tasks.soon(self._start_sync)
 
     def _start_sync(self) -> None:
         self._sync_scheduled = False

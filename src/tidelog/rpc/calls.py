@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from tidelog.host import tasks
 from tidelog.host.ports import Buffer, PeerConnection, ResponseSlot
 from tidelog.wire.protocol import (
     Message,
@@ -67,7 +68,7 @@ class Call:
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         """Answer from a coroutine. An exception of it ends the connection and is reported."""
-        task = asyncio.get_running_loop().create_task(self._guard(work))
+        task = tasks.begin(self._guard(work))
         _running.add(task)
         task.add_done_callback(_running.discard)
 

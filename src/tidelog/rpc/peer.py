@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from tidelog.host import tasks
 from tidelog.host.frames import kept
 from tidelog.host.ports import (
     Network,
@@ -116,11 +117,11 @@ class Peer:
             return
         self._waiting.append(question)
         if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            self._connecting = tasks.begin(self._connect())
 
     async def ask(self, request: Message, version: int, *, timeout_ms: int) -> Message:
         """The response; raises a NetworkError when there is none."""
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Message] = tasks.promise()
 
         def settle(answer: Answer) -> None:
             if future.done():
@@ -140,7 +141,7 @@ class Peer:
         """
         while (connection := self._usable()) is None:
             if self._connecting is None:
-                self._connecting = asyncio.get_running_loop().create_task(self._connect())
+                self._connecting = tasks.begin(self._connect())
             await asyncio.shield(self._connecting)
             if self._connection is None:
                 raise NetworkError(f"{self.address} cannot be connected to")
@@ -207,7 +208,7 @@ class Peer:
                 self._retire(connection)
             else:
                 self._drop(connection)
-            asyncio.get_running_loop().call_soon(question.on_answer, error)
+            tasks.soon(question.on_answer, error)
         else:
             self._open += 1
 
@@ -216,12 +217,12 @@ class Peer:
     ) -> None:
         if isinstance(outcome, NetworkError):
             # In a turn of its own: whoever closes a connection is not called back meanwhile.
-            asyncio.get_running_loop().call_soon(self._failed, connection, question, outcome)
+            tasks.soon(self._failed, connection, question, outcome)
             return
         if connection is self._connection:
             self._open -= 1
         else:  # not now: the answer lies in its memory
-            asyncio.get_running_loop().call_soon(self._settled, connection)
+            tasks.soon(self._settled, connection)
         key, version = question.api_key, question.version
         if not question.borrows and response_class(key).__holds_records__:
             outcome = kept(outcome)

@@ -1,9 +1,10 @@
 """Long work on an event loop, in slices: whoever else has something to do comes in between."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from typing import TypeVar
+
+from tidelog.host import tasks
 
 Item = TypeVar("Item")
 
@@ -14,4 +15,4 @@ async def slices(items: Iterable[Item], at_once: int) -> AsyncIterator[list[Item
     iterator = iter(items)
     while taken := list(islice(iterator, at_once)):
         yield taken
-        await asyncio.sleep(0)
+        await tasks.pause(0)

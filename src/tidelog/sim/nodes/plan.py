@@ -5,6 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from tidelog.sim.entropy import stream
+from tidelog.sim.nodes.client_plan import ClientPlan, draw_client_plan
 from tidelog.sim.nodes.fault_plan import NodeFault, draw_faults
 
 
@@ -12,9 +13,7 @@ class NodePlan(NamedTuple):
     seed: int
     brokers: int
     partitions: int
-    writers: int
-    pause_ms_max: int
-    """Between two writes of a writer."""
+    clients: ClientPlan
     settings: tuple[tuple[str, str], ...]
     faults: tuple[NodeFault, ...]
     calm_ms: int
@@ -27,7 +26,7 @@ class NodePlan(NamedTuple):
         told = ", ".join(f"{kind} {number}" for kind, number in sorted(counts.items()))
         return (
             f"seed {self.seed}: {self.brokers} whole nodes, {self.partitions} partitions, "
-            f"{self.writers} writers, {self.chaos_ms / 1000:.0f} s of faults: {told}"
+            f"{self.clients.headline()}, {self.chaos_ms / 1000:.0f} s of faults: {told}"
         )
 
 
@@ -41,8 +40,7 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
         seed=seed,
         brokers=brokers,
         partitions=entropy.choice((1, 3, 8, 16, 40)),
-        writers=entropy.randrange(1, 4),
-        pause_ms_max=entropy.choice((5, 20, 100)),
+        clients=draw_client_plan(seed),
         settings=_draw_settings(entropy),
         faults=draw_faults(entropy, brokers, calm_ms, chaos_ms, focus),
         calm_ms=calm_ms,

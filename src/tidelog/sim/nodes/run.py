@@ -12,6 +12,7 @@ from tidelog.observe.render import Renderer
 from tidelog.sim import mutation
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
+from tidelog.sim.nodes.clients.client_rules import judge_history
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.fault_plan import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
@@ -99,7 +100,7 @@ class NodeRun:
             server.start()
         if not self._until_whole(START_LIMIT_US):
             return
-        if not self._finish(self.workload.create_topic(), START_LIMIT_US):
+        if not self._finish(self.workload.create_topics(), START_LIMIT_US):
             return
         self.workload.begin()
         self.faults.schedule(self._from_now(self.plan))
@@ -110,7 +111,7 @@ class NodeRun:
         if not self._until_whole(HEAL_LIMIT_US):
             return
         if self._finish(self.workload.read_back(), READ_LIMIT_US):
-            self._lost = rules.judge_history(self.workload, self._report)
+            self._lost = judge_history(self.workload.history, self._report)
 
     def _from_now(self, plan: NodePlan) -> tuple[NodeFault, ...]:
         now_ms = self.kernel.now_ms
@@ -184,8 +185,8 @@ class NodeRun:
             seed=self.plan.seed,
             steps=self.kernel.steps,
             simulated_ms=self.kernel.now_ms,
-            acknowledged=len(self.workload.acknowledged),
-            refused=self.workload.failed,
+            acknowledged=len(self.workload.history.acknowledged),
+            refused=self.workload.history.failed,
             timed_out=0,
             lost=self._lost,
             forfeited=0,

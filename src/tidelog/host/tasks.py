@@ -1,0 +1,49 @@
+"""Running later: the event loop, as everything above `host` sees it.
+
+Whoever calls these runs on the loop of its node, real or simulated, and stays on it. Nobody above
+this layer asks asyncio for a loop: a loop can also be told to run threads, sockets and clocks that
+no simulated host would know of.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, TypeVarTuple
+
+Result = TypeVar("Result")
+Arguments = TypeVarTuple("Arguments")
+
+
+def begin(work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+    """Run it beside its caller, from the next turn of the loop on. The caller keeps the task:
+    the loop alone does not."""
+    return asyncio.get_running_loop().create_task(work)
+
+
+def soon(callback: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
+    """Call it in the next turn of the loop."""
+    asyncio.get_running_loop().call_soon(callback, *arguments)
+
+
+def promise() -> asyncio.Future[Any]:
+    """Something to wait for, which somebody else will set."""
+    return asyncio.get_running_loop().create_future()
+
+
+async def pause(pause_ms: float) -> None:
+    """Let others run for so long; 0: for one turn of the loop."""
+    await asyncio.sleep(pause_ms / 1000)
+
+
+def within(limit_ms: float) -> asyncio.Timeout:
+    """`async with`: TimeoutError if what is inside takes longer."""
+    return asyncio.timeout(limit_ms / 1000)
+
+
+def seconds() -> float:
+    """Of the loop's own clock: for how long something took."""
+    return asyncio.get_running_loop().time()
+
+
+def report(message: str, error: Exception) -> None:
+    """An error that nobody waits for. The loop's owner hears of it."""
+    asyncio.get_running_loop().call_exception_handler({"message": message, "exception": error})
