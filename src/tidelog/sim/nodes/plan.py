@@ -52,5 +52,6 @@ def _draw_settings(entropy: Random) -> tuple[tuple[str, str], ...]:
     settings = {
         "log.segment.bytes": entropy.choice(("1048576", "1073741824")),
         "auto.leader.rebalance.enable": entropy.choice(("true", "false")),
+        "tidelog.metadata.snapshot.records": entropy.choice(("10", "50", "20000")),
     }
     return tuple(sorted(settings.items()))
