@@ -21,6 +21,8 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 DATA = "/data"
 CLUSTER_ID = "simulated"
+RESERVE_BYTES = 64 * 1024
+"""Half of it is a file of zeros on every simulated disk."""
 FIRST_CLIENT = 1_000
 """Owner numbers in the kernel: nodes have their ids, clients begin here."""
 
@@ -98,6 +100,7 @@ def node_config(node_id: int, brokers: int, settings: Mapping[str, str]) -> Node
         "offsets.topic.replication.factor": str(min(3, brokers)),
         "transaction.state.log.replication.factor": str(min(3, brokers)),
         "min.insync.replicas": str(min(2, max(1, brokers - 1))),
+        "tidelog.disk.reserve.bytes": str(RESERVE_BYTES),
         **PROFILES[BRISK],
         **settings,
     }

@@ -76,7 +76,7 @@ class NodeRun:
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
-        self.kernel = Kernel()
+        self.kernel = Kernel(plan.seed)
         self.violations: list[Violation] = []
         self.story: list[Moment] | None = None
         """What happened, if somebody wants to read it."""
