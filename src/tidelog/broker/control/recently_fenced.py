@@ -39,8 +39,8 @@ class RecentlyFenced:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._until_ms: dict[int, int] = {}
-        self._told: dict[int, set[int]] = {}
-        """By broker: the identities of the connections that were told of it."""
+        self._told: dict[int, set[object]] = {}
+        """By broker: the connections that were told of it."""
 
     def note(
         self, record: r.RegisterBroker | r.UnregisterBroker | r.BrokerRegistrationChange
@@ -64,10 +64,10 @@ class RecentlyFenced:
             self._forget(broker_id)
         if self._uses_transactions():
             return frozenset(self._until_ms)
-        news = frozenset(each for each, told in self._told.items() if id(connection) not in told)
+        news = [each for each, told in self._told.items() if connection not in told]
         for broker_id in news:
-            self._told[broker_id].add(id(connection))
-        return news
+            self._told[broker_id].add(connection)
+        return frozenset(news)
 
     def _listed_ms(self) -> int:
         return LISTED_FOR_TRANSACTIONS_MS if self._uses_transactions() else LISTED_MS

@@ -41,7 +41,7 @@ class StalledReplicas:
         self._stalled: dict[str, tuple[str, str]] = {}
         """Subject → text and advice, as far as this pass has come."""
         self._failing: dict[str, tuple[str, str]] = {}
-        self._reported: dict[str, set[str]] = {FOLLOWER_STALLED: set(), CANNOT_FETCH: set()}
+        self._reported: dict[str, list[str]] = {FOLLOWER_STALLED: [], CANNOT_FETCH: []}
 
     def look_on(self) -> bool:
         """Look at the next few partitions, or begin a new pass. False at the end of one."""
@@ -110,8 +110,9 @@ class StalledReplicas:
         named = dict(list(found.items())[:NAMED_MAX])
         if len(found) > NAMED_MAX:
             named[OTHERS] = (f"So it is with {len(found) - NAMED_MAX} more.", "")
-        for subject in self._reported[kind] - named.keys():
-            findings.clear(kind, subject)
+        for subject in self._reported[kind]:
+            if subject not in named:
+                findings.clear(kind, subject)
         for subject, (text, advice) in named.items():
             findings.report(kind, subject, text, advice=advice)
-        self._reported[kind] = set(named)
+        self._reported[kind] = list(named)

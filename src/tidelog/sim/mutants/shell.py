@@ -1,16 +1,11 @@
 """S1–S11: what the shell does with records, on their way from a client to every replica."""
 
-from collections.abc import Sequence
-
-from tidelog.broker.appends import Appends
-from tidelog.broker.fetch_sessions import PartitionFetch
-from tidelog.broker.fetchers import Fetchers
-from tidelog.broker.group_commit import GroupCommit
-from tidelog.broker.hosted import Hosted
-from tidelog.broker.open_produce import OpenPartition, OpenProduce
-from tidelog.broker.replicas import Replicas
+from tidelog.broker.produce.appends import Appends
+from tidelog.broker.produce.open_produce import OpenPartition, OpenProduce
+from tidelog.broker.replication.fetchers import Fetchers
+from tidelog.broker.replication.hosted import Hosted
 from tidelog.core.errors import NO_ERROR, Error
-from tidelog.core.replication.effects import AnswerProduce, Effect
+from tidelog.core.replication.effects import Effect
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.sent_positions import SentFetch
 from tidelog.host.client import FrameConnection
@@ -18,11 +13,7 @@ from tidelog.host.ports import CloseReason
 from tidelog.sim.mutants.patch import Mutant, Patch
 from tidelog.sim.mutants.replication import newest_position
 from tidelog.sim.plan import NODE_DEPTH
-from tidelog.storage.epoch_file import EpochFile
 from tidelog.storage.group_commit import PendingPass
-from tidelog.storage.log import Log
-from tidelog.storage.pending_sync import PendingSync
-from tidelog.wire.protocol.schemas.fetch_request import FetchPartition
 
 DAY_MS = 86_400_000
 
@@ -48,47 +39,11 @@ def _answer_before_append(appends: Appends, produce: OpenProduce) -> None:
     appends._turn_end.add(appends._append_offered)
 
 
-_answer_produce = Replicas._answer_produce
-
-
-def _forget_who_waited(replicas: Replicas, hosted: Hosted, effect: AnswerProduce) -> None:
-    if effect.error is not Error.NOT_LEADER_OR_FOLLOWER:
-        _answer_produce(replicas, hosted, effect)
-
-
 def _settle_newest(connection: FrameConnection, frame: memoryview) -> None:
     if not connection._pending:
         connection._end(CloseReason.UNEXPECTED_RESPONSE)
     else:
         connection._settle(connection._pending.pop(), frame)
-
-
-_move = PartitionFetch.move
-
-
-def _told_in_another_epoch(fetch: PartitionFetch, wanted: FetchPartition) -> None:
-    told = fetch.told
-    _move(fetch, wanted)
-    fetch.told = told
-
-
-def _no_limit(_file: EpochFile, synced_offset: int) -> int:
-    return synced_offset
-
-
-_request = GroupCommit.request
-
-
-def _forget_during_a_pass(commit: GroupCommit) -> None:
-    if commit._running is None:
-        _request(commit)
-
-
-_finish_sync = Log.finish_sync
-
-
-def _believe_to_the_end(log: Log, pending: PendingSync, error: OSError | None) -> bool:
-    return _finish_sync(log, pending._replace(end_offset=log.log_end_offset), error)
 
 
 _answered = OpenPartition.answered
@@ -107,16 +62,6 @@ def _stay_with_former_leader(fetchers: Fetchers, hosted: Hosted) -> None:
         _follow(fetchers, hosted)
 
 
-def _on_durable_of_leaders(replicas: Replicas, logs: Sequence[Log]) -> None:
-    """A follower whose log was synced is not woken: nothing says to its leader what it holds."""
-    now_ms = replicas._broker.now_ms()
-    for log in logs:
-        hosted = replicas._by_log.get(log)
-        leader = hosted.leader if hosted is not None else None
-        if hosted is not None and leader is not None:
-            replicas.perform(hosted, leader.on_durable(now_ms))
-
-
 def _node(name: str, title: str, patches: tuple[Patch, ...], *focus: str) -> Mutant:
     return Mutant(name, title, patches, depth=NODE_DEPTH, focus=focus)
 
@@ -133,30 +78,13 @@ MUTANTS: tuple[Mutant, ...] = (
     _node("S3", "a produce is answered before it is appended",
           (Patch(Appends, "close_later", _answer_before_append),),
           "pause"),
-    _node("S4", "who waits for a commit is forgotten when the leadership ends",
-          (Patch(Replicas, "_answer_produce", _forget_who_waited),),
-          "pause", "elect"),
     _node("S5", "an answer is given to the newest request, whichever it answers",
-          (Patch(FrameConnection, "on_frame", _settle_newest),)),
-    _node("S6", "a fetch session forgets that a new leader epoch has to be told everything",
-          (Patch(PartitionFetch, "move", _told_in_another_epoch),),
-          "elect", "pause", "cut"),
-    _node("S7", "recovery points pass records whose leader epochs are not stored",
-          (Patch(EpochFile, "limit_of", _no_limit),),
-          "kill", "elect"),
-    _node("S8", "group commit forgets what is appended during a pass",
-          (Patch(GroupCommit, "request", _forget_during_a_pass),),
-          "pause"),
-    _node("S9", "a sync covers what was appended while it ran",
-          (Patch(Log, "finish_sync", _believe_to_the_end),),
-          "power_loss", "slow_disk"),
+          (Patch(FrameConnection, "on_frame", _settle_newest),),
+          "elect", "reset"),
     _node("S10", "a produce that was appended is acknowledged when the leadership ends",
           (Patch(OpenPartition, "answered", _appended_is_good_enough),),
-          "isolate", "kill", "pause"),
+          "isolate"),
     _node("S11", "a follower stays with its former leader",
           (Patch(Fetchers, "follow", _stay_with_former_leader),),
           "kill", "elect"),
-    _node("S12", "a follower does not fetch on when its log is synced",
-          (Patch(Replicas, "on_durable", _on_durable_of_leaders),),
-          "pause"),
 )  # fmt: skip

@@ -1,22 +1,9 @@
-"""S12–S20: what the shell does for the quorum, the controller and a broker's registration."""
+"""S13–S21: what the shell does for the quorum, the controller and a broker's registration."""
 
 from typing import Any
 
-from tidelog.broker.controller_link import ControllerLink
-from tidelog.broker.metadata_changes import MetadataChanges
-from tidelog.broker.replicas import Replicas
-from tidelog.core.errors import NO_ERROR
-from tidelog.core.metadata.controller import Controller
-from tidelog.core.metadata.effects import Answer, Effect
-from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, BrokerLifecycle
-from tidelog.core.replication import isr
-from tidelog.core.replication.isr import ADOPT, PendingExpand, PendingShrink
-from tidelog.core.requests import (
-    ControllerRequest,
-    HeartbeatRequest,
-    IsrResult,
-    RegisterBrokerRequest,
-)
+from tidelog.broker.control.controller_link import ControllerLink
+from tidelog.broker.control.metadata_changes import MetadataChanges
 from tidelog.host.ports import Buffer, Disk
 from tidelog.quorum import member
 from tidelog.quorum.member import QuorumMember
@@ -26,9 +13,6 @@ from tidelog.storage import atomic_file
 from tidelog.storage.metadata_snapshots import SnapshotStore
 from tidelog.storage.quorum_state_file import State, render_quorum_state
 from tidelog.wire.protocol import Message
-
-REGISTRATION_PATIENCE_MS = 60_000
-EVERYTHING = 1 << 40
 
 
 def _replace_unsynced(disk: Disk, path: str, content: Buffer) -> None:
@@ -60,41 +44,6 @@ def _write_snapshot_unsynced(store: SnapshotStore, snapshot: Any, content: bytes
     _replace_unsynced(store._disk, store._path(snapshot), content)
 
 
-_handle = Controller.handle
-
-
-def _answer_before_commit(
-    controller: Controller,
-    token: object,
-    request: ControllerRequest,
-    now_ms: int,
-    *,
-    part_of: object = None,
-) -> list[Effect]:
-    effects = _handle(controller, token, request, now_ms, part_of=part_of)
-    waiting = controller._waiting
-    if waiting and waiting[-1].token is token:
-        effects.append(Answer(token, waiting.pop().response))
-    return effects
-
-
-_next_request = BrokerLifecycle.next_request
-
-
-def _claim_to_have_applied_everything(
-    lifecycle: BrokerLifecycle, now_ms: int, metadata_offset: int, ready: bool
-) -> RegisterBrokerRequest | HeartbeatRequest | None:
-    return _next_request(lifecycle, now_ms, EVERYTHING, ready)
-
-
-def _give_up_after_a_minute(
-    lifecycle: BrokerLifecycle, now_ms: int, metadata_offset: int, ready: bool
-) -> RegisterBrokerRequest | HeartbeatRequest | None:
-    if lifecycle.unregistered_ms(now_ms) > REGISTRATION_PATIENCE_MS:
-        lifecycle.state = SHUTTING_DOWN
-    return _next_request(lifecycle, now_ms, metadata_offset, ready)
-
-
 _forward = ControllerLink.forward
 
 
@@ -105,26 +54,12 @@ async def _forward_twice(
     return await _forward(link, request, version, timeout_ms)
 
 
-_outcome = isr.outcome
-
-
-def _adopt_any_success(
-    pending: PendingExpand | PendingShrink, result: IsrResult, *, partition_epoch: int
-) -> int:
-    decided = _outcome(pending, result, partition_epoch=partition_epoch)
-    return ADOPT if result.error is NO_ERROR else decided
-
-
 _touch = MetadataChanges.touch
 
 
 def _forget_while_others_follow(changes: MetadataChanges, partitions: Any) -> None:
     if not changes._scheduled:
         _touch(changes, partitions)
-
-
-def _no_strays(_replicas: Replicas) -> list[str]:
-    return []
 
 
 def _node(name: str, title: str, patches: tuple[Patch, ...], *focus: str) -> Mutant:
@@ -141,21 +76,9 @@ MUTANTS: tuple[Mutant, ...] = (
     _node("S15", "a snapshot of the metadata takes the place of the log before it is synced",
           (Patch(SnapshotStore, "write", _write_snapshot_unsynced),),
           "power_loss", "isolate"),
-    _node("S16", "the controller answers before its records are committed",
-          (Patch(Controller, "handle", _answer_before_commit),),
-          "isolate", "kill"),
-    _node("S17", "a broker claims to have applied metadata that it has not replayed",
-          (Patch(BrokerLifecycle, "next_request", _claim_to_have_applied_everything),),
-          "power_loss", "kill"),
-    _node("S18", "a broker gives up to register after a minute",
-          (Patch(BrokerLifecycle, "next_request", _give_up_after_a_minute),),
-          "isolate"),
     _node("S19", "a request of a client is forwarded to the controller twice",
           (Patch(ControllerLink, "forward", _forward_twice),),
           "elect"),
-    _node("S20", "an answer to an ISR proposal is adopted though metadata has overtaken it",
-          (Patch(isr, "outcome", _adopt_any_success),),
-          "isolate", "pause"),
     _node("S21", "partitions that change while others follow metadata are forgotten",
           (Patch(MetadataChanges, "touch", _forget_while_others_follow),),
           "kill", "elect"),

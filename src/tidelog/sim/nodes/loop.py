@@ -289,10 +289,10 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
         future.set_exception(error)
 
 
-def drawn_delays(entropy: Random, usual_us: int) -> Callable[[], int]:
+def drawn_delays(entropy: Random) -> Callable[[int], int]:
     """Most take about as long as usual, one in sixteen takes up to twenty times as long."""
 
-    def draw() -> int:
+    def draw(usual_us: int) -> int:
         delay_us = 1 + entropy.randrange(usual_us)
         return delay_us * (1 + entropy.randrange(20)) if entropy.randrange(16) == 0 else delay_us
 

@@ -19,9 +19,6 @@ from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
 from tidelog.sim.nodes.loop_work import LONGEST_US, LoopWork, Trap
 from tidelog.sim.nodes.tcp import Machine
 
-SYNC_US = 3_000
-"""A usual sync of the simulated disks takes up to so long."""
-
 OnEvent = Callable[[int, Event], None]
 OnProblem = Callable[[int, str], None]
 
@@ -50,6 +47,7 @@ class Server:
         "on_gone",
         "ready",
         "starts",
+        "sync_us",
         "told_to_stop",
         "work",
     )
@@ -71,12 +69,14 @@ class Server:
         self.ready = False
         self.told_to_stop = False
         """By SIGTERM, and perhaps paused before it could hear of it."""
+        self.sync_us = 3_000
+        """A usual sync of its disks takes up to so long."""
         self._slow = 1
         self._buried: list[VirtualLoop] = []
         self._workers: list[VirtualWorkers] = []
         self._errors_before = (0, 0)
         """Errors and failed syncs of its disks when the process began."""
-        self._delays = drawn_delays(self._stream("sync"), SYNC_US)
+        self._delays = drawn_delays(self._stream("sync"))
         self._entropy = self._stream("early work")
         self.on_gone: Callable[[Server], None] = lambda server: None
         """Its process has ended because of its disk: somebody has to start it again."""
@@ -245,7 +245,7 @@ class Server:
         return workers
 
     def _work_us(self) -> int:
-        return self._delays() * self._slow
+        return self._delays(self.sync_us) * self._slow
 
     def _emit(self, loop: VirtualLoop, event: Event) -> None:
         if loop.alive:

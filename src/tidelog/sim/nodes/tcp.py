@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 256 * 1024
 """On their way or received and not read, before the sender has to wait."""
 SYN_AGAIN_US = 1_000_000
-USUAL_DELAY_US = 400
 LEAST_DELAY_US = 60
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
@@ -120,11 +119,13 @@ class Internet:
         "_machines",
         "_slow",
         "_stalled",
+        "_usual_delay_us",
         "entropy",
     )
 
-    def __init__(self, kernel: Kernel, entropy: Random) -> None:
+    def __init__(self, kernel: Kernel, entropy: Random, usual_delay_us: int = 400) -> None:
         self._kernel = kernel
+        self._usual_delay_us = usual_delay_us
         self.entropy = entropy
         self._bits = entropy.getrandbits
         self._machines: dict[str, Machine] = {}
@@ -194,7 +195,7 @@ class Internet:
 
     def delay_us(self, source: Machine, target: Machine) -> int:
         bits = self._bits(16)
-        delay_us = LEAST_DELAY_US + (bits & 1023) * USUAL_DELAY_US // 1024
+        delay_us = LEAST_DELAY_US + (bits & 1023) * self._usual_delay_us // 1024
         if bits >> 10 == 0:
             delay_us *= 20
         if self._slow:
