@@ -24,7 +24,7 @@ class Workload:
         self._cluster = cluster
         self._plan = plan
         self._on_error = on_error
-        self._stage = Stage(plan.seed, plan.partitions)
+        self._stage = Stage(plan.seed, plan.topics[0].partitions)
         self._admin = self._new_process()
 
     @property
@@ -35,9 +35,9 @@ class Workload:
 
     def create_topics(self) -> asyncio.Task[None]:
         async def create() -> None:
-            factor = min(3, self._plan.brokers)
             admin = Admin(self._admin.client)
-            await admin.create_topic(NewTopic(TIDES, self._plan.partitions, factor))
+            for name, partitions, factor, settings in self._plan.topics:
+                await admin.create_topic(NewTopic(name, partitions, factor, dict(settings)))
 
         return self._admin.spawn(create())
 
@@ -60,14 +60,16 @@ class Workload:
     # -- clients
 
     async def _elect(self) -> None:
-        partitions = [(TIDES, index) for index in range(self._plan.partitions)]
+        partitions = [(TIDES, index) for index in range(self._stage.tides_partitions)]
         try:
             await Admin(self._admin.client).elect_leaders(partitions)
         except (ClientError, NetworkError):
             return  # nobody could be asked; the next one tries again
 
     async def _read(self, client: Client) -> None:
-        consumer = Consumer(client, {(TIDES, each): 0 for each in range(self._plan.partitions)})
+        consumer = Consumer(
+            client, {(TIDES, each): 0 for each in range(self._stage.tides_partitions)}
+        )
         found = self.history.found
         empty = 0
         while empty < EMPTY_READS_AT_THE_END:
