@@ -68,7 +68,7 @@ class Duties:
         self._every(STORE_EPOCHS_MS, self._broker.replicas.directories.store_epochs)
         self._every(TELL_REPAIRS_MS, self._tell_repairs)
         self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
-        self._every(LOOK_EVERY_MS, self._broker.rooms.look)
+        self._every(LOOK_EVERY_MS, self._broker.rooms.look_if_due)
         self._after(COMPACTION_PAUSE_MS, self._compact)
         self._broker.replicas.works_beside_the_loop = True
         self._broker.scrubbing.start()
