@@ -13,6 +13,7 @@ which is given up when it is needed and made again when there is room.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,8 @@ from tidelog.host.ports import DiskSpace
 from tidelog.storage import reserve_file
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.host.node_host import NodeHost
     from tidelog.storage.log_directory import LogDirectory
 
 KIND = "disk-full"
@@ -77,28 +79,35 @@ class DiskRooms:
     """Owner of the answer to "is it full?" for every log directory of a broker."""
 
     __slots__ = (
-        "_broker",
         "_has_file",
+        "_host",
         "_looked_ms",
         "_looking",
+        "_now_ms",
         "_paths",
         "_refused_ms",
         "_reserve_bytes",
         "_spaces",
         "_worker",
         "full",
+        "on_changed",
     )
 
-    def __init__(self, broker: Broker, directories: tuple[LogDirectory, ...]) -> None:
-        self._broker = broker
-        self._paths = dict(zip(directories, broker.config.log_dirs, strict=True))
-        self._reserve_bytes = broker.config.logs.disk_reserve_bytes
+    def __init__(
+        self, directories: tuple[LogDirectory, ...], config: NodeConfig, host: NodeHost
+    ) -> None:
+        self._host = host
+        self._now_ms = host.clock.monotonic_ms
+        self._paths = dict(zip(directories, config.log_dirs, strict=True))
+        self._reserve_bytes = config.logs.disk_reserve_bytes
+        self.on_changed: Callable[[LogDirectory], None] = _tell_nobody
+        """Hears when a directory became full, or is full no longer."""
         self._spaces: dict[LogDirectory, DiskSpace | None] = {}
         self._refused_ms: dict[LogDirectory, int] = {}
         """When a write last found no space."""
         self._has_file: dict[LogDirectory, bool] = {}
         """Of the reserve. Unknown before the first look: a former process may have left it."""
-        self._worker = broker.host.make_workers("disk-room", 1)
+        self._worker = host.make_workers("disk-room", 1)
         self._looking: asyncio.Task[None] | None = None
         self._looked_ms = 0
         self.full: dict[LogDirectory, None] = {}
@@ -114,7 +123,7 @@ class DiskRooms:
 
     def look_if_due(self) -> None:
         """Every LOOK_EVERY_MS. It costs an idle node more than most of what it does."""
-        passed_ms = self._broker.now_ms() - self._looked_ms
+        passed_ms = self._now_ms() - self._looked_ms
         if passed_ms >= LOOK_SELDOM_MS or not all(map(self._has_plenty, self._paths)):
             self.look()
 
@@ -125,12 +134,12 @@ class DiskRooms:
     def look(self) -> None:
         """See how much is free, unless that is under way."""
         if not self.is_looking:
-            self._looked_ms = self._broker.now_ms()
+            self._looked_ms = self._now_ms()
             self._looking = tasks.begin(self._look())
 
     def found_no_space(self, directory: LogDirectory) -> None:
         """A write failed for want of space."""
-        self._refused_ms[directory] = self._broker.now_ms()
+        self._refused_ms[directory] = self._now_ms()
         self._spaces[directory] = None  # whatever it was
         self._judge(directory)
         self.look()
@@ -152,7 +161,7 @@ class DiskRooms:
     async def _look(self) -> None:
         try:
             for directory, path in self._paths.items():
-                space = await self._worker.run(partial(self._broker.host.disk_space, path))
+                space = await self._worker.run(partial(self._host.disk_space, path))
                 self._spaces[directory] = space
                 self._judge(directory)
                 if space is not None:
@@ -171,9 +180,9 @@ class DiskRooms:
             self._report(directory)
         elif was_full:
             del self.full[directory]
-            self._broker.host.findings.clear(KIND, self._paths[directory])
+            self._host.findings.clear(KIND, self._paths[directory])
         if is_full != was_full:
-            self._broker.leaving_isr.room_changed(directory)
+            self.on_changed(directory)
 
     async def _keep_file(self, directory: LogDirectory, space: DiskSpace) -> None:
         """Make the file of the reserve, or give it up, if it is time for that."""
@@ -186,7 +195,7 @@ class DiskRooms:
         )
         if wanted is None or self._has_file.get(directory) is wanted:
             return
-        disk = self._broker.host.filesystem.open(self._paths[directory])
+        disk = self._host.filesystem.open(self._paths[directory])
         size_bytes = reserve_file.size_for(reserve_bytes)
         keep = partial(reserve_file.keep, disk, size_bytes)
         try:
@@ -201,13 +210,16 @@ class DiskRooms:
 
     def _was_just_refused(self, directory: LogDirectory) -> bool:
         refused_ms = self._refused_ms.get(directory)
-        return refused_ms is not None and self._broker.now_ms() - refused_ms < FULL_AT_LEAST_MS
+        return refused_ms is not None and self._now_ms() - refused_ms < FULL_AT_LEAST_MS
 
     def _report(self, directory: LogDirectory) -> None:
         text = f"{self.why_full(directory)}: writes to its partitions are refused here"
-        self._broker.host.findings.report(KIND, self._paths[directory], text, advice=ADVICE)
+        self._host.findings.report(KIND, self._paths[directory], text, advice=ADVICE)
 
     def _reserve_of(self, space: DiskSpace) -> int:
         if self._reserve_bytes >= 0:
             return self._reserve_bytes
         return default_reserve_bytes(space.total_bytes)
+
+
+def _tell_nobody(_directory: LogDirectory) -> None: ...
