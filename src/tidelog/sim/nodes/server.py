@@ -239,13 +239,13 @@ class Server:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        return tuple(self._config.log_dirs) if self._config.is_broker else ()
+        return tuple(self.config.log_dirs) if self.config.is_broker else ()
 
     @property
     def can_lose_data(self) -> bool:
         """Its records are on disks of their own. Who loses the metadata log with them forgets
         its vote, and no quorum promises anything then."""
-        return bool(self.log_dirs) and self._config.metadata_log_dir not in self.log_dirs
+        return bool(self.log_dirs) and self.config.metadata_log_dir not in self.log_dirs
 
     def replace_data(self) -> None:
         """New log directories, formatted as an operator would. No process may run."""
