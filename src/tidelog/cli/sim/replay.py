@@ -10,7 +10,8 @@ from tidelog.cli.output import print_json
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant
 from tidelog.sim import replay_file
-from tidelog.sim.run import Run, SeedResult
+from tidelog.sim.results import SeedResult
+from tidelog.sim.run import Run
 
 
 @click.command(name="replay")

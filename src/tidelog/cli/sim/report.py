@@ -9,7 +9,8 @@ from tidelog.cli.output import count, duration, plural, tally
 from tidelog.sim.fleet import FleetReport
 from tidelog.sim.marks import MARKS, all_counts, unreached
 from tidelog.sim.plan import NODE_DEPTH
-from tidelog.sim.run import Run, SeedResult
+from tidelog.sim.results import SeedResult
+from tidelog.sim.run import Run
 from tidelog.sim.story import LEGEND, is_silent
 
 FAILURES_SHOWN = 10

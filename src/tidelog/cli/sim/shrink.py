@@ -14,9 +14,9 @@ from tidelog.cli.sim.options import check_mutant, depth_option, mutant_option
 from tidelog.sim import replay_file
 from tidelog.sim.fault_words import describe_fault
 from tidelog.sim.plan import Plan
-from tidelog.sim.run import SeedResult, plan_for, run_plan
+from tidelog.sim.results import SeedResult, Violation
+from tidelog.sim.run import plan_for, run_plan
 from tidelog.sim.shrink import TRIES_MAX, Shrunk, shrink
-from tidelog.sim.world_port import Violation
 
 
 @click.command(name="shrink")

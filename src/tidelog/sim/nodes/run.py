@@ -18,8 +18,7 @@ from tidelog.sim.nodes.fault_plan import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.nodes.workload import Workload
-from tidelog.sim.run import SeedResult, quiet_collector
-from tidelog.sim.world_port import Violation
+from tidelog.sim.results import SeedResult, Violation, quiet_collector
 
 STEP_LIMIT: Final = 5_000_000
 LOOK_EVERY_US: Final = 100_000
