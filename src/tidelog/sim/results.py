@@ -1,9 +1,14 @@
 """What one run came to."""
 
 import gc
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+ASSERTION: Final = "assertion"
+EXCEPTION: Final = "exception"
 
 
 class Violation(NamedTuple):
@@ -37,6 +42,34 @@ class SeedResult(NamedTuple):
     def rule(self) -> str | None:
         """The rule that was broken first, if any."""
         return self.violations[0].rule if self.violations else None
+
+
+class Caught(NamedTuple):
+    """An exception that came out of a run: a finding like a broken rule."""
+
+    rule: str
+    text: str
+    traceback: str
+
+    @classmethod
+    def of(cls, reason: Exception) -> "Caught":
+        text = str(reason).strip() or "no message"
+        rule = ASSERTION if isinstance(reason, AssertionError) else EXCEPTION
+        if rule == EXCEPTION:
+            text = f"{type(reason).__name__}: {text}"
+        told = "".join(traceback.format_exception(reason))
+        return cls(rule, f"{text} ({_place(reason)})", told)
+
+
+def _place(reason: BaseException) -> str:
+    """`core/replication/leader.py:120 in on_follower_fetch`: where it was raised."""
+    frames = traceback.extract_tb(reason.__traceback__)
+    if not frames:
+        return "nowhere"
+    last = frames[-1]
+    parts = PurePath(last.filename).parts
+    start = len(parts) - 1 - parts[::-1].index("tidelog") + 1 if "tidelog" in parts else -1
+    return f"{'/'.join(parts[start:])}:{last.lineno} in {last.name}"
 
 
 @contextmanager

@@ -9,8 +9,6 @@ code under test is a finding like a broken rule, and so is any other exception.
 """
 
 import importlib
-import traceback
-from pathlib import PurePath
 from typing import Any, Final, cast
 
 from tidelog.sim import mutation
@@ -18,7 +16,7 @@ from tidelog.sim.faults import Fault
 from tidelog.sim.happenings import FaultDeclined, FaultInjected, PhaseBegan, RuleBroken
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.plan import NODE_DEPTH, Plan, draw_plan
-from tidelog.sim.results import SeedResult, Violation, quiet_collector
+from tidelog.sim.results import Caught, SeedResult, Violation, quiet_collector
 from tidelog.sim.trace import NOWHERE, RING_SIZE, Trace
 from tidelog.sim.world_port import Assemble, JudgePort, WorldPort
 
@@ -31,8 +29,6 @@ LOOK_EVERY_MS: Final = 100
 FOREVER_MS: Final = 1 << 40
 STOPPED_EARLY: Final = "stopped early"
 
-ASSERTION: Final = "assertion"
-EXCEPTION: Final = "exception"
 LIVENESS_CORE: Final = "liveness of a healed core"
 LIVENESS_ALL: Final = "liveness when all is healed"
 STEPS: Final = "step limit"
@@ -110,10 +106,8 @@ class Run:
         with mutation.applied(mutant):
             try:
                 self._live(assemble)
-            except AssertionError as reason:
-                self._caught(ASSERTION, reason)
             except Exception as reason:
-                self._caught(EXCEPTION, reason)
+                self._caught(reason)
         return self._result()
 
     def _live(self, assemble: Assemble) -> None:
@@ -190,12 +184,10 @@ class Run:
         self.trace.happened(NOWHERE, RuleBroken(rule, text))
         self.kernel.stop(rule)
 
-    def _caught(self, rule: str, reason: BaseException) -> None:
-        self._traceback = "".join(traceback.format_exception(reason))
-        text = str(reason).strip() or "no message"
-        if rule == EXCEPTION:
-            text = f"{type(reason).__name__}: {text}"
-        self._report(rule, f"{text} ({_place(reason)})")
+    def _caught(self, reason: Exception) -> None:
+        caught = Caught.of(reason)
+        self._traceback = caught.traceback
+        self._report(caught.rule, caught.text)
 
     def _result(self) -> SeedResult:
         counters = self.world.counters if self.world is not None else None
@@ -226,14 +218,3 @@ def the_real_world() -> Assemble:
 def whole_nodes() -> Any:
     """`tidelog.sim.nodes.run`, imported by those who want it: production comes with it."""
     return importlib.import_module("tidelog.sim.nodes.run")
-
-
-def _place(reason: BaseException) -> str:
-    """`core/replication/leader.py:120 in on_follower_fetch`: where it was raised."""
-    frames = traceback.extract_tb(reason.__traceback__)
-    if not frames:
-        return "nowhere"
-    last = frames[-1]
-    parts = PurePath(last.filename).parts
-    start = len(parts) - 1 - parts[::-1].index("tidelog") + 1 if "tidelog" in parts else -1
-    return f"{'/'.join(parts[start:])}:{last.lineno} in {last.name}"

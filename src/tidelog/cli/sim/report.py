@@ -148,7 +148,7 @@ def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, A
     }
 
 
-def node_story_json(told: Any) -> dict[str, Any]:
+def node_story_json(told: Any, *, everything: bool) -> dict[str, Any]:
     """A whole-node run with its story; keys shared with `fleet_json` mean the same."""
     result: SeedResult = told.result
     return {
@@ -164,7 +164,8 @@ def node_story_json(told: Any) -> dict[str, Any]:
         "lost": result.lost,
         "faults": result.faults,
         "digest": result.digest,
-        "story": [moment._asdict() for moment in told.moments()],
+        "story": told.story.as_json(everything=everything),
+        "state": list(told.state),
     }
 
 

@@ -146,7 +146,7 @@ def tell_one_of_nodes(seed: int, options: RunOptions) -> int:
         seed, focus=mutation.focus(options.mutant), mutant=options.mutant
     )
     if options.output == "json":
-        print_json(report.node_story_json(told))
+        print_json(report.node_story_json(told, everything=options.everything))
     else:
         for line in told.lines(everything=options.everything):
             click.echo(line)
