@@ -109,9 +109,8 @@ def print_failure(result: SeedResult, *, depth: str, mutant: str | None) -> None
     click.echo(f"seed {result.seed} broke {rule} at {violation.at_ms / 1000:.3f}s")
     click.echo(f"  {violation.text}")
     click.echo(f"  replay: {replay_command(result.seed, depth=depth, mutant=mutant)}")
-    if depth != NODE_DEPTH:
-        flags = replay_command(result.seed, depth=depth, mutant=mutant).partition("--seed ")[2]
-        click.echo(f"  shrink: tidelog sim shrink {flags}")
+    flags = replay_command(result.seed, depth=depth, mutant=mutant).partition("--seed ")[2]
+    click.echo(f"  shrink: tidelog sim shrink {flags}")
 
 
 def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, Any]:
@@ -179,6 +178,13 @@ def print_story(run: Run, result: SeedResult, *, again: str, everything: bool) -
         for line in run.world.describe():
             click.echo(line)
     print_verdict(result, again)
+
+
+def print_node_story(told: Any, *, again: str, everything: bool) -> None:
+    """`again` is the command that does the same once more."""
+    for line in told.lines(everything=everything):
+        click.echo(line)
+    print_verdict(told.result, again)
 
 
 def print_verdict(result: SeedResult, again: str) -> None:
