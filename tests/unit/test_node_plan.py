@@ -59,7 +59,7 @@ def test_a_plan_that_went_through_json_is_the_same(seed):
 def broken(change):
     document = plan_json.to_json(PLAN)
     change(document)
-    with pytest.raises(ValueError, match="^plan") as caught:
+    with pytest.raises(ValueError, match="plan") as caught:
         plan_json.from_json(NodePlan, document)
     return str(caught.value)
 

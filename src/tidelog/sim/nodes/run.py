@@ -20,6 +20,7 @@ from tidelog.sim.nodes.clients.client_rules import judge_history
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.fault_plan import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
+from tidelog.sim.nodes.judging import Judging
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.nodes.state_table import describe
 from tidelog.sim.nodes.story import Story
@@ -95,6 +96,7 @@ class NodeRun:
         self.cluster = NodeCluster(self.kernel, plan.seed, plan.cluster)
         self.workload = Workload(self.cluster, plan, self._on_client_error)
         self.faults = NodeFaults(self.cluster, self.workload.elect, self._on_fault)
+        self.judging = Judging(self.cluster, self._report)
         self._event_rules = rules.EventRules(self._report)
         self._until_us = None if until_ms is None else until_ms * 1000
         self._lost = 0
@@ -102,7 +104,8 @@ class NodeRun:
 
     def execute(self) -> SeedResult:
         try:
-            self._live()
+            with self.judging.attending():
+                self._live()
         except Exception as reason:
             caught = Caught.of(reason)
             self._traceback = caught.traceback
@@ -147,6 +150,7 @@ class NodeRun:
         self._begin("clients read everything back")
         if self._finish(self.workload.read_back(), READ_LIMIT_US):
             self._lost = judge_history(self.workload.history, self._report)
+            self.judging.finish()
 
     def _begin(self, phase: str) -> None:
         if self.kernel.stop_reason is None:
@@ -212,6 +216,7 @@ class NodeRun:
         if self.story is not None:
             self.story.event(node_id, event)
         self._event_rules.on_event(event)
+        self.judging.on_event(node_id, event)
 
     def _on_problem(self, node_id: int, text: str) -> None:
         self._report(rules.FAILED, f"node {node_id}: {text}")

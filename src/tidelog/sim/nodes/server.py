@@ -29,7 +29,6 @@ class Server:
 
     __slots__ = (
         "_buried",
-        "_config",
         "_delays",
         "_entropy",
         "_errors_before",
@@ -41,6 +40,7 @@ class Server:
         "_slow",
         "_workers",
         "clock",
+        "config",
         "files",
         "loop",
         "machine",
@@ -58,7 +58,7 @@ class Server:
         self, kernel: Kernel, machine: Machine, config: NodeConfig, clock: MachineClock, seed: int
     ) -> None:
         self._kernel = kernel
-        self._config = config
+        self.config = config
         self.clock = clock
         self._seed = seed
         self.machine = machine
@@ -86,11 +86,13 @@ class Server:
         self._on_problem: OnProblem = lambda node_id, text: None
         self._on_life: OnLife = lambda node_id, what: None
 
-    def report_to(self, on_event: OnEvent, on_problem: OnProblem, on_life: OnLife) -> None:
+    def report_to(
+        self, on_event: OnEvent, on_problem: OnProblem, on_life: OnLife | None = None
+    ) -> None:
         """`on_life` hears of processes that start and end."""
         self._on_event = on_event
         self._on_problem = on_problem
-        self._on_life = on_life
+        self._on_life = on_life or self._on_life
 
     def _stream(self, name: str) -> Random:
         return stream(self._seed, f"{name} of node {self.node_id}")
@@ -131,7 +133,7 @@ class Server:
             make_workers=self._make_workers,
         )
         try:
-            self.node = node = Node(self._config, host)
+            self.node = node = Node(self.config, host)
             await node.start(partial(self._on_ready, loop))
         except CannotStart as error:
             self._give_up(loop, "cannot start", error)
