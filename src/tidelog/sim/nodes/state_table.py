@@ -17,7 +17,7 @@ def describe(cluster: NodeCluster) -> list[str]:
     brokers = [broker for broker in map(_broker, cluster.servers.values()) if broker is not None]
     if not brokers:
         return ["no broker is up"]
-    knowing = max(brokers, key=lambda broker: broker.metadata_offset)
+    knowing = max(brokers, key=lambda broker: broker.metadata.offset)
     states = list(knowing.image.partitions())
     shown = sorted(states, key=lambda state: _at_rest(state, brokers))[:PARTITIONS_SHOWN]
     lines = [line for state in shown for line in _partition(state, knowing, cluster)]
