@@ -2,11 +2,17 @@
 
 from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
 from tidelog.sim.nodes.client_plan import ClientPlan, draw_client_plan
 from tidelog.sim.nodes.fault_plan import NodeFault, draw_faults
+
+SHORT_SESSIONS: Final = {
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "4000",
+}
+"""So that members of groups are expelled, and the others hear of it, before a run is over."""
 
 
 class NodePlan(NamedTuple):
@@ -53,4 +59,4 @@ def _draw_settings(entropy: Random) -> tuple[tuple[str, str], ...]:
         "log.segment.bytes": entropy.choice(("1048576", "1073741824")),
         "auto.leader.rebalance.enable": entropy.choice(("true", "false")),
     }
-    return tuple(sorted(settings.items()))
+    return tuple(sorted({**settings, **SHORT_SESSIONS}.items()))

@@ -126,7 +126,7 @@ class NodeRun:
     def _until_whole(self, limit_us: int) -> bool:
         end_us = self.kernel.now_us + limit_us
         while self.kernel.stop_reason is None:
-            missing = rules.unfinished(self.cluster.servers)
+            missing = rules.unfinished(self.cluster.servers) or self.workload.unfinished()
             if missing is None:
                 return True
             if self.kernel.now_us >= end_us:
