@@ -54,7 +54,7 @@ def test_whole_nodes_with_a_broken_rule_lose_or_cut_what_was_acknowledged(mutant
 def test_a_story_tells_the_faults_and_what_the_nodes_did():
     told = tell_node_seed(6)
     lines = list(told.lines(everything=False))
-    assert lines[0].startswith("seed 6: 3 whole nodes")
+    assert lines[0].startswith("seed 6 · ")
     assert any("world   kill node" in line for line in lines)
     assert any(" leads, leader epoch " in line for line in lines)
     assert any("everything is healed" in line for line in lines)

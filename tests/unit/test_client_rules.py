@@ -1,4 +1,4 @@
-"""Rules about what clients saw: each is silent about a sound history, and speaks about a bad one."""
+"""Rules about what clients saw: silent about a sound history, and each speaks about a bad one."""
 
 import pytest
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from .source import Finding, Function, Source
 
 SEEDED = ("core", "storage", "sim")
+RUN_BY_SEEDS = (*SEEDED, "broker", "controller", "quorum", "coordinators", "node", "rpc", "host")
+"""Whole-node runs must repeat, so nothing here may follow the order of a set."""
 SILENT = ("core", "storage", "wire", "sim")
 
 # Clocks, chance, processes, the operating system: everything that answers differently twice.
@@ -48,11 +50,13 @@ VIRTUAL_LOOP_NAMES = frozenset(
         "CancelledError",
         "Future",
         "Handle",
+        "Lock",
         "Task",
         "TimerHandle",
         "Transport",
         "_set_running_loop",
         "all_tasks",
+        "gather",
         "sleep",
     )
 )
@@ -153,7 +157,7 @@ def _called(node: ast.Call) -> str:
 
 def set_iteration(source: Source) -> list[Finding]:
     """The order of a set of strings or bytes changes with PYTHONHASHSEED."""
-    if not source.within(*SEEDED) or source.module in AROUND_A_SEED:
+    if not source.within(*RUN_BY_SEEDS) or source.module in AROUND_A_SEED:
         return []
     return list(_SetIteration(source).findings())
 

@@ -24,7 +24,7 @@ OWN_ASSIGNMENT: Final = ""
 
 
 class WriterPlan(NamedTuple):
-    """Somebody who writes records to random partitions of `tides`."""
+    """Somebody who writes records to random partitions of the topics of a plan."""
 
     acks: int
     numbered: bool

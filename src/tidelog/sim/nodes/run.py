@@ -76,13 +76,13 @@ class NodeRun:
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
-        self.kernel = Kernel()
+        self.kernel = Kernel(plan.seed)
         self.violations: list[Violation] = []
         self.story: list[Moment] | None = None
         """What happened, if somebody wants to read it."""
         self._topics = Renderer(self._topic_name)
         self._event_rules = rules.EventRules(self._report)
-        self.cluster = NodeCluster(self.kernel, plan.seed, plan.brokers, dict(plan.settings))
+        self.cluster = NodeCluster(self.kernel, plan.seed, plan.cluster)
         self.workload = Workload(self.cluster, plan, self._on_client_error)
         self.faults = NodeFaults(self.cluster, self.workload.elect, self._on_fault)
         self._lost = 0
@@ -104,7 +104,7 @@ class NodeRun:
             return
         self.workload.begin()
         self.faults.schedule(self._from_now(self.plan))
-        self._advance((self.plan.calm_ms + self.plan.chaos_ms) * 1000)
+        self._advance(self.plan.phases.duration_ms * 1000)
         self.faults.heal()
         self._advance(SETTLE_US)
         self.workload.stop()

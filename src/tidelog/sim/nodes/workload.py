@@ -8,13 +8,14 @@ from tidelog.sim.nodes.clients.history import GroupLog, History
 from tidelog.sim.nodes.clients.liveness import Finisher, open_transaction
 from tidelog.sim.nodes.clients.members import Member
 from tidelog.sim.nodes.clients.processors import Processor
-from tidelog.sim.nodes.clients.readers import Reader, read_back
-from tidelog.sim.nodes.clients.stage import FAILURES, INPUTS, OUTPUTS, TIDES, TRANSFERS, Stage
+from tidelog.sim.nodes.clients.readers import Reader, everything, read_back
+from tidelog.sim.nodes.clients.stage import FAILURES, INPUTS, OUTPUTS, TRANSFERS, Stage
 from tidelog.sim.nodes.clients.transactional import TransactionalWriter
 from tidelog.sim.nodes.clients.writers import Writer
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.loop import OnError
 from tidelog.sim.nodes.plan import NodePlan
+from tidelog.sim.nodes.topic_plan import TopicPlan
 
 
 class Workload:
@@ -23,7 +24,9 @@ class Workload:
     def __init__(self, cluster: NodeCluster, plan: NodePlan, on_error: OnError) -> None:
         self._cluster = cluster
         self._plan = plan
-        self._stage = Stage(cluster, plan.seed, _topics(plan), on_error)
+        self._stage = Stage(
+            cluster, plan.seed, {each.name: each.partitions for each in _topics(plan)}, on_error
+        )
         self._admin = self._stage.new_process()
         self._finisher = Finisher(self._stage, _groups(plan.clients))
 
@@ -35,22 +38,22 @@ class Workload:
 
     def create_topics(self) -> asyncio.Task[None]:
         async def create() -> None:
-            factor = min(3, self._plan.brokers)
             admin = Admin(self._admin.client)
-            for topic, partitions in self._stage.partitions.items():
-                await admin.create_topic(NewTopic(topic, partitions, factor))
+            for name, partitions, factor, settings in _topics(self._plan):
+                await admin.create_topic(NewTopic(name, partitions, factor, dict(settings)))
 
         return self._admin.spawn(create())
 
     def begin(self) -> None:
         stage, plan = self._stage, self._plan.clients
+        topics = [each.name for each in self._plan.topics]
         for number, writer in enumerate(plan.writers):
-            stage.start(f"w{number}", Writer(stage, writer, f"w{number}", TIDES).run)
+            stage.start(f"w{number}", Writer(stage, writer, f"w{number}", topics).run)
         for number, transactional in enumerate(plan.transactional):
             TransactionalWriter(stage, transactional, f"t{number}").start()
         if plan.has_inputs:
             writer = WriterPlan(ACKS_ALL, True, 1, 0, plan.inputs_pause_ms)
-            stage.start("i0", Writer(stage, writer, "i0", INPUTS).run)
+            stage.start("i0", Writer(stage, writer, "i0", [INPUTS]).run)
         self._begin_groups()
         for number in range(plan.committed_readers + plan.plain_readers):
             committed = number < plan.committed_readers
@@ -93,23 +96,22 @@ class Workload:
         self._admin.spawn(self._elect())
 
     async def _elect(self) -> None:
-        partitions = [(TIDES, index) for index in range(self._plan.partitions)]
         try:
-            await Admin(self._admin.client).elect_leaders(partitions)
+            await Admin(self._admin.client).elect_leaders(list(everything(self._stage.partitions)))
         except FAILURES:
             return  # nobody could be asked; the next one tries again
 
 
-def _topics(plan: NodePlan) -> dict[str, int]:
-    """Partitions of the topics that some client uses."""
-    clients = plan.clients
-    topics = {TIDES: plan.partitions}
+def _topics(plan: NodePlan) -> list[TopicPlan]:
+    """Those of the plan, which writers use, and those that other clients need."""
+    clients, factor = plan.clients, plan.cluster.replication_factor
+    topics = list(plan.topics)
     if clients.transactional:
-        topics[TRANSFERS] = clients.transfers_partitions
+        topics.append(TopicPlan(TRANSFERS, clients.transfers_partitions, factor))
     if clients.has_inputs:
-        topics[INPUTS] = clients.inputs_partitions
+        topics.append(TopicPlan(INPUTS, clients.inputs_partitions, factor))
     if clients.processors:
-        topics[OUTPUTS] = clients.outputs_partitions
+        topics.append(TopicPlan(OUTPUTS, clients.outputs_partitions, factor))
     return topics
 
 

@@ -16,6 +16,7 @@ from tidelog.client.group_consumer import FirstOffset
 from tidelog.client.groups import GroupAdmin, check_committed, commit_message
 from tidelog.client.links import GROUP
 from tidelog.core.errors import Error
+from tidelog.host import tasks
 from tidelog.host.ports import NetworkError
 from tidelog.wire.protocol.schemas.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
@@ -97,7 +98,7 @@ class ConsumerMember:
             self.positions.clear()
             await self._client.retrying(self._join)
         if self._heartbeats is None:
-            self._heartbeats = asyncio.get_running_loop().create_task(self._beat())
+            self._heartbeats = tasks.begin(self._beat())
         if self._target is not None:
             await self._reconcile(self._target)
         if not self.positions:

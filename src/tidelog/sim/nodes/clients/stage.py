@@ -6,6 +6,7 @@ from random import Random
 from typing import Any, Final
 
 from tidelog.client import ClientError
+from tidelog.host import tasks
 from tidelog.host.ports import NetworkError
 from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import WORLD
@@ -14,7 +15,6 @@ from tidelog.sim.nodes.clients.process import ClientProcess
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.loop import OnError
 
-TIDES: Final = "tides"
 TRANSFERS: Final = "transfers"
 INPUTS: Final = "inputs"
 OUTPUTS: Final = "outputs"
@@ -78,7 +78,7 @@ class Stage:
         """Called by a program of this process: nothing of it happens after this."""
         del self._running[process]
         self._cluster.kernel.call_in(0, WORLD, process.kill, power_lost)
-        await asyncio.get_running_loop().create_future()
+        await tasks.promise()
 
     async def stand_still(self, process: ClientProcess, duration_ms: int) -> None:
         """Called by a program of this process: it runs nothing for a while, as after SIGSTOP."""
