@@ -54,6 +54,7 @@ VIRTUAL_LOOP_NAMES = frozenset(
         "Task",
         "TimerHandle",
         "Transport",
+        "_get_running_loop",
         "_set_running_loop",
         "all_tasks",
         "gather",

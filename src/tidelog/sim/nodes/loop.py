@@ -28,6 +28,12 @@ Result = TypeVar("Result")
 OnError = Callable[[str, BaseException | None], None]
 
 
+def running_owner() -> int | None:
+    """Whose process runs now; None if it was killed in the middle of what it does."""
+    loop = cast(VirtualLoop, asyncio._get_running_loop())
+    return loop.owner if loop.alive else None
+
+
 class VirtualLoop:
     """As much of an event loop as nodes and clients use. asyncio takes it for one."""
 

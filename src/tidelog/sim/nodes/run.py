@@ -16,6 +16,7 @@ from tidelog.sim.nodes.clients.client_rules import judge_history
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.fault_plan import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
+from tidelog.sim.nodes.judging import Judging
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.nodes.workload import Workload
 from tidelog.sim.run import SeedResult, quiet_collector
@@ -85,11 +86,13 @@ class NodeRun:
         self.cluster = NodeCluster(self.kernel, plan.seed, plan.cluster)
         self.workload = Workload(self.cluster, plan, self._on_client_error)
         self.faults = NodeFaults(self.cluster, self.workload.elect, self._on_fault)
+        self.judging = Judging(self.cluster, self._report)
         self._lost = 0
 
     def execute(self) -> SeedResult:
         try:
-            self._live()
+            with self.judging.attending():
+                self._live()
         finally:
             self.cluster.bury()
         return self._result()
@@ -112,6 +115,7 @@ class NodeRun:
             return
         if self._finish(self.workload.read_back(), READ_LIMIT_US):
             self._lost = judge_history(self.workload.history, self._report)
+            self.judging.finish()
 
     def _from_now(self, plan: NodePlan) -> tuple[NodeFault, ...]:
         now_ms = self.kernel.now_ms
@@ -168,6 +172,7 @@ class NodeRun:
                 Moment(self.kernel.now_ms, node_id, name, text, journal.is_silent(event))
             )
         self._event_rules.on_event(event)
+        self.judging.on_event(node_id, event)
 
     def _on_problem(self, node_id: int, text: str) -> None:
         self._report(rules.FAILED, f"node {node_id}: {text}")

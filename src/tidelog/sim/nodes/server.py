@@ -28,7 +28,6 @@ class Server:
 
     __slots__ = (
         "_buried",
-        "_config",
         "_delays",
         "_entropy",
         "_errors_before",
@@ -39,6 +38,7 @@ class Server:
         "_slow",
         "_workers",
         "clock",
+        "config",
         "files",
         "loop",
         "machine",
@@ -56,7 +56,7 @@ class Server:
         self, kernel: Kernel, machine: Machine, config: NodeConfig, clock: MachineClock, seed: int
     ) -> None:
         self._kernel = kernel
-        self._config = config
+        self.config = config
         self.clock = clock
         self._seed = seed
         self.machine = machine
@@ -125,7 +125,7 @@ class Server:
             make_workers=self._make_workers,
         )
         try:
-            self.node = node = Node(self._config, host)
+            self.node = node = Node(self.config, host)
             await node.start(partial(self._on_ready, loop))
         except CannotStart as error:
             self._give_up(loop, "cannot start", error)
