@@ -269,7 +269,14 @@ class Replicas:
                 state = image.partition(PartitionId(topic_id, name[1]))
                 if state is None or self._broker.id not in state.replicas:
                     strays.append(name)
-            moved += directory.set_aside_strays(strays)
+            moved += self._set_aside(directory, strays)
+        return moved
+
+    def _set_aside(self, directory: LogDirectory, names: Sequence[PartitionName]) -> list[str]:
+        partitions = [PartitionId(directory.topic_ids[name], name[1]) for name in names]
+        moved = directory.set_aside_strays(names)
+        for partition, kept_as in zip(partitions, moved, strict=True):
+            self._broker.host.emit(events.StraySetAside(partition, self._broker.id, kept_as))
         return moved
 
     def _host(self, state: PartitionState) -> Hosted | None:
@@ -277,7 +284,7 @@ class Replicas:
         name = (topic, state.id.partition)
         directory = self.directories.holding(name)
         if directory is not None and directory.topic_ids[name] != state.id.topic_id:
-            directory.set_aside_stray(name)  # of a topic that had the same name once
+            self._set_aside(directory, [name])  # of a topic that had the same name once
             directory = None
         if directory is None:
             directory = self.directories.place_for(name)
@@ -385,7 +392,9 @@ class Replicas:
         self._broker.link.withdraw(partition)
         self._broker.fetchers.drop(partition)
         self._broker.reads.wake(partition)
+        end = hosted.log.log_end_offset
         self._remove(hosted.directory, hosted.name)
+        self._broker.host.emit(events.LogDeleted(partition, self._broker.id, end))
 
     def _remove(self, directory: LogDirectory, name: PartitionName) -> None:
         """Out of service at once. Its files go beside the loop, if anything runs there."""
