@@ -59,10 +59,7 @@ bench-quick: setup ## Our half beside the limit of the machine, in under 3 minut
 schemas: setup ## Write the schemas of the protocol anew
 	$(BIN)/python scripts/make_schemas.py
 
-codec-wheels: setup ## A wheel for each of Python 3.11 to 3.14, built and tried there; PYTHONS='3.13 3.14' for less
-	$(BIN)/python scripts/build_wheels.py $(PYTHONS)
-
-proof: setup ## Every message and version, many times, against kio
+codec-proof: setup ## Every message and version, many times, against kio
 	$(BIN)/python scripts/codec_proof.py
 
 codec-bench: setup ## What it costs to decode and encode messages

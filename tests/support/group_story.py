@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from support.lone_broker import WAIT_MS, LoneBroker, lone_broker
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
 from tidelog.broker.handlers import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -23,7 +24,6 @@ from tidelog.broker.handlers import (
     produce,
     sync_group,
 )
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS
 from tidelog.rpc import Peer
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.heartbeat_request import HeartbeatRequest

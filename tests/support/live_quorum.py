@@ -14,7 +14,7 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import CloseReason, Listener, PeerConnection, RequestHandler
-from tidelog.quorum import QuorumMember, QuorumPlace
+from tidelog.quorum import QuorumMember, QuorumMembership
 from tidelog.rpc import ApiTable, serve
 from tidelog.wire.protocol import Listener as ListenerKind
 
@@ -172,8 +172,8 @@ class LiveQuorum:
             for node_id in range(1, voters + observers + 1)
         }
 
-    def place(self, node_id: int) -> QuorumPlace:
-        return QuorumPlace(
+    def place(self, node_id: int) -> QuorumMembership:
+        return QuorumMembership(
             node_id=node_id,
             directory_id=node_id.to_bytes(16, "big"),
             cluster_id=CLUSTER_ID,

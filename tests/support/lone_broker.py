@@ -13,9 +13,9 @@ from pathlib import Path
 from support.loopback import loopback
 from support.manual_clock import ManualClock
 from tidelog.broker.broker import Broker, BrokerPlace
-from tidelog.broker.controller_link import FindController
-from tidelog.broker.directories import Directories
-from tidelog.broker.topic_settings import settings_before_metadata
+from tidelog.broker.control.controller_link import FindController
+from tidelog.broker.logs.directories import Directories
+from tidelog.broker.replication.topic_settings import settings_before_metadata
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
 from tidelog.config.properties import parse_properties
@@ -187,11 +187,11 @@ async def lone_broker(
             lone.client.close()
             await broker.fetchers.stop()
             broker.coordination.close()
-            broker.doubts.close()
+            broker.suspected.close()
             broker.markers.close()
             broker.verifications.close()
             broker.mending.close()
-            broker.standing_aside.close()
+            broker.leaving_isr.close()
             broker.rooms.close()
             broker.link.close()
             broker.workshop.close()

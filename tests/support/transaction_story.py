@@ -17,7 +17,7 @@ from support.loopback import run
 from support.scripted_controller import ALLOCATE, scripted_controller
 from tidelog.broker.api_table import handlers
 from tidelog.broker.broker import Broker
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.core.metadata import records as r
 from tidelog.host.clock import SystemClock
 from tidelog.rpc import Call, Handler

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidelog.broker.fetched_batch import RUN_BYTES_MAX, fetched_batches
+from tidelog.broker.replication.fetched_batch import RUN_BYTES_MAX, fetched_batches
 from tidelog.host.disk import FileDisk
 from tidelog.storage import Log, LogConfig
 from tidelog.wire.records import Record, encode, iter_batches, stamp

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.broker import controller_messages as messages
+from tidelog.broker.control import controller_messages as messages
 from tidelog.core.errors import Error
 from tidelog.core.requests import (
     AlterPartitionRequest,

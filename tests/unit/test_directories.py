@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tidelog.broker.directories import Directories
+from tidelog.broker.logs.directories import Directories
 from tidelog.host.disk import FileDisk
 from tidelog.host.workers import ThreadWorkers
 from tidelog.storage.config import LogConfig

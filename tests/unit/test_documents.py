@@ -59,3 +59,22 @@ def test_every_command_that_a_document_names_exists(written):
     known = {name for option in command.get_params(context) for name in option.opts}
     used = {word.partition("=")[0] for word in words if re.match(r"--?[A-Za-z]", word)}
     assert used <= known, f"no {sorted(used - known)} in: {written}"
+
+
+def targets_of_the_makefile():
+    text = (ROOT / "Makefile").read_text("utf-8")
+    return re.findall(r"^([a-z][a-z-]*):", text, re.MULTILINE)
+
+
+def test_every_target_of_the_makefile_is_there_once():
+    targets = targets_of_the_makefile()
+    assert sorted(set(targets)) == sorted(targets)
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "README.md"])
+def test_every_make_target_that_a_document_names_exists(name):
+    text = (ROOT / name).read_text("utf-8")
+    quoted = [*FENCE.findall(text), *re.findall(r"`([^`\n]+)`", text)]
+    named = [found for part in quoted for found in re.findall(r"\bmake ([a-z][a-z-]+)", part)]
+    assert named
+    assert set(named) <= set(targets_of_the_makefile())

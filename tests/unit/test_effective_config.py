@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from support.broker_config import node_config
-from tidelog.broker.effective_config import (
+from tidelog.broker.answers.effective_config import (
     ConfigSource,
     Said,
     broker_layers,

@@ -2,7 +2,7 @@
 
 import itertools
 
-from tidelog.broker.fetch_sessions import (
+from tidelog.broker.fetch.fetch_sessions import (
     EPOCH_MAX,
     EVICTABLE_AFTER_MS,
     FetchSession,

@@ -1,6 +1,6 @@
 """A look at what was appended waits for turns of the loop that bring more, and for no others."""
 
-from tidelog.broker.gathering import GATHER_BYTES, GATHER_TURNS, Gathering
+from tidelog.broker.fetch.gathering import GATHER_BYTES, GATHER_TURNS, Gathering
 
 SMALL_BYTES = 200
 

@@ -190,3 +190,30 @@ def test_the_digest_is_the_same_under_any_hash_seed(seed):
         ).stdout
 
     assert digest(seed) == digest("0")
+
+
+def order_at(seed, instants):
+    """Who came first at each instant, when two owners have two events each at all of them."""
+    kernel, ran = Kernel(seed), []
+    for instant in instants:
+        for number in (1, 2):
+            for owner in (7, 8):
+                kernel.call_at(instant, owner, ran.append, (instant, owner, number))
+    kernel.run(max(instants), step_limit=1_000)
+    return ran
+
+
+def test_the_seed_decides_which_owner_comes_first_at_an_instant():
+    instants = range(1_000, 9_000, 137)
+    ran = order_at(5, instants)
+    first = [next(owner for at, owner, _ in ran if at == instant) for instant in instants]
+    assert {7, 8} == set(first)
+    assert order_at(5, instants) == ran
+    assert order_at(6, instants) != ran
+
+
+def test_events_of_one_owner_at_an_instant_keep_their_order():
+    ran = order_at(5, range(1_000, 9_000, 137))
+    for owner in (7, 8):
+        mine = [(at, number) for at, who, number in ran if who == owner]
+        assert mine == sorted(mine)

@@ -15,7 +15,7 @@ from tidelog.node.disks import CannotStart
 from tidelog.node.from_kafka import check_metadata, check_voters, recorded_voters
 from tidelog.quorum.control_codec import KRaftVersion, encode_control_record
 from tidelog.quorum.entry_codec import KafkaEntryCodec
-from tidelog.quorum.place import QuorumPlace
+from tidelog.quorum.membership import QuorumMembership
 from tidelog.quorum.record_codec import decode_metadata
 from tidelog.sim.disk import SimDisk
 from tidelog.storage.errors import UnknownContent
@@ -126,7 +126,7 @@ def test_voters_that_are_not_those_of_the_configuration_are_refused(
 
 
 def test_a_voter_of_a_dynamic_quorum_votes_from_its_directory() -> None:
-    place = QuorumPlace(1, b"1" * 16, "c", CONFIGURED, QuorumSettings())
+    place = QuorumMembership(1, b"1" * 16, "c", CONFIGURED, QuorumSettings())
     assert place.key == VoterKey(1, bytes(16))
     assert place._replace(voters_are_recorded=True).key == VOTERS[0]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.batches import batch, marker
-from tidelog.broker.group_commit import GroupCommit
+from tidelog.broker.logs.group_commit import GroupCommit
 from tidelog.host.disk import FileDisk
 from tidelog.host.workers import ThreadWorkers
 from tidelog.sim.disk import CrashKind, SimDisk

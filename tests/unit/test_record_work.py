@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from support.lone_broker import node_config
-from tidelog.broker import record_work
-from tidelog.broker.record_work import BadRecords, RecordWork
-from tidelog.broker.topic_settings import TopicSettings, settings_of
+from tidelog.broker.produce import record_work
+from tidelog.broker.produce.record_work import BadRecords, RecordWork
+from tidelog.broker.replication.topic_settings import TopicSettings, settings_of
 from tidelog.core.errors import Error
 from tidelog.wire.records import (
     CODEC_NAMES,

@@ -1,6 +1,7 @@
 """Rules about groups: each with what breaks it, and a near miss."""
 
 from support.coordination_bench import GROUP, CoordinationBench
+from support.rule_bench import PARTITION
 from tidelog.core.coordination import ProducerStamp
 from tidelog.core.errors import Error
 from tidelog.core.events import MemberLeft
@@ -19,6 +20,7 @@ from tidelog.core.groups.requests import (
     ConsumerHeartbeatResponse,
     Heartbeat,
     HeartbeatResponse,
+    SyncGroup,
 )
 from tidelog.sim.membership import Owned, written
 from tidelog.sim.transaction_book import COMMIT
@@ -211,6 +213,27 @@ def test_so_may_one_whose_session_is_over_or_who_was_heard_by_another_coordinato
     evicted(bench, 1_110)
     beats(bench, 1_000, 1_100)
     evicted(bench, 1_110, "session expired")
+    assert bench.broken == []
+
+
+def test_a_rebalance_is_no_rhythm_even_if_its_joins_are_never_answered():
+    bench = CoordinationBench()
+    beats(bench, 1_000, 1_100)
+    bench.judge.member_joining(1, SyncGroup(GROUP, 1, "anna", None, None, None, ()))
+    beats(bench, 1_900, 2_000)
+    evicted(bench, 2_100)
+    assert bench.broken == []
+
+
+def test_a_coordinator_that_loaded_again_knows_no_rhythm():
+    bench = CoordinationBench()
+    committed = bench.up_to(3)
+    bench.record(committed)
+    bench.accepts(committed)
+    beats(bench, 1_000, 1_400)
+    bench.judge.coordinator_began(1, PARTITION)
+    beats(bench, 1_500)
+    evicted(bench, 1_600)
     assert bench.broken == []
 
 

@@ -2,8 +2,14 @@
 
 import pytest
 
-from tidelog.broker.neighbours import neighbours
-from tidelog.broker.topic_fragments import TopicFragments, View, assemble, described, encode_topic
+from tidelog.broker.answers.neighbours import neighbours
+from tidelog.broker.answers.topic_fragments import (
+    TopicFragments,
+    View,
+    assemble,
+    described,
+    encode_topic,
+)
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import replay

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tidelog.broker.turn import TurnEnd
+from tidelog.broker.turn_end import TurnEnd
 
 
 class Loop:

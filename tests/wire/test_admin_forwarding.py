@@ -8,7 +8,7 @@ import pytest
 
 from support import loopback
 from support.admin_story import AdminStory, admin_story, topic_id_of
-from tidelog.broker import admin_settled
+from tidelog.broker.control import admin_settled
 from tidelog.broker.handlers import forwarded
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r

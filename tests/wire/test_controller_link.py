@@ -23,8 +23,8 @@ from support.scripted_controller import (
     scripted_controller,
     silence,
 )
-from tidelog.broker.producer_ids import NoProducerIds
-from tidelog.broker.registering import SeatTaken
+from tidelog.broker.control.registering import SeatTaken
+from tidelog.broker.transactions.producer_ids import NoProducerIds
 from tidelog.core.metadata.lifecycle import RUNNING
 from tidelog.host.ports import NetworkError
 from tidelog.rpc import Call

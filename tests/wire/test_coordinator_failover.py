@@ -6,7 +6,7 @@ from pathlib import Path
 from support.fed_brokers import FedCluster, fed_brokers, topic_id, topic_records
 from support.loopback import run
 from tidelog.broker.api_table import handlers
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
 from tidelog.core.metadata import records as r
 from tidelog.wire.protocol.schemas.offset_commit_request import (
     OffsetCommitRequest,

@@ -9,8 +9,8 @@ from support.batches import batch
 from support.lone_broker import BROKER_ID, LoneBroker, lone_broker, until
 from support.loopback import run
 from tidelog.broker.duties import Duties
-from tidelog.broker.early_produces import PATIENCE_MS
 from tidelog.broker.handlers import produce
+from tidelog.broker.produce.early_produces import PATIENCE_MS
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.replication.inputs import ACKS_LEADER

@@ -10,8 +10,8 @@ import pytest
 from support.admin_story import AdminStory, admin_story
 from support.broker_config import CLIENTS, INSIDE, OWN_ID
 from support.loopback import run, until
-from tidelog.broker import coordination
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.broker.coordination import coordinators
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.core.metadata import records as r
 from tidelog.core.types import NO_LEADER
 from tidelog.wire.protocol import Message
@@ -122,7 +122,7 @@ def test_a_key_belongs_to_the_partition_that_kafka_looks_into(
 ) -> None:
     """Kafka's `Utils.abs`: of the smallest number it is 0. Half of all keys have a negative one."""
     expected = 0 if java_hash_code == -(2**31) else abs(java_hash_code)
-    assert coordination.java_hash(key) == expected
+    assert coordinators.java_hash(key) == expected
 
 
 @pytest.mark.parametrize("version", range(1, NEWEST + 1))
@@ -238,7 +238,7 @@ def test_a_coordinator_that_died_is_not_told_of_before_the_next_one_is_known(
         s.commit(r.RegisterBroker(4, b"incarnation".ljust(16), 50, endpoints, fenced=False))
         topic_id = s.create_topic(CONSUMER_OFFSETS, replicas=(4, 3))
         asked = asyncio.ensure_future(find(s, "g"))
-        await until(s.broker.doubts.remain)
+        await until(s.broker.suspected.remain)
         await s.other_traffic()
         assert not asked.done()
         s.commit(

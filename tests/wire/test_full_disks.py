@@ -14,8 +14,8 @@ from support.scripted_controller import (
     scripted_controller,
     silence,
 )
-from tidelog.broker.disk_rooms import ADVICE, KIND, is_short, wants_file
 from tidelog.broker.handlers import produce
+from tidelog.broker.logs.disk_rooms import ADVICE, KIND, is_short, wants_file
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.host.disk_space import default_reserve_bytes

@@ -9,8 +9,8 @@ import pytest
 from support.admin_story import admin_story
 from support.group_story import GROUP, SESSION_MS, GroupStory, group_story
 from support.loopback import run
-from tidelog.broker.group_calls import TOPIC_WAIT_MS
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
+from tidelog.broker.groups.group_calls import TOPIC_WAIT_MS
 from tidelog.wire.protocol.schemas.describe_groups_request import DescribeGroupsRequest
 from tidelog.wire.protocol.schemas.describe_groups_response import DescribeGroupsResponse
 from tidelog.wire.protocol.schemas.heartbeat_request import HeartbeatRequest

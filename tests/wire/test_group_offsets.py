@@ -8,7 +8,7 @@ import pytest
 from support.batches import batch
 from support.group_story import GROUP, TOPIC, GroupStory, group_story
 from support.loopback import run
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
 from tidelog.core.metadata import records as r
 from tidelog.wire.protocol.schemas.describe_groups_request import DescribeGroupsRequest
 from tidelog.wire.protocol.schemas.describe_groups_response import DescribeGroupsResponse

@@ -11,9 +11,9 @@ from support.admin_story import AdminStory, admin_story, open_directory, topic_i
 from support.batches import batch
 from support.broker_config import node_config
 from support.loopback import run
-from tidelog.broker import moves
-from tidelog.broker.directories import Directories
-from tidelog.broker.hosted import Hosted
+from tidelog.broker.logs import moves
+from tidelog.broker.logs.directories import Directories
+from tidelog.broker.replication.hosted import Hosted
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.host.disk import FileDisk, OpenFile

@@ -9,17 +9,17 @@ from typing import Any
 from support.batches import batch
 from support.lone_broker import BROKER_ID, LoneBroker, lone_broker, until
 from support.loopback import run
+from tidelog.broker.control.metadata_changes import AT_ONCE as FOLLOW_AT_ONCE
 from tidelog.broker.duties import (
     BETWEEN_SLICES_MS,
     RETAINED_AT_ONCE,
     STORE_EPOCHS_MS,
     Duties,
 )
-from tidelog.broker.epoch_storing import AT_ONCE
-from tidelog.broker.hosted import Hosted
-from tidelog.broker.log_removing import AT_ONCE as REMOVED_AT_ONCE
-from tidelog.broker.metadata_changes import AT_ONCE as FOLLOW_AT_ONCE
-from tidelog.broker.replicas import Replicas
+from tidelog.broker.logs.epoch_storing import AT_ONCE
+from tidelog.broker.logs.log_removing import AT_ONCE as REMOVED_AT_ONCE
+from tidelog.broker.replication.hosted import Hosted
+from tidelog.broker.replication.replicas import Replicas
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
 from tidelog.host.disk import FileDisk

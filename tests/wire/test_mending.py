@@ -8,7 +8,7 @@ from support.fed_brokers import FedCluster, fed_brokers, partition_id, topic_id,
 from support.lone_broker import LoneBroker, lone_broker
 from support.scripted_controller import ALTER_PARTITION, ScriptedController, scripted_controller
 from tidelog.broker.handlers import fetch
-from tidelog.broker.mending import DAMAGED, UNREADABLE
+from tidelog.broker.logs.mending import DAMAGED, UNREADABLE
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.wire.protocol.schemas.alter_partition_request import AlterPartitionRequest
@@ -117,7 +117,7 @@ def test_what_has_rotted_everywhere_is_named_with_its_offsets_and_a_way_on(
             assert await read_at(cluster, 1, 7) == Error.KAFKA_STORAGE_ERROR
             assert await read_at(cluster, 1, 8) == Error.NONE, "readers may go on behind it"
             await loopback.until(lambda: UNREADABLE in kinds(cluster, 2))
-            assert cluster[1].standing_aside.damaged == {}, "it would help nobody"
+            assert cluster[1].leaving_isr.damaged == {}, "it would help nobody"
 
     loopback.run(story)
 
@@ -169,7 +169,7 @@ def test_a_log_that_the_leader_has_compacted_is_cut_and_fetched_again(tmp_path: 
             compact(cluster, end)
             flip(segment_file(tmp_path, 2), 6)
             cluster[2].scrubbing.start()
-            await loopback.until(lambda: cluster[2].standing_aside.damaged)
+            await loopback.until(lambda: cluster[2].leaving_isr.damaged)
             assert cluster.log_end(2, TOPIC) == end, "nothing is cut while it is in sync"
             cluster.commit(r.PartitionChange(0, topic_id(TOPIC), isr=(1,)))
             await loopback.until(lambda: cluster[2].mending.mended_count == 1)
@@ -243,7 +243,7 @@ def test_a_damaged_tail_that_is_not_committed_is_cut_by_the_next_follower(tmp_pa
             cluster.append(1, TOPIC, VALUE)
             flip(segment_file(tmp_path, 1), COUNT)
             cluster[1].scrubbing.start()
-            await loopback.until(lambda: cluster[1].standing_aside.damaged)
+            await loopback.until(lambda: cluster[1].leaving_isr.damaged)
             change = r.PartitionChange(0, topic_id(TOPIC), isr=(2, 3), leader=2)
             cluster.commit(change)
             cluster.append(2, TOPIC, b"instead")

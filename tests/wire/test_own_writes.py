@@ -10,8 +10,8 @@ import pytest
 from support.batches import batch
 from support.lone_broker import LoneBroker, lone_broker
 from support.loopback import run
+from tidelog.broker.fetch.own_writes import PATIENCE_MS
 from tidelog.broker.handlers import delete_records, list_offsets, produce
-from tidelog.broker.own_writes import PATIENCE_MS
 from tidelog.core.errors import Error
 from tidelog.host.disk import FileDisk
 from tidelog.wire.protocol.schemas.delete_records_request import (

@@ -14,7 +14,7 @@ from support.batches import batch, headers
 from support.lone_broker import WAIT_MS, LoneBroker, lone_broker, until
 from support.loopback import answer_of, run
 from tidelog.broker.handlers import produce
-from tidelog.broker.record_work import RecordWorkshop
+from tidelog.broker.produce.record_work import RecordWorkshop
 from tidelog.core.metadata import records as r
 from tidelog.host.disk import FileDisk
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerReset

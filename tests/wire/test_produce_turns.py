@@ -10,7 +10,7 @@ from support.batches import batch
 from support.lone_broker import LoneBroker, lone_broker
 from support.loopback import run
 from tidelog.broker.handlers import produce
-from tidelog.broker.turn import TurnEnd
+from tidelog.broker.turn_end import TurnEnd
 from tidelog.core.replication.inputs import ACKS_ALL
 from tidelog.host.disk import FileDisk
 from tidelog.host.ports import Buffer

@@ -26,7 +26,7 @@ from tidelog.host.failures import CannotGoOn
 from tidelog.host.network import TcpNetwork
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import MemberFailed
-from tidelog.quorum.place import STATIC_DIRECTORY_ID
+from tidelog.quorum.membership import STATIC_DIRECTORY_ID
 from tidelog.quorum.translate import TOPIC, TOPIC_ID, Speaker, request_to_wire
 from tidelog.rpc import Peer
 from tidelog.storage import DirectoryOffline

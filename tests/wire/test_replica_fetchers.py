@@ -14,7 +14,7 @@ from support.fed_brokers import (
     topic_id,
     topic_records,
 )
-from tidelog.broker.fetchers import loop_number
+from tidelog.broker.replication.fetchers import loop_number
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
 from tidelog.wire.protocol.schemas.delete_records_request import (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from support import loopback
 from support.fed_brokers import FedCluster, fed_brokers, topic_id, topic_records
-from tidelog.broker.stalled_replicas import NAMED_MAX, OTHERS, StalledReplicas
+from tidelog.broker.replication.stalled_replicas import NAMED_MAX, OTHERS, StalledReplicas
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.replication.follower import ASKING, FETCHING

@@ -9,9 +9,13 @@ from support.batches import batch
 from support.fed_brokers import append, fed_brokers, hosted_on, topic_records
 from support.lone_broker import LoneBroker, lone_broker, until
 from support.loopback import run
+from tidelog.broker.coordination.internal_topics import (
+    CONSUMER_OFFSETS,
+    TRANSACTION_STATE,
+    creation_of,
+)
 from tidelog.broker.duties import Duties
 from tidelog.broker.handlers import produce
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE, creation_of
 from tidelog.core.metadata import records as r
 from tidelog.storage.log import Log
 from tidelog.wire.protocol.schemas.produce_request import (

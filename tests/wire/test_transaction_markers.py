@@ -12,7 +12,7 @@ from support.transaction_story import (
     move_leader,
     told,
 )
-from tidelog.broker.internal_topics import TRANSACTION_STATE
+from tidelog.broker.coordination.internal_topics import TRANSACTION_STATE
 from tidelog.core.metadata import records as r
 
 WRITE_MARKERS = 27

@@ -22,8 +22,8 @@ from support.transaction_story import (
     move_leader,
     told,
 )
-from tidelog.broker import early_requests
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from tidelog.broker.transactions import concurrent_requests
 from tidelog.host.clock import SystemClock
 from tidelog.wire.protocol.schemas.describe_transactions_request import (
     DescribeTransactionsRequest,
@@ -403,7 +403,7 @@ def test_a_client_that_adds_partitions_waits_for_the_end_of_the_last_transaction
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
     """Also with the versions that are meant for brokers: some clients send them."""
-    monkeypatch.setattr(early_requests, "PATIENCE_MS", 60_000)
+    monkeypatch.setattr(concurrent_requests, "PATIENCE_MS", 60_000)
 
     async def story(s: TransactionStory) -> None:
         producer = await begun(s, FIRST, "payments")
@@ -411,7 +411,7 @@ def test_a_client_that_adds_partitions_waits_for_the_end_of_the_last_transaction
         s.gate.close(WRITE_MARKERS)
         assert await producer.end(commit=True) == 0
         adding = asyncio.ensure_future(producer.add_once("orders", version=version))
-        waiting = s.cluster[COORDINATOR].early_requests._open
+        waiting = s.cluster[COORDINATOR].concurrent_requests._open
         await until(lambda: waiting or adding.done())
         s.gate.open()
         assert await adding == [0]

@@ -12,29 +12,29 @@ from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple, cast
 
-from tidelog.broker.absences import Absences
-from tidelog.broker.appends import Appends
-from tidelog.broker.controller_link import ControllerLink, FindController
-from tidelog.broker.coordination import Coordination
-from tidelog.broker.departures import Departures
-from tidelog.broker.directories import Directories
-from tidelog.broker.disk_rooms import DiskRooms
-from tidelog.broker.doubts import Doubts
-from tidelog.broker.early_produces import EarlyProduces
-from tidelog.broker.early_requests import EarlyRequests
-from tidelog.broker.fetchers import Fetchers
-from tidelog.broker.internal_topics import InternalTopics
-from tidelog.broker.marker_sender import MarkerSender
-from tidelog.broker.mending import Mending
-from tidelog.broker.metadata_changes import MetadataChanges
-from tidelog.broker.moves import Moves
-from tidelog.broker.reads import Reads
-from tidelog.broker.record_work import RecordWorkshop
-from tidelog.broker.replicas import Replicas
-from tidelog.broker.scrubbing import Scrubbing
-from tidelog.broker.standing_aside import StandingAside
-from tidelog.broker.turn import TurnEnd
-from tidelog.broker.verifications import Verifications
+from tidelog.broker.control.controller_link import ControllerLink, FindController
+from tidelog.broker.control.metadata_changes import MetadataChanges
+from tidelog.broker.control.recently_fenced import RecentlyFenced
+from tidelog.broker.coordination.coordinators import Coordination
+from tidelog.broker.coordination.internal_topics import InternalTopics
+from tidelog.broker.fetch.reads import Reads
+from tidelog.broker.groups.absences import Absences
+from tidelog.broker.logs.directories import Directories
+from tidelog.broker.logs.disk_rooms import DiskRooms
+from tidelog.broker.logs.mending import Mending
+from tidelog.broker.logs.moves import Moves
+from tidelog.broker.logs.scrubbing import Scrubbing
+from tidelog.broker.produce.appends import Appends
+from tidelog.broker.produce.early_produces import EarlyProduces
+from tidelog.broker.produce.record_work import RecordWorkshop
+from tidelog.broker.replication.fetchers import Fetchers
+from tidelog.broker.replication.leaving_isr import LeavingIsr
+from tidelog.broker.replication.replicas import Replicas
+from tidelog.broker.replication.suspected_brokers import SuspectedBrokers
+from tidelog.broker.transactions.concurrent_requests import ConcurrentRequests
+from tidelog.broker.transactions.marker_sender import MarkerSender
+from tidelog.broker.transactions.verifications import Verifications
+from tidelog.broker.turn_end import TurnEnd
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
@@ -64,17 +64,16 @@ class Broker:
         "appends",
         "changes",
         "cluster_id",
+        "concurrent_requests",
         "config",
         "coordination",
-        "departures",
-        "doubts",
         "early_produces",
-        "early_requests",
         "fetchers",
         "host",
         "id",
         "image",
         "internal_topics",
+        "leaving_isr",
         "link",
         "markers",
         "mending",
@@ -83,11 +82,12 @@ class Broker:
         "now_ms",
         "on_failure",
         "reads",
+        "recently_fenced",
         "replicas",
         "rooms",
         "scrubbing",
         "serving",
-        "standing_aside",
+        "suspected",
         "traffic",
         "turn_end",
         "verifications",
@@ -113,7 +113,7 @@ class Broker:
         self._waiting: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self.coordination = Coordination(self)
-        self.early_requests = EarlyRequests(self.host.timers)
+        self.concurrent_requests = ConcurrentRequests(self.host.timers)
         self.early_produces = EarlyProduces(self)
         self.markers = MarkerSender(self)
         self.coordination.on_order = self.markers.on_order
@@ -122,14 +122,14 @@ class Broker:
         self.absences = Absences(self)
         self.replicas = Replicas(self, directories)
         self.rooms = DiskRooms(self, directories.all)
-        self.standing_aside = StandingAside(self)
+        self.leaving_isr = LeavingIsr(self)
         self.mending = Mending(self)
         self.scrubbing = Scrubbing(self)
         self.moves = Moves(self)
         directories.on_no_space = self.rooms.found_no_space
         directories.has_room = self.rooms.has_room
-        self.departures = Departures(self)
-        self.doubts = Doubts(self)
+        self.recently_fenced = RecentlyFenced(self)
+        self.suspected = SuspectedBrokers(self)
         self.reads = Reads(self)
         self.fetchers = Fetchers(self)
         self.workshop = RecordWorkshop(host.make_workers("records", 1))
@@ -175,7 +175,7 @@ class Broker:
                 record, r.RegisterBroker | r.UnregisterBroker | r.BrokerRegistrationChange
             ):
                 brokers_changed = True
-                self.departures.note(record)
+                self.recently_fenced.note(record)
             replay(self.image, record)
         if brokers_changed:
             self.replicas.refresh_statuses()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tidelog.broker.disk_rooms import LOOK_EVERY_MS
-from tidelog.broker.effective_config import effective_broker
-from tidelog.broker.stalled_replicas import StalledReplicas
+from tidelog.broker.answers.effective_config import effective_broker
+from tidelog.broker.logs.disk_rooms import LOOK_EVERY_MS
+from tidelog.broker.replication.stalled_replicas import StalledReplicas
 from tidelog.host.timers import Timer
 from tidelog.storage import repairs
 from tidelog.storage.checkpoints import PartitionName

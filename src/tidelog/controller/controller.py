@@ -10,8 +10,8 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from tidelog.controller.api_table import bind_handlers
-from tidelog.controller.asked import Asked, Finish, Refused, Step, Ticket, refusal
 from tidelog.controller.liveness import Liveness
+from tidelog.controller.open_request import Finish, OpenRequest, Refused, Step, Ticket, refusal
 from tidelog.core.errors import Error
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.effects import Answer, AppendRecords, Effect
@@ -111,13 +111,13 @@ class ActiveController:
     ) -> None:
         """Decide on every step, in order. `finish` gets one response per step, once, and answers
         the call; who names no time has `REQUEST_TIMEOUT_MS`."""
-        asked = Asked(call, steps, finish)
+        asked = OpenRequest(call, steps, finish)
         self._take_some(asked, steps, 0)
         if asked.is_open:
             timeout_ms = timeout_ms if timeout_ms > 0 else REQUEST_TIMEOUT_MS
             asked.wait(self.host.timers.after(timeout_ms, partial(self._late, asked, timeout_ms)))
 
-    def _take_some(self, asked: Asked, steps: Sequence[Step], begin: int) -> None:
+    def _take_some(self, asked: OpenRequest, steps: Sequence[Step], begin: int) -> None:
         """Each step is a decision of its own: others may be decided between two slices, and this
         node may lose its leadership. A request whose time is over is not gone on with."""
         if begin and not asked.is_open:
@@ -129,7 +129,7 @@ class ActiveController:
             self.host.network.soon(partial(self._take_some, asked, steps, end))
         self._arm()
 
-    def _late(self, asked: Asked, timeout_ms: int) -> None:
+    def _late(self, asked: OpenRequest, timeout_ms: int) -> None:
         asked.expire(timeout_ms)
         self.core.forget_held(lambda token: _ticket(token).asked is asked)
 

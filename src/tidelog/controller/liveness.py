@@ -43,7 +43,7 @@ class Liveness:
         self._heard_on: dict[int, PeerConnection] = {}
         self._probes: dict[int, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(PROBES_AT_ONCE)
-        self._pauses: set[asyncio.Future[None]] = set()
+        self._pauses: dict[asyncio.Future[None], None] = {}
 
     @property
     def probing(self) -> int:
@@ -139,9 +139,9 @@ class Liveness:
             return
         over: asyncio.Future[None] = tasks.promise()
         timer = self._host.timers.after(delay_ms, lambda: over.set_result(None))
-        self._pauses.add(over)
+        self._pauses[over] = None
         try:
             await over
         finally:
-            self._pauses.discard(over)
+            self._pauses.pop(over, None)
             timer.cancel()

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from tidelog.broker.topic_settings import settings_before_metadata
+from tidelog.broker.replication.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
 from tidelog.host.failures import CannotGoOn
 from tidelog.host.ports import Clock, Disk, Filesystem, Lock

@@ -9,7 +9,7 @@ from tidelog.core.types import NO_LEADER
 from tidelog.host import tasks
 from tidelog.host.ports import Network, NetworkError, PeerRefused
 from tidelog.quorum.member import QuorumMember
-from tidelog.quorum.place import Address
+from tidelog.quorum.membership import Address
 
 STOP_TIMEOUT_MS = 30_000
 """How long a clean stop waits for the controller to move our leaders."""

@@ -6,8 +6,8 @@ from functools import partial
 
 from tidelog.broker import api_table
 from tidelog.broker.broker import Broker, BrokerPlace
-from tidelog.broker.directories import Directories
 from tidelog.broker.duties import Duties
+from tidelog.broker.logs.directories import Directories
 from tidelog.config.endpoints import Listener as ListenerAddress
 from tidelog.config.node_config import NodeConfig
 from tidelog.controller.controller import ActiveController, ClusterFacts
@@ -26,14 +26,14 @@ from tidelog.node.disks import (
     open_metadata_log,
     previous_broker_epoch,
 )
-from tidelog.node.doors import Doors
 from tidelog.node.from_kafka import check_metadata, check_voters, recorded_voters
+from tidelog.node.held_connections import HeldConnections
 from tidelog.node.leader_watch import LeaderWatch
 from tidelog.node.leaving import Leaving
 from tidelog.node.own_address import OwnAddress
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
-from tidelog.quorum.place import QuorumPlace
+from tidelog.quorum.membership import QuorumMembership
 from tidelog.rpc import ApiTable, serve
 from tidelog.wire.protocol import Listener
 
@@ -55,7 +55,7 @@ class Node:
         self.listening = False
         self.stopping = False
         self._listeners: list[OpenListener] = []
-        self._doors = Doors(host)
+        self._held = HeldConnections(host)
         self._decoders = host.make_workers("decoding", 1)
         self._failed: asyncio.Future[Exception] = tasks.promise()
         self._disks = open_disks(config, host.filesystem)
@@ -114,14 +114,14 @@ class Node:
         self.quorum.start()
         self._leader_watch.start()
         if broker is not None and self._duties is not None:
-            broker.when_running(partial(self._open_doors, on_ready))
+            broker.when_running(partial(self._let_clients_in, on_ready))
             broker.link.poke()
             self._duties.start()
         else:
             on_ready()
 
-    def _open_doors(self, on_ready: Callable[[], None]) -> None:
-        self._doors.open_all()
+    def _let_clients_in(self, on_ready: Callable[[], None]) -> None:
+        self._held.open_all()
         on_ready()
 
     def topic_name(self, topic_id: bytes) -> str | None:
@@ -168,7 +168,7 @@ class Node:
                 work=self.host.work,
                 decoders=self._decoders,
             )
-            accept = self._doors.guard(accept)
+            accept = self._held.guard(accept)
             opened = await network.listen(host, port, accept)
         self.tables.append(table)
         self._listeners.append(opened)
@@ -206,12 +206,12 @@ class Node:
             voters = _voters(self.config)
             await Leaving(broker, self.quorum, voters, self.config.node_id).wait()
             await broker.fetchers.stop()
-            broker.doubts.close()
+            broker.suspected.close()
             broker.coordination.close()  # members are told at once to look for the next one
             broker.markers.close()
             broker.verifications.close()
             broker.mending.close()
-            broker.standing_aside.close()
+            broker.leaving_isr.close()
             await broker.moves.stop()
         if self.controller is not None:
             self.controller.stop()  # who waits for a commit would hold up the listeners
@@ -246,7 +246,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
     recorded = recorded_voters(log, codec)
     if recorded is not None:
         check_voters(recorded, voters, disks.identity)
-    place = QuorumPlace(
+    place = QuorumMembership(
         node_id=config.node_id,
         directory_id=disks.identity.directory_id,
         cluster_id=disks.identity.cluster_id,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.hosted import Hosted
+from tidelog.broker.replication.hosted import Hosted
 from tidelog.core.metadata.image import BrokerRegistration, MetadataImage
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.progress import FollowerProgress

@@ -6,6 +6,6 @@
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.listener import MetadataListener
 from tidelog.quorum.member import QuorumMember
-from tidelog.quorum.place import QuorumPlace
+from tidelog.quorum.membership import QuorumMembership
 
-__all__ = ["KafkaEntryCodec", "MetadataListener", "QuorumMember", "QuorumPlace"]
+__all__ = ["KafkaEntryCodec", "MetadataListener", "QuorumMember", "QuorumMembership"]

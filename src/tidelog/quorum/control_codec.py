@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tidelog.core.quorum.messages import LeaderChange, VoterKey, VotersRecord
-from tidelog.quorum.place import CONTROLLER_LISTENER, Address
+from tidelog.quorum.membership import CONTROLLER_LISTENER, Address
 from tidelog.wire.protocol import Message, ProtocolError, decode, encode
 from tidelog.wire.protocol.schemas import (
     kraft_version_record,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.core.errors import Error
-from tidelog.quorum.place import QuorumPlace
+from tidelog.quorum.membership import QuorumMembership
 from tidelog.quorum.translate import PARTITION, TOPIC
 from tidelog.wire.protocol.schemas import describe_quorum_response as answer
 from tidelog.wire.protocol.schemas.describe_quorum_request import DescribeQuorumRequest
@@ -34,7 +34,7 @@ class QuorumDescription(NamedTuple):
 
 
 def describe_response(
-    request: DescribeQuorumRequest, told: QuorumDescription, place: QuorumPlace
+    request: DescribeQuorumRequest, told: QuorumDescription, place: QuorumMembership
 ) -> answer.DescribeQuorumResponse:
     topics = [
         answer.TopicData(

@@ -19,7 +19,7 @@ from tidelog.quorum.control_codec import (
     encode_control_record,
     with_kraft_version,
 )
-from tidelog.quorum.place import Address
+from tidelog.quorum.membership import Address
 from tidelog.quorum.record_codec import decode_metadata, encode_metadata
 from tidelog.wire.records import (
     Buffer,

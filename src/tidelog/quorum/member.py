@@ -47,7 +47,7 @@ from tidelog.quorum.describe import (
 )
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.listener import MetadataListener
-from tidelog.quorum.place import Address, QuorumPlace
+from tidelog.quorum.membership import Address, QuorumMembership
 from tidelog.quorum.probing import probe
 from tidelog.quorum.translate import Speaker, request_from_wire
 from tidelog.quorum.translate_answers import (
@@ -115,7 +115,7 @@ class QuorumMember:
 
     def __init__(
         self,
-        place: QuorumPlace,
+        place: QuorumMembership,
         log: MetadataLog,
         disk: Disk,
         host: NodeHost,
@@ -163,7 +163,7 @@ class QuorumMember:
         }
 
     @classmethod
-    def open(cls, place: QuorumPlace, disk: Disk, host: NodeHost) -> "QuorumMember":
+    def open(cls, place: QuorumMembership, disk: Disk, host: NodeHost) -> "QuorumMember":
         """With the log that is on this disk, or a new one."""
         codec = KafkaEntryCodec()
         log = MetadataLog.open(disk, codec, clock=host.clock)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tidelog.core.quorum import messages as m
 from tidelog.quorum.entry_codec import KafkaEntryCodec
-from tidelog.quorum.place import STATIC_DIRECTORY_ID, Address
+from tidelog.quorum.membership import STATIC_DIRECTORY_ID, Address
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas import begin_quorum_epoch_request as begin
 from tidelog.wire.protocol.schemas import end_quorum_epoch_request as end

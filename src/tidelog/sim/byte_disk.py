@@ -16,11 +16,11 @@ from collections.abc import Callable
 from tidelog.core.quorum.messages import VoterKey
 from tidelog.core.quorum.state import QuorumState
 from tidelog.core.types import NO_EPOCH, PartitionId
-from tidelog.sim.byte_log import ByteLog, Written
+from tidelog.sim.byte_log import ByteLog
 from tidelog.sim.disk import CrashKind, SimDisk
 from tidelog.sim.log_check import log_faults
 from tidelog.sim.node_disk import NodeDisk
-from tidelog.sim.recovery_facts import POWER_LOSS, RESTART, Found, Recovery
+from tidelog.sim.recovery_facts import POWER_LOSS, RESTART, Found, Recovery, Written
 from tidelog.storage import checkpoints
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.config import LogConfig

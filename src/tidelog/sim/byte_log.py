@@ -7,27 +7,17 @@ and after every operation the two must agree. A restart makes the shadow anew fr
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.producers import ProducerStates
 from tidelog.sim.batch_bytes import LARGEST_BATCH_BYTES, decoded, encoded
+from tidelog.sim.recovery_facts import Written
 from tidelog.sim.sim_log import Aborted, SimBatch, SimLog
 from tidelog.storage.errors import CorruptSegment
 from tidelog.storage.log import Log
 
 EVERYTHING = 1 << 40
 _NOTHING_CUT = 1 << 62
-
-
-class Written(NamedTuple):
-    """What a log was when its process ended: what recovery may find, and what it must find."""
-
-    batches: list[SimBatch]
-    """Also those of an append that was under way."""
-    owed_end: int
-    starts: tuple[int, ...]
-    """Log starts that are possible: two if the log was just being started anew."""
 
 
 class ByteLog:

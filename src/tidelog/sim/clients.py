@@ -180,10 +180,10 @@ class ProducerClient:
         elif type(message) is m.ProduceReply:
             for attempt in self._pending:
                 if attempt.request_id == message.request_id:
-                    self._on_reply(attempt, message)
+                    self._on_reply(attempt, message, source)
                     return
 
-    def _on_reply(self, attempt: Attempt, reply: m.ProduceReply) -> None:
+    def _on_reply(self, attempt: Attempt, reply: m.ProduceReply, source: int) -> None:
         world = self._world
         if reply.error == Error.NONE:
             self._pending.remove(attempt)
@@ -194,16 +194,16 @@ class ProducerClient:
         world.counters.refused += 1
         # Sent behind others it may only have overtaken them; sent first, nothing was missing.
         if reply.error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER and attempt.sent_first:
-            self._start_over()
+            self._start_over(source)
         elif reply.error == Error.NOT_ENOUGH_REPLICAS:
             self._retry_later(attempt)
         else:
             self._ask()
             self._retry_later(attempt)
 
-    def _start_over(self) -> None:
+    def _start_over(self, source: int) -> None:
         """The leader has forgotten us: real clients get a new producer id and go on."""
-        self._world.sequence_refused(self.partition, self._producer_id)
+        self._world.sequence_refused(self.partition, self._producer_id, source)
         self._pending.clear()
         self._producer_id = self._world.new_producer_id()
         self._sequence = 0

@@ -55,6 +55,8 @@ class Caller:
         self._asked_ms = broker.node.now_ms()
         chronicle = broker.node.judge.chronicle
         assert chronicle is not None, "asked before there is a judge"
+        if isinstance(call.request, JoinGroup | SyncGroup):
+            broker.node.judge.member_joining(broker.node.id, call.request)
         # What was committed when it asked: an answer must not know less. A leader that does not
         # know of its successor may be late with what it tells, never with what it accepts.
         self._floor = (
@@ -286,7 +288,9 @@ class Seat:
     # -- loading
 
     def begin_loading(self, _: None) -> None:
-        log = self._coordination.broker.node.disk.logs[self.log.partition]
+        node = self._coordination.broker.node
+        node.judge.coordinator_began(node.id, self.log.partition)
+        log = node.disk.logs[self.log.partition]
         self._position = log.log_start_offset
         self._load(None)
 

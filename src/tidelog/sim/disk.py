@@ -8,7 +8,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from tidelog.host.ports import Buffer, FileRange
 from tidelog.sim.disk_state import (
@@ -47,10 +47,29 @@ class CrashKind(Enum):
     POWER_LOSS = "power loss"
 
 
+class DiskWatcher(Protocol):
+    """Hears what is about to be done to a disk."""
+
+    def before(self, effect: Effect) -> None: ...
+
+    def reading(self, size_bytes: int) -> None: ...
+
+
 class SimDisk:
     """A directory tree in memory. With `record` it keeps every effect in `trace`."""
 
-    __slots__ = ("_arrived", "_faults", "_state", "crashed_at", "marks", "trace")
+    __slots__ = (
+        "_arrived",
+        "_faults",
+        "_state",
+        "crashed_at",
+        "errors",
+        "failed_syncs",
+        "marks",
+        "room_bytes",
+        "trace",
+        "watcher",
+    )
 
     def __init__(self, *, record: bool = False) -> None:
         self._state = DiskState()
@@ -60,6 +79,12 @@ class SimDisk:
         self.crashed_at = ""
         """Where a crash happened, in words, when this disk is what it left behind."""
         self._arrived: Sequence[PendingEffect] = ()
+        self.watcher: DiskWatcher | None = None
+        self.room_bytes: int | None = None
+        """How many more bytes files may have altogether; None: as many as they like."""
+        self.errors = 0
+        """How often an operation failed, by a fault or for want of room."""
+        self.failed_syncs = 0
 
     # Disk
 
@@ -70,6 +95,8 @@ class SimDisk:
                 raise self._missing(path)
             directory, name = self._parent(path)
             self._fail_if_told("create", path)
+            if self.room_bytes == 0:
+                raise self._failed(errno.ENOSPC, path)
             number = self._state.next_node
             self._do(Create(number, path, directory, name))
         if type(self._state.nodes[number]) is not FileNode:
@@ -111,6 +138,8 @@ class SimDisk:
         if replaced is not None:
             self._check_replaceable(number, replaced, target)
         self._fail_if_told("rename", target)
+        if replaced is not None:
+            self._give_back(replaced)
         self._do(Rename(number, target, source_directory, source_name, directory, name))
 
     def remove(self, path: str) -> None:
@@ -120,6 +149,7 @@ class SimDisk:
             raise _os_error(errno.ENOTEMPTY, path)
         directory, name = self._parent(path)
         self._fail_if_told("remove", path)
+        self._give_back(number)
         self._do(Remove(number, path, directory, name))
 
     def sync_dir(self, path: str) -> None:
@@ -157,6 +187,12 @@ class SimDisk:
         """How this disk came to be, and which of the effects that might be lost were not."""
         kept = "; ".join(map(describe, self._arrived)) or "nothing"
         return f"{self.crashed_at or 'no crash'}, kept of what was not synced: {kept}"
+
+    def take_over(self, before: "SimDisk") -> None:
+        """This is what a crash left of `before`: the same device, as full and as broken."""
+        self._faults, self.room_bytes = before._faults, before.room_bytes
+        self.errors, self.failed_syncs = before.errors, before.failed_syncs
+        self.watcher = before.watcher
 
     def copy(self) -> "SimDisk":
         """The same disk once more, pending effects included; not its trace or faults."""
@@ -199,8 +235,9 @@ class SimDisk:
         self._faults.append(fault)
 
     def heal(self) -> None:
-        """No more faults."""
+        """No more faults, and room for everything."""
         self._faults.clear()
+        self.room_bytes = None
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Damages a file at rest."""
@@ -218,6 +255,8 @@ class SimDisk:
         return self._state.digest()
 
     def _do(self, effect: Effect) -> None:
+        if self.watcher is not None:
+            self.watcher.before(effect)
         if self.trace is not None:
             self.trace.append(effect)
         self._state.apply(effect)
@@ -282,7 +321,17 @@ class SimDisk:
         if self._faults:
             fault = self._due_fault(operation, path)
             if fault is not None:
-                raise _os_error(fault.error, path)
+                raise self._failed(fault.error, path)
+
+    def _failed(self, number: int, path: str) -> OSError:
+        self.errors += 1
+        return _os_error(number, path)
+
+    def _give_back(self, number: int) -> None:
+        """The room of a file that loses its name."""
+        node = self._state.nodes[number]
+        if self.room_bytes is not None and type(node) is FileNode:
+            self.room_bytes += len(node.data)
 
     def _due_fault(self, operation: Operation, path: str) -> "_Fault | None":
         for fault in self._faults:
@@ -315,6 +364,8 @@ class SimFile:
         self._disk._fail_if_told("read", self._path)
         assert position >= 0, position
         assert size_bytes >= 0, size_bytes
+        if self._disk.watcher is not None:
+            self._disk.watcher.reading(size_bytes)
         return bytes(memoryview(file.data)[position : position + size_bytes])
 
     def range_in_memory(self, position: int, size_bytes: int) -> FileRange | None:
@@ -333,13 +384,30 @@ class SimFile:
             if fault is not None:
                 if fault.partial_bytes > 0:
                     self._write(position, payload[: fault.partial_bytes])
-                raise _os_error(fault.error, self._path)
+                raise self._disk._failed(fault.error, self._path)
+        if self._disk.room_bytes is not None:
+            self._take_room(position, payload)
         self._write(position, payload)
 
+    def _take_room(self, position: int, payload: bytes) -> None:
+        """A full disk takes what still fits."""
+        disk = self._disk
+        assert disk.room_bytes is not None, "there is room for everything"
+        more_bytes = max(0, position + len(payload) - self.size())
+        if more_bytes > disk.room_bytes:
+            fitting = payload[: len(payload) - more_bytes + disk.room_bytes]
+            disk.room_bytes = 0
+            self._write(position, fitting)
+            raise disk._failed(errno.ENOSPC, self._path)
+        disk.room_bytes -= more_bytes
+
     def truncate(self, size_bytes: int) -> None:
-        self._file()
+        size_before = len(self._file().data)
         assert size_bytes >= 0, size_bytes
         self._disk._fail_if_told("truncate", self._path)
+        if self._disk.room_bytes is not None:
+            # A longer file has a hole, which takes no room.
+            self._disk.room_bytes += max(0, size_before - size_bytes)
         self._disk._do(Truncate(self._node, self._path, size_bytes))
 
     def sync(self) -> None:
@@ -377,7 +445,8 @@ class SimFileSyncing:
             fault = self._disk._due_fault("sync", self._path)
             if fault is not None:
                 self._disk._do(FailedSync(self._node, self._path))
-                raise _os_error(fault.error, self._path)
+                self._disk.failed_syncs += 1
+                raise self._disk._failed(fault.error, self._path)
         self._disk._do(SyncFile(self._node, self._path))
 
     def release(self) -> None:

@@ -41,6 +41,8 @@ HOOKS: dict[str, int] = {
     "latest_answered": 2,
     # coordinators
     "coordinator_answered": 4,
+    "coordinator_began": 2,
+    "member_joining": 2,
     "member_heard": 4,
     "member_left": 3,
     "committed_read": 3,
@@ -107,6 +109,8 @@ class Judge:
     consumer_read: Hook
     latest_answered: Hook
     coordinator_answered: Hook
+    coordinator_began: Hook
+    member_joining: Hook
     member_heard: Hook
     member_left: Hook
     committed_read: Hook

@@ -1,7 +1,8 @@
 """The simulated timeline: one heap, one clock, one step at a time.
 
-A step is one callback that really ran. Events at the same microsecond run in the order in
-which they were scheduled, so a run depends on nothing but what its callbacks do.
+A step is one callback that really ran. Events of one owner at the same microsecond run in the
+order in which they were scheduled. Whose events come first at that microsecond is drawn from the
+seed, and again for every microsecond; a kernel without a seed keeps the order of scheduling.
 
 Every event belongs to an owner (a node, a client, or WORLD). A crash revokes all that was
 scheduled for its owner by raising the owner's incarnation: stale entries are skipped when
@@ -15,15 +16,32 @@ from heapq import heappop, heappush
 from typing import Any, TypeVar
 
 from tidelog.sim.digest import RunDigest
+from tidelog.sim.entropy import stream
 
 WORLD = -1
 """Owner of what happens to the cluster from outside: faults, phases, the judge."""
 
 Argument = TypeVar("Argument")
 Entry = tuple[int, int, int, int, Callable[[Any], None], Any]
-"""(at_us, sequence, owner, incarnation, callback, argument)"""
+"""(at_us, turn and sequence, owner, incarnation, callback, argument)"""
 
 FLUSH_EVERY_STEPS = 512
+TURN_BITS = 0x3FF
+TURN_SHIFT = 40
+"""A run schedules far fewer events than 2 to this power."""
+
+
+class _Salts(dict[int, int]):
+    """A number for every owner, by which its turn at a microsecond is worked out."""
+
+    def __init__(self, seed: int | None) -> None:
+        super().__init__()
+        self._seed = seed
+
+    def __missing__(self, owner: int) -> int:
+        drawn = 0 if self._seed is None else stream(self._seed, f"turns of {owner}").getrandbits(31)
+        self[owner] = drawn
+        return drawn
 
 
 class Kernel:
@@ -35,6 +53,7 @@ class Kernel:
         "_interval_steps",
         "_paused",
         "_queue",
+        "_salts",
         "_sequence",
         "digest",
         "now_ms",
@@ -43,7 +62,7 @@ class Kernel:
         "stop_reason",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int | None = None) -> None:
         self.now_us = 0
         self.now_ms = 0
         self.steps = 0
@@ -51,6 +70,7 @@ class Kernel:
         self.digest = RunDigest()
         self._queue: list[Entry] = []
         self._sequence = 0
+        self._salts = _Salts(seed)
         self._incarnations: defaultdict[int, int] = defaultdict(int)
         self._paused: dict[int, list[Entry]] = {}
         self._interval_steps = FLUSH_EVERY_STEPS
@@ -61,28 +81,21 @@ class Kernel:
     ) -> None:
         """Run `callback(argument)` at this time unless its owner crashes first."""
         assert at_us >= self.now_us, f"scheduled at {at_us} µs, now is {self.now_us} µs"
-        self._sequence = sequence = self._sequence + 1
-        heappush(
-            self._queue,
-            (at_us, sequence, owner, self._incarnations[owner], callback, argument),
-        )
+        self._push(at_us, owner, callback, argument)
 
     def call_in(
         self, delay_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
     ) -> None:
         assert delay_us >= 0, f"delay of {delay_us} µs"
+        self._push(self.now_us + delay_us, owner, callback, argument)
+
+    def _push(
+        self, at_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
+    ) -> None:
         self._sequence = sequence = self._sequence + 1
-        heappush(
-            self._queue,
-            (
-                self.now_us + delay_us,
-                sequence,
-                owner,
-                self._incarnations[owner],
-                callback,
-                argument,
-            ),
-        )
+        turn = at_us * self._salts[owner] >> 12 & TURN_BITS
+        order = turn << TURN_SHIFT | sequence
+        heappush(self._queue, (at_us, order, owner, self._incarnations[owner], callback, argument))
 
     def revoke(self, owner: int) -> None:
         """A crash: nothing scheduled for this owner so far will happen. Also ends its pause."""
@@ -146,7 +159,7 @@ class Kernel:
         steps = self.steps
         while queue:
             entry = heappop(queue)
-            at_us, sequence, owner, incarnation, callback, argument = entry
+            at_us, order, owner, incarnation, callback, argument = entry
             if incarnation != incarnations[owner]:
                 continue
             if at_us > until_us or steps >= step_limit:
@@ -159,7 +172,7 @@ class Kernel:
             self.now_ms = at_us // 1000
             self.steps = steps = steps + 1
             digest(at_us)
-            digest(sequence)
+            digest(order)
             callback(argument)
             if self.stop_reason is not None:
                 return False

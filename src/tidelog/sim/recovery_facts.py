@@ -1,19 +1,33 @@
 """What is known about one log after a node has opened its disk again (rule R19)."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.types import PartitionId
-from tidelog.sim.byte_log import Written
-from tidelog.sim.sim_log import SimBatch
+
+if TYPE_CHECKING:
+    from tidelog.sim.rules.view import RecordBatch
 
 POWER_LOSS = "power loss"
 RESTART = "restart"
 
 
+class Written(NamedTuple):
+    """What a log was when its process ended: what recovery may find, and what it must find."""
+
+    batches: Sequence[RecordBatch]
+    """Also those of an append that was under way."""
+    owed_end: int
+    starts: tuple[int, ...]
+    """Log starts that are possible: several if the log start has moved."""
+
+
 class Found(NamedTuple):
     """What a new process reads."""
 
-    batches: list[SimBatch]
+    batches: Sequence[RecordBatch]
     log_start_offset: int
     log_end_offset: int
 

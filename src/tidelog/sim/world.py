@@ -291,9 +291,13 @@ class World:
         self.counters.acknowledged += batch.record_count
         self.trace.fact(base_offset)
 
-    def sequence_refused(self, partition: PartitionId, producer_id: int) -> None:
+    def sequence_refused(self, partition: PartitionId, producer_id: int, broker: int) -> None:
+        """A leader that does not know of its successor misses what the successor appended, and
+        may say so. A producer meets it when stale metadata reaches it late."""
         self.marks.add("producer_started_over")
-        if self.expected_durable(partition):
+        state = self.image.partition(partition)
+        is_leader = state is not None and state.leader == broker
+        if is_leader and self.expected_durable(partition):
             self.report(
                 "P4 idempotence",
                 f"{self.name(partition)}: producer {producer_id} was told that its first"

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from e2e.groups.member import GONE, GUARD_S, Crew, Member, share, until
 from support import live
-from tidelog.broker.coordination import java_hash
+from tidelog.broker.coordination.coordinators import java_hash
 from tidelog.core.errors import Error
 from tidelog.testing import Cluster
 from tidelog.wire.protocol.errors import ProtocolError

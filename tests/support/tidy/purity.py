@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from .source import Finding, Function, Source
 
 SEEDED = ("core", "storage", "sim")
+RUN_BY_SEEDS = (*SEEDED, "broker", "controller", "quorum", "coordinators", "node", "rpc", "host")
+"""Whole-node runs must repeat, so nothing here may follow the order of a set."""
 SILENT = ("core", "storage", "wire", "sim")
 
 # Clocks, chance, processes, the operating system: everything that answers differently twice.
@@ -51,6 +53,7 @@ VIRTUAL_LOOP_NAMES = frozenset(
         "Task",
         "TimerHandle",
         "Transport",
+        "_get_running_loop",
         "_set_running_loop",
         "all_tasks",
         "sleep",
@@ -61,6 +64,7 @@ VIRTUAL_LOOP_NAMES = frozenset(
 AROUND_A_SEED = {
     "tidelog.sim.fleet": "runs many seeds in processes and says how fast it went",
     "tidelog.sim.bench": "measures steps per second",
+    "tidelog.sim.coverage": "traces seeds and reads the source of what they ran",
     "tidelog.sim.replay_file": "writes and reads the file of a failed seed",
 }
 
@@ -152,7 +156,7 @@ def _called(node: ast.Call) -> str:
 
 def set_iteration(source: Source) -> list[Finding]:
     """The order of a set of strings or bytes changes with PYTHONHASHSEED."""
-    if not source.within(*SEEDED) or source.module in AROUND_A_SEED:
+    if not source.within(*RUN_BY_SEEDS) or source.module in AROUND_A_SEED:
         return []
     return list(_SetIteration(source).findings())
 

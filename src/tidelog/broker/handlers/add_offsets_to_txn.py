@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker import transaction_calls
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.pending_call import PendingCall
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
+from tidelog.broker.coordination.pending_call import PendingCall
+from tidelog.broker.transactions import transaction_calls
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import Error
 from tidelog.core.transactions.requests import AddPartitions, AddPartitionsResponse

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.broker import transaction_calls
-from tidelog.broker.broker_lines import is_on_a_line
-from tidelog.broker.pending_call import Gathering
+from tidelog.broker.coordination.pending_call import Gathering
+from tidelog.broker.replication.broker_connections import is_on_a_line
+from tidelog.broker.transactions import transaction_calls
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.transactions.requests import AddPartitions, AddPartitionsResponse

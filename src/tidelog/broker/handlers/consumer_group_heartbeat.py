@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker.group_calls import ask_members, client_name, fresh_member_id
-from tidelog.broker.pending_call import PendingCall
+from tidelog.broker.coordination.pending_call import PendingCall
+from tidelog.broker.groups.group_calls import ask_members, client_name, fresh_member_id
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from tidelog.wire.protocol.schemas.consumer_group_heartbeat_request import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker.group_calls import ask_group
-from tidelog.broker.pending_call import Gathering
+from tidelog.broker.coordination.pending_call import Gathering
+from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.errors import Error
 from tidelog.core.groups.requests import DeleteGroup, DeleteGroupResponse
 from tidelog.wire.protocol.schemas.delete_groups_request import DeleteGroupsRequest

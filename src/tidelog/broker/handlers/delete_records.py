@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker import own_writes
+from tidelog.broker.fetch import own_writes
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.types import NO_OFFSET, PartitionId
 from tidelog.storage.errors import StorageError
@@ -27,7 +27,7 @@ from tidelog.wire.protocol.schemas.delete_records_response import (
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
-    from tidelog.broker.hosted import Hosted
+    from tidelog.broker.replication.hosted import Hosted
     from tidelog.core.replication.leader import LeaderReplica
     from tidelog.rpc import Call
 

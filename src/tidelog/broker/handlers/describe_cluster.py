@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker import authorized_operations
-from tidelog.broker.neighbours import controller_for_clients, neighbours
+from tidelog.broker.answers import authorized_operations
+from tidelog.broker.answers.neighbours import controller_for_clients, neighbours
 from tidelog.core.errors import Error
 from tidelog.rpc import Call
 from tidelog.wire.protocol.schemas.describe_cluster_request import DescribeClusterRequest

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.broker import loggers
-from tidelog.broker.caught_up import caught_up
-from tidelog.broker.effective_config import (
+from tidelog.broker.answers import loggers
+from tidelog.broker.answers.effective_config import (
     CLUSTER_DEFAULT,
     ConfigSource,
     Said,
@@ -20,6 +19,7 @@ from tidelog.broker.effective_config import (
     only_kafkas_layers,
     topic_layers,
 )
+from tidelog.broker.control.caught_up import caught_up
 from tidelog.config.broker_keys import BROKER_NAMES_OF_TOPIC_CONFIGS, KEYS
 from tidelog.config.key_types import Kind
 from tidelog.config.live_keys import can_change

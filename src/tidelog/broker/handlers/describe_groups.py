@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker import authorized_operations
-from tidelog.broker.group_calls import ask_group
-from tidelog.broker.pending_call import Gathering
+from tidelog.broker.answers import authorized_operations
+from tidelog.broker.coordination.pending_call import Gathering
+from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import DescribedGroup as Described
 from tidelog.core.groups.requests import DescribeGroup

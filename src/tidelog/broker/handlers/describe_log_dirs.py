@@ -18,8 +18,8 @@ from tidelog.wire.protocol.schemas.describe_log_dirs_response import (
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
-    from tidelog.broker.hosted import Hosted
-    from tidelog.broker.moves import Move
+    from tidelog.broker.logs.moves import Move
+    from tidelog.broker.replication.hosted import Hosted
 
 UNKNOWN_SIZE = -1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.markers import why_not_led_here
+from tidelog.broker.transactions.markers import why_not_led_here
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.replication.producers import ProducerEntry
 from tidelog.wire.protocol.schemas.describe_producers_request import DescribeProducersRequest

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidelog.broker import authorized_operations
-from tidelog.broker.internal_topics import INTERNAL_TOPICS
-from tidelog.broker.neighbours import Neighbour, neighbours, offline_replicas, seen_leader
+from tidelog.broker.answers import authorized_operations
+from tidelog.broker.answers.neighbours import Neighbour, neighbours, offline_replicas, seen_leader
+from tidelog.broker.coordination.internal_topics import INTERNAL_TOPICS
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage, PartitionState, TopicState
 from tidelog.core.metadata.topic_names import check_topic_name

@@ -6,9 +6,9 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tidelog.broker import transaction_calls
-from tidelog.broker.pending_call import Gathering
-from tidelog.broker.transaction_words import state_name
+from tidelog.broker.coordination.pending_call import Gathering
+from tidelog.broker.transactions import transaction_calls
+from tidelog.broker.transactions.state_names import state_name
 from tidelog.core.errors import Error
 from tidelog.core.transactions.requests import DescribedTransaction, DescribeTransaction
 from tidelog.wire.protocol.schemas.describe_transactions_request import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker import transaction_calls
-from tidelog.broker.pending_call import PendingCall
+from tidelog.broker.coordination.pending_call import PendingCall
+from tidelog.broker.transactions import transaction_calls
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.transactions.requests import EndTransaction, ProducerIdentity
 from tidelog.core.types import NO_PRODUCER

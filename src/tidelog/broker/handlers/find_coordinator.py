@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.broker.caught_up import caught_up
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from tidelog.broker.neighbours import NOBODY, neighbours
+from tidelog.broker.answers.neighbours import NOBODY, neighbours
+from tidelog.broker.control.caught_up import caught_up
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.core.errors import Error
 from tidelog.core.types import NO_LEADER
 from tidelog.wire.protocol.schemas.find_coordinator_request import FindCoordinatorRequest
@@ -44,7 +44,7 @@ def handle(broker: Broker, call: Call) -> None:
         answer(call, [unfound(each, Error.INVALID_REQUEST, message) for each in keys])
         return
     leaders = {broker.coordination.coordinator_of(topic, key) for key in keys}
-    if topic in broker.image.topic_ids and leaders <= {broker.id} and not broker.doubts.remain():
+    if topic in broker.image.topic_ids and leaders <= {broker.id} and not broker.suspected.remain():
         answer(call, list(found(broker, call, topic, keys)))
     else:
         call.run(_wait_and_answer(broker, call, topic, keys))
@@ -59,7 +59,7 @@ async def _wait_and_answer(broker: Broker, call: Call, topic: str, keys: Sequenc
         wait_ms = 0 if refusal is not None else max(0, deadline_ms - broker.now_ms())
     else:
         leaders = {coordination.coordinator_of(topic, key) for key in keys}
-        await broker.doubts.settled(leaders - {broker.id, NO_LEADER})
+        await broker.suspected.settled(leaders - {broker.id, NO_LEADER})
 
     def all_led() -> bool:
         live = neighbours(broker.image, call.listener)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.broker import admin_refusals, admin_settled
-from tidelog.broker.caught_up import caught_up
+from tidelog.broker.control import admin_refusals, admin_settled
+from tidelog.broker.control.caught_up import caught_up
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.host.ports import NetworkError

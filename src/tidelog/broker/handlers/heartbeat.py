@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker.group_calls import ask_members
-from tidelog.broker.pending_call import PendingCall
+from tidelog.broker.coordination.pending_call import PendingCall
+from tidelog.broker.groups.group_calls import ask_members
 from tidelog.core.errors import Error
 from tidelog.core.groups.requests import Heartbeat
 from tidelog.core.groups.requests import HeartbeatResponse as Heard

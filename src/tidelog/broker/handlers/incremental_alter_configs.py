@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker import loggers
+from tidelog.broker.answers import loggers
 from tidelog.broker.handlers import forwarded
 from tidelog.broker.handlers.describe_configs import RESOURCE_BROKER_LOGGER
 from tidelog.core.errors import Error

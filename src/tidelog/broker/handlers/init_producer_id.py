@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker import transaction_calls
-from tidelog.broker.pending_call import PendingCall
-from tidelog.broker.producer_ids import NoProducerIds
+from tidelog.broker.coordination.pending_call import PendingCall
+from tidelog.broker.transactions import transaction_calls
+from tidelog.broker.transactions.producer_ids import NoProducerIds
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.transactions.requests import InitProducer, ProducerIdentity
 from tidelog.wire.protocol.schemas.init_producer_id_request import InitProducerIdRequest

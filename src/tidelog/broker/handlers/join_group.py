@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker.absences import WaitingCall
-from tidelog.broker.group_calls import ask_members, client_name, fresh_member_id
+from tidelog.broker.groups.absences import WaitingCall
+from tidelog.broker.groups.group_calls import ask_members, client_name, fresh_member_id
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import JoinGroup, JoinProtocol, JoinResponse
 from tidelog.wire.protocol.schemas.join_group_request import JoinGroupRequest

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker.group_calls import ask_members
-from tidelog.broker.pending_call import PendingCall
+from tidelog.broker.coordination.pending_call import PendingCall
+from tidelog.broker.groups.group_calls import ask_members
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import LeaveGroup, Leaver, LeaveResponse
 from tidelog.wire.protocol.schemas.leave_group_request import LeaveGroupRequest

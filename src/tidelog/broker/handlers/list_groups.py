@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.pending_call import Gathering
+from tidelog.broker.coordination.pending_call import Gathering
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import ListGroups
 from tidelog.core.groups.requests import ListGroupsResponse as Listed

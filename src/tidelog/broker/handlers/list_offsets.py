@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.broker import own_writes
+from tidelog.broker.fetch import own_writes
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import EARLIEST, LATEST, OffsetAnswer
 from tidelog.core.types import NO_OFFSET, PartitionId
@@ -23,7 +23,7 @@ from tidelog.wire.protocol.schemas.list_offsets_response import (
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
-    from tidelog.broker.hosted import Hosted
+    from tidelog.broker.replication.hosted import Hosted
     from tidelog.rpc import Call
     from tidelog.storage.lookups import TimestampOffset
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.broker.pending_call import Gathering
-from tidelog.broker.topics_view import compile_regex
-from tidelog.broker.transaction_words import STATES_BY_NAME, state_name
+from tidelog.broker.coordination.pending_call import Gathering
+from tidelog.broker.groups.topics_view import compile_regex
+from tidelog.broker.transactions.state_names import STATES_BY_NAME, state_name
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.settings import InvalidRegex
 from tidelog.core.transactions.records import TransactionState

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.broker import authorized_operations
-from tidelog.broker.caught_up import caught_up
-from tidelog.broker.internal_topics import INTERNAL_TOPICS
-from tidelog.broker.neighbours import Neighbour, controller_for_clients, neighbours
-from tidelog.broker.topic_fragments import TopicFragments, View, assemble, encode_topic
+from tidelog.broker.answers import authorized_operations
+from tidelog.broker.answers.neighbours import Neighbour, controller_for_clients, neighbours
+from tidelog.broker.answers.topic_fragments import TopicFragments, View, assemble, encode_topic
+from tidelog.broker.control.caught_up import caught_up
+from tidelog.broker.coordination.internal_topics import INTERNAL_TOPICS
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import TopicState
 from tidelog.core.metadata.topic_names import check_topic_name
@@ -77,7 +77,7 @@ class MetadataAnswers:
             call.run(self._create_and_answer(call, request, asked, missing))
             return
         leaders = self._other_leaders(asked)
-        if leaders or self._broker.doubts.remain():
+        if leaders or self._broker.suspected.remain():
             call.run(self._answer_without_doubt(call, request, asked, leaders))
         else:
             self._answer(call, request, asked, {})
@@ -96,8 +96,8 @@ class MetadataAnswers:
         async for keys in slices(asked, AT_ONCE):
             missing += self._to_be_created(request, keys)
         errors = await self._created(missing) if missing else {}
-        if self._broker.doubts.remain():
-            await self._broker.doubts.settled(())
+        if self._broker.suspected.remain():
+            await self._broker.suspected.settled(())
         fragments: list[bytes] = []
         if wants_all(request, version):
             async for topics in slices(list(self._broker.image.topics.values()), AT_ONCE):
@@ -110,7 +110,7 @@ class MetadataAnswers:
     async def _answer_without_doubt(
         self, call: Call, request: MetadataRequest, asked: Asked, leaders: Collection[int]
     ) -> None:
-        await self._broker.doubts.settled(leaders)
+        await self._broker.suspected.settled(leaders)
         self._answer(call, request, asked, {})
 
     def _other_leaders(self, asked: Asked) -> set[int]:
@@ -164,7 +164,7 @@ class MetadataAnswers:
 
     def _told_of(self, live: dict[int, Neighbour], call: Call) -> Iterable[Neighbour]:
         """The live brokers, and those that were until a moment ago."""
-        departed = self._broker.departures.to_be_told(call.connection)
+        departed = self._broker.recently_fenced.to_be_told(call.connection)
         if not departed:
             return live.values()
         everybody = neighbours(self._broker.image, call.listener, with_fenced=True)

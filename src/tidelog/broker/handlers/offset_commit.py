@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tidelog.broker.group_calls import ask_group
-from tidelog.broker.pending_call import PendingCall
+from tidelog.broker.coordination.pending_call import PendingCall
+from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.records import CommittedOffset

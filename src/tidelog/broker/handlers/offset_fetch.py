@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.broker.group_calls import ask_group
-from tidelog.broker.pending_call import Gathering, PendingCall
+from tidelog.broker.coordination.pending_call import Gathering, PendingCall
+from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import FetchedOffset, FetchOffsets, FetchOffsetsResponse

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker import record_work
-from tidelog.broker.open_produce import OpenPartition, OpenProduce
-from tidelog.broker.transaction_calls import FIRST_VERSION, SECOND_VERSION
-from tidelog.broker.verifications import Candidate, Understanding, Verdict
+from tidelog.broker.produce import record_work
+from tidelog.broker.produce.open_produce import OpenPartition, OpenProduce
+from tidelog.broker.transactions.transaction_calls import FIRST_VERSION, SECOND_VERSION
+from tidelog.broker.transactions.verifications import Candidate, Understanding, Verdict
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import ACKS_ALL, ACKS_LEADER, ACKS_NONE
@@ -48,7 +48,7 @@ from tidelog.wire.records import (
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
-    from tidelog.broker.hosted import Hosted
+    from tidelog.broker.replication.hosted import Hosted
     from tidelog.core.replication.leader import LeaderReplica
     from tidelog.core.replication.producers import AppendedBatch
     from tidelog.rpc import Call

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.absences import WaitingCall
-from tidelog.broker.group_calls import ask_members
+from tidelog.broker.groups.absences import WaitingCall
+from tidelog.broker.groups.group_calls import ask_members
 from tidelog.core.errors import Error
 from tidelog.core.groups.requests import SyncGroup, SyncResponse
 from tidelog.wire.protocol.schemas.sync_group_request import SyncGroupRequest

@@ -10,9 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.transaction_calls import FIRST_VERSION, SECOND_VERSION
-from tidelog.broker.verifications import LONGEST_QUESTION_MS, Understanding, begin
+from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
+from tidelog.broker.transactions.transaction_calls import FIRST_VERSION, SECOND_VERSION
+from tidelog.broker.transactions.verifications import LONGEST_QUESTION_MS, Understanding, begin
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.records import CommittedOffset
@@ -36,7 +36,7 @@ from tidelog.wire.protocol.schemas.txn_offset_commit_response import (
 
 if TYPE_CHECKING:
     from tidelog.broker.broker import Broker
-    from tidelog.broker.hosted import Hosted
+    from tidelog.broker.replication.hosted import Hosted
     from tidelog.core.replication.leader import LeaderReplica
     from tidelog.rpc import Call
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidelog.broker.markers import MarkerOrder, write_marker
-from tidelog.broker.pending_call import Gathering
+from tidelog.broker.coordination.pending_call import Gathering
+from tidelog.broker.transactions.markers import MarkerOrder, write_marker
 from tidelog.core.coordination import Marker, TopicPartition
 from tidelog.core.errors import Error
 from tidelog.wire.protocol.schemas.write_txn_markers_request import (

@@ -12,6 +12,7 @@ COMMANDS = {
     "crash-states": Lazy(
         "tidelog.cli.sim.crash_states", "Recover every state a crash can leave on disk."
     ),
+    "coverage": Lazy("tidelog.cli.sim.coverage", "How much of production the simulator runs."),
     "bench": Lazy("tidelog.cli.sim.bench", "Simulated steps per second."),
 }
 

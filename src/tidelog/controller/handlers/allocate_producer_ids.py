@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.controller.asked import expect
+from tidelog.controller.open_request import expect
 from tidelog.core import requests
 from tidelog.core.requests import ControllerResponse
 from tidelog.rpc import Call

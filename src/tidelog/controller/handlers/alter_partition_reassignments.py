@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.controller.asked import Step, expect
 from tidelog.controller.handlers.items import said
+from tidelog.controller.open_request import Step, expect
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.requests import AdminResponse, AlterReassignmentRequest, ControllerResponse

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.controller.asked import Refused, Step, expect
 from tidelog.controller.handlers.items import repeated, said, twice
+from tidelog.controller.open_request import Refused, Step, expect
 from tidelog.controller.topic_settings import TopicSetting, topic_settings
 from tidelog.core.errors import Error
 from tidelog.core.requests import ControllerResponse, CreateTopicRequest, CreateTopicResponse

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.controller.asked import Refused, Step, expect
 from tidelog.controller.handlers.items import repeated, said, twice
+from tidelog.controller.open_request import Refused, Step, expect
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.requests import AdminResponse, ControllerResponse, DeleteTopicRequest

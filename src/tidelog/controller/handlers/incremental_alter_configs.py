@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.config.live_keys import live_list_default
-from tidelog.controller.asked import Refused, Step, expect
 from tidelog.controller.handlers.items import repeated, said, twice
+from tidelog.controller.open_request import Refused, Step, expect
 from tidelog.core.metadata import client_metrics_configs
 from tidelog.core.metadata.config_operations import (
     ListDefault,

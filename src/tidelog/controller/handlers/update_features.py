@@ -7,9 +7,9 @@ meets has nothing to complain about. `controller.features` knows which others ca
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidelog.controller.asked import expect
 from tidelog.controller.features import SAFE_DOWNGRADE, UPGRADE, Wanted, why_not
 from tidelog.controller.handlers.items import repeated, said
+from tidelog.controller.open_request import expect
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.requests import AdminResponse, ControllerResponse

@@ -1,8 +1,5 @@
 """A cluster of production nodes on simulated machines."""
 
-from collections.abc import Mapping
-from random import Random
-
 from tidelog.client.client import Client, World
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
@@ -11,7 +8,8 @@ from tidelog.config.properties import parse_properties, write_properties
 from tidelog.host.network import TcpNetwork
 from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import Kernel
-from tidelog.sim.nodes.clock import MILLION, MachineClock
+from tidelog.sim.nodes.clock import MachineClock
+from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.loop import OnError, VirtualLoop
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.tcp import Internet
@@ -21,6 +19,8 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 DATA = "/data"
 CLUSTER_ID = "simulated"
+RESERVE_BYTES = 64 * 1024
+"""Half of it is a file of zeros on every simulated disk."""
 FIRST_CLIENT = 1_000
 """Owner numbers in the kernel: nodes have their ids, clients begin here."""
 
@@ -28,35 +28,33 @@ FIRST_CLIENT = 1_000
 class NodeCluster:
     """Servers by node id, and clients that come from machines of their own."""
 
-    __slots__ = ("_clients", "_seed", "internet", "kernel", "servers")
+    __slots__ = ("_clients", "_seed", "internet", "kernel", "plan", "servers")
 
-    def __init__(
-        self, kernel: Kernel, seed: int, brokers: int, settings: Mapping[str, str]
-    ) -> None:
+    def __init__(self, kernel: Kernel, seed: int, plan: ClusterPlan) -> None:
         self.kernel = kernel
         self._seed = seed
-        self.internet = Internet(kernel, stream(seed, "wires"))
+        self.plan = plan
+        self.internet = Internet(kernel, stream(seed, "wires"), plan.wire_delay_us)
         self.servers: dict[int, Server] = {}
         self._clients: list[VirtualLoop] = []
-        entropy = stream(seed, "machines")
-        for node_id in range(1, brokers + 1):
-            self.servers[node_id] = self._make_server(node_id, brokers, settings, entropy)
+        for node_id in range(1, plan.nodes + 1):
+            self.servers[node_id] = self._make_server(node_id)
 
-    def _make_server(
-        self, node_id: int, brokers: int, settings: Mapping[str, str], entropy: Random
-    ) -> Server:
-        rate = MILLION + entropy.randrange(-200, 201)
-        clock = MachineClock(self.kernel, rate=rate, wall_ahead_ms=entropy.randrange(-500, 501))
+    def _make_server(self, node_id: int) -> Server:
+        rate_ppm, wall_ahead_ms = self.plan.clock(node_id)
+        clock = MachineClock(self.kernel, rate=rate_ppm, wall_ahead_ms=wall_ahead_ms)
         machine = self.internet.add_machine(machine_name(node_id), node_id)
-        config = node_config(node_id, brokers, settings)
+        config = node_config(node_id, self.plan)
         server = Server(self.kernel, machine, config, clock, self._seed)
-        identity = MetaProperties(CLUSTER_ID, node_id, entropy.randbytes(16))
+        server.sync_us = self.plan.sync_us
+        directory_id = stream(self._seed, f"directory of node {node_id}").randbytes(16)
+        identity = MetaProperties(CLUSTER_ID, node_id, directory_id)
         format_directory(server.files.add(DATA), identity)
         return server
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{machine_name(each)}:{BROKER_PORT}" for each in self.servers)
+        return ",".join(f"{machine_name(each)}:{BROKER_PORT}" for each in self.plan.broker_ids)
 
     def new_client(self, on_error: OnError) -> tuple[VirtualLoop, Client]:
         """Our own client on a machine of its own; what it does runs on its loop."""
@@ -83,24 +81,39 @@ def machine_name(node_id: int) -> str:
     return f"node-{node_id}"
 
 
-def node_config(node_id: int, brokers: int, settings: Mapping[str, str]) -> NodeConfig:
-    """Every node is a broker and a controller, with the profile of `tidelog up`."""
-    name = machine_name(node_id)
-    voters = [f"{each}@{machine_name(each)}:{CONTROLLER_PORT}" for each in range(1, brokers + 1)]
+def node_config(node_id: int, plan: ClusterPlan) -> NodeConfig:
+    """As the plan has it, on the profile of `tidelog up`."""
+    voters = [f"{each}@{machine_name(each)}:{CONTROLLER_PORT}" for each in plan.voter_ids]
+    factor = str(plan.replication_factor)
     values = {
-        "process.roles": "broker,controller",
+        **_role(node_id, plan),
         "node.id": str(node_id),
-        "listeners": f"PLAINTEXT://{name}:{BROKER_PORT},CONTROLLER://{name}:{CONTROLLER_PORT}",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(voters),
         "log.dirs": DATA,
-        "default.replication.factor": str(min(3, brokers)),
-        "offsets.topic.replication.factor": str(min(3, brokers)),
-        "transaction.state.log.replication.factor": str(min(3, brokers)),
-        "min.insync.replicas": str(min(2, max(1, brokers - 1))),
+        "default.replication.factor": factor,
+        "offsets.topic.replication.factor": factor,
+        "transaction.state.log.replication.factor": factor,
+        "min.insync.replicas": str(max(1, plan.replication_factor - 1)),
+        "transaction.state.log.min.isr": str(max(1, plan.replication_factor - 1)),
+        "tidelog.disk.reserve.bytes": str(RESERVE_BYTES),
         **PROFILES[BRISK],
-        **settings,
+        **dict(plan.settings),
     }
+    name = machine_name(node_id)
     loaded = load_node_config(Inputs(parse_properties(write_properties(values), name)))
     assert loaded.config is not None, loaded.problems
     return loaded.config
+
+
+def _role(node_id: int, plan: ClusterPlan) -> dict[str, str]:
+    roles, listeners, name = [], [], machine_name(node_id)
+    if node_id in plan.broker_ids:
+        roles.append("broker")
+        listeners.append(f"PLAINTEXT://{name}:{BROKER_PORT}")
+    if node_id in plan.voter_ids:
+        roles.append("controller")
+        listeners.append(f"CONTROLLER://{name}:{CONTROLLER_PORT}")
+    values = {"process.roles": ",".join(roles), "listeners": ",".join(listeners)}
+    rack = plan.rack(node_id)
+    return {**values, "broker.rack": rack} if rack else values

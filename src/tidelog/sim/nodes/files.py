@@ -1,30 +1,83 @@
 """The disks of one simulated machine. They outlive its processes."""
 
-from tidelog.sim.disk import Choose, CrashKind, SimDisk
+from collections.abc import Iterator
+
+from tidelog.host.ports import DiskSpace
+from tidelog.sim.disk import Choose, CrashKind, DiskWatcher, Operation, SimDisk
+
+DISK_BYTES = 1 << 30
+"""What every disk claims to have."""
 
 
 class MachineFiles:
     """The `Filesystem` port of a machine."""
 
-    __slots__ = ("_disks", "_locked")
+    __slots__ = ("_disks", "_locked", "_watcher")
 
-    def __init__(self) -> None:
+    def __init__(self, watcher: DiskWatcher | None = None) -> None:
         self._disks: dict[str, SimDisk] = {}
         self._locked: set[str] = set()
+        self._watcher = watcher
 
     def add(self, path: str) -> SimDisk:
-        """A new, empty directory."""
+        """A new, empty directory, in place of what was there."""
         disk = self._disks[path] = SimDisk()
+        disk.watcher = self._watcher
         return disk
+
+    def disks(self) -> Iterator[SimDisk]:
+        return iter(self._disks.values())
 
     def lose_power(self, choose: Choose) -> None:
         """What was not synced may be gone."""
+        self._crash(CrashKind.POWER_LOSS, choose)
+
+    def detach(self) -> None:
+        """What the process still does to its files is lost: it is dead and does not know it."""
+        self._crash(CrashKind.PROCESS, lambda _: 0)
+
+    def _crash(self, kind: CrashKind, choose: Choose) -> None:
         for path, disk in self._disks.items():
-            self._disks[path] = disk.crash(CrashKind.POWER_LOSS, choose)
+            after = self._disks[path] = disk.crash(kind, choose)
+            after.take_over(disk)
+            disk.watcher = None
 
     def release_locks(self) -> None:
         """The process that held them is gone."""
         self._locked.clear()
+
+    # -- faults
+
+    def fill(self, room_bytes: int) -> None:
+        """Somebody else needs the space: only so much is left on each disk."""
+        for disk in self._disks.values():
+            disk.room_bytes = room_bytes
+
+    def fail(self, operation: Operation, after: int) -> None:
+        """This operation fails on every disk from then on, after so many good ones."""
+        for disk in self._disks.values():
+            disk.inject(operation, after=after, lasting=True)
+
+    def heal(self) -> None:
+        """Room for everything, and no more failures."""
+        for disk in self._disks.values():
+            disk.heal()
+
+    @property
+    def errors(self) -> int:
+        """Operations that failed since the machines were made."""
+        return sum(disk.errors for disk in self._disks.values())
+
+    @property
+    def failed_syncs(self) -> int:
+        return sum(disk.failed_syncs for disk in self._disks.values())
+
+    def space(self, path: str) -> DiskSpace | None:
+        disk = self._disks.get(path)
+        if disk is None:
+            return None
+        room_bytes = disk.room_bytes
+        return DiskSpace(DISK_BYTES, DISK_BYTES // 2 if room_bytes is None else room_bytes)
 
     # -- Filesystem
 

@@ -9,14 +9,17 @@ its tasks alive and unfinished, so that no `finally` block of them runs either.
 """
 
 import asyncio
+import errno
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from contextvars import Context
+from functools import partial
 from random import Random
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
+from tidelog.sim.nodes.loop_work import SCHEDULE_US, LoopWork
 from tidelog.sim.nodes.tcp import Connected, Internet, Listening, Machine, ProtocolFactory
 
 Item = TypeVar("Item")
@@ -25,18 +28,31 @@ Result = TypeVar("Result")
 OnError = Callable[[str, BaseException | None], None]
 
 
+def running_owner() -> int | None:
+    """Whose process runs now; None if it was killed in the middle of what it does."""
+    loop = cast(VirtualLoop, asyncio._get_running_loop())
+    return loop.owner if loop.alive else None
+
+
 class VirtualLoop:
     """As much of an event loop as nodes and clients use. asyncio takes it for one."""
 
     def __init__(
-        self, kernel: Kernel, machine: Machine, clock: MachineClock, on_error: OnError
+        self,
+        kernel: Kernel,
+        machine: Machine,
+        clock: MachineClock,
+        on_error: OnError,
+        work: LoopWork | None = None,
     ) -> None:
-        self._kernel = kernel
+        self.kernel = self._kernel = kernel
+        self.owner = machine.owner
         self._machine = machine
         self._internet: Internet = machine.internet
         self._clock = clock
         self._on_error = on_error
         self._unfinished: tuple[asyncio.Task[Any], ...] = ()
+        self.work = LoopWork() if work is None else work
         self._as_loop = cast(asyncio.AbstractEventLoop, self)
         self.alive = True
 
@@ -51,6 +67,8 @@ class VirtualLoop:
             callback()
         finally:
             asyncio._set_running_loop(None)
+        if self.work.us:
+            self.work.settle(callback)
 
     def kill(self) -> None:
         """As SIGKILL does: nothing more of this process happens."""
@@ -71,10 +89,13 @@ class VirtualLoop:
         if handle.cancelled() or not self.alive:
             return
         asyncio._set_running_loop(self._as_loop)
+        callback = handle._callback  # type: ignore[attr-defined]  # to name it; a cancel drops it
         try:
             handle._run()
         finally:
             asyncio._set_running_loop(None)
+        if self.work.us:
+            self.work.settle(callback)
 
     # -- what asyncio asks of a loop
 
@@ -86,7 +107,8 @@ class VirtualLoop:
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self._as_loop, context)
         if self.alive:
-            self._kernel.call_in(0, self._machine.owner, self._run_handle, handle)
+            self.work.us += SCHEDULE_US
+            self._kernel.call_in(0, self.owner, self._run_handle, handle)
         return handle
 
     call_soon_threadsafe = call_soon
@@ -109,9 +131,10 @@ class VirtualLoop:
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self._as_loop, context)
         if self.alive:
+            self.work.us += SCHEDULE_US
             local_us = max(0, round(when * 1_000_000) - self._clock.monotonic_us())
             delay_us = self._clock.kernel_us(local_us)
-            self._kernel.call_in(delay_us, self._machine.owner, self._run_handle, handle)
+            self._kernel.call_in(delay_us, self.owner, self._run_handle, handle)
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -152,6 +175,8 @@ class VirtualLoop:
     async def create_server(
         self, factory: ProtocolFactory, host: str, port: int, **_: Any
     ) -> Listening:
+        if not self.alive:
+            raise OSError(errno.ENETDOWN, "the process is dead and does not know it")
         return self._internet.listen(self._machine, self, factory, port)
 
     async def create_connection(
@@ -163,51 +188,101 @@ class VirtualLoop:
         return False  # a closed server accepts nothing, and there is no turn in between
 
 
-class VirtualWorkers:
-    """The `Workers` port: work that is done, all at once, when its drawn time has passed."""
+class Order(NamedTuple):
+    """Work that somebody waits for."""
 
-    __slots__ = ("_closed", "_delay_us", "_free_at_us", "_kernel", "_loop", "_owner")
+    begin_us: int
+    work: Callable[[], Any]
+    future: asyncio.Future[Any]
+
+
+class VirtualWorkers:
+    """The `Workers` port: a piece of work is done, all at once, at a drawn moment of its time.
+
+    Usually that is its end. Now and then it is earlier, and the loop hears of it later: a crash
+    can then find work done that nobody knows of.
+    """
+
+    __slots__ = (
+        "_delay_us",
+        "_early",
+        "_free_at_us",
+        "_kernel",
+        "_loop",
+        "_orders",
+        "_owner",
+    )
 
     def __init__(
-        self,
-        kernel: Kernel,
-        loop: VirtualLoop,
-        owner: int,
-        threads: int,
-        delay_us: Callable[[], int],
+        self, loop: VirtualLoop, threads: int, delay_us: Callable[[], int], entropy: Random
     ) -> None:
-        self._kernel = kernel
+        self._kernel = loop.kernel
         self._loop = loop
-        self._owner = owner
+        self._owner = loop.owner
         self._delay_us = delay_us
+        self._early = entropy
         self._free_at_us = [0] * threads
-        self._closed = False
+        self._orders: dict[asyncio.Future[Any], Order] = {}
+        """Neither done nor dropped."""
 
     def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         """A pool of one thread does its work in order; of more threads, in any order."""
         future: asyncio.Future[Result] = self._loop.create_future()
-        begin_us = max(self._kernel.now_us, min(self._free_at_us))
+        if not self._loop.alive:
+            return future
+        free_at_us = min(self._free_at_us)
+        begin_us = max(self._kernel.now_us, free_at_us)
         end_us = begin_us + self._delay_us()
-        self._free_at_us[self._free_at_us.index(min(self._free_at_us))] = end_us
-        self._kernel.call_at(end_us, self._owner, self._do, (work, future))
+        self._free_at_us[self._free_at_us.index(free_at_us)] = end_us
+        order = self._orders[future] = Order(begin_us, work, future)
+        early = self._early.getrandbits(3) == 0
+        done_us = begin_us + (end_us - begin_us) // 2 if early else end_us
+        self._kernel.call_at(done_us, self._owner, self._do, (order, end_us))
         return future
+
+    def stall(self, until_us: int) -> None:
+        """One of the threads does nothing more until then; work that has begun is finished."""
+        first = self._free_at_us.index(min(self._free_at_us))
+        self._free_at_us[first] = max(self._free_at_us[first], until_us)
 
     def map(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         return map(work, items)
 
     def close(self, *, wait: bool = True) -> None:
-        self._closed = True
+        """What has begun is finished, now if somebody waits for it. The rest is dropped."""
+        orders, self._orders = self._orders, {}
+        for future, order in orders.items():
+            if order.begin_us > self._kernel.now_us:
+                self._loop.call_soon(future.cancel)
+            elif wait:
+                self._report(self._perform(order))
+            else:
+                self._orders[future] = order
 
-    def _do(self, order: tuple[Callable[[], Any], asyncio.Future[Any]]) -> None:
-        work, future = order
-        if not self._loop.alive or self._closed:
+    def _do(self, due: tuple[Order, int]) -> None:
+        order, end_us = due
+        if self._orders.pop(order.future, None) is None:
             return
-        try:
-            result = work()
-        except Exception as error:
-            self._loop.call_soon(_fail, future, error)
+        settle = self._perform(order)
+        if end_us > self._kernel.now_us:
+            self._kernel.call_at(end_us, self._owner, self._report, settle)
         else:
-            self._loop.call_soon(_finish, future, result)
+            self._report(settle)
+
+    def _perform(self, order: Order) -> Callable[[], object]:
+        """Do it; what is to be told on the loop."""
+        self._loop.work.beside = True
+        try:
+            result = order.work()
+        except Exception as error:
+            return partial(_fail, order.future, error)
+        else:
+            return partial(_finish, order.future, result)
+        finally:
+            self._loop.work.beside = False
+
+    def _report(self, settle: Callable[[], object]) -> None:
+        self._loop.call_soon(settle)
 
 
 def _finish(future: asyncio.Future[Any], result: object) -> None:
@@ -220,10 +295,10 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
         future.set_exception(error)
 
 
-def drawn_delays(entropy: Random, usual_us: int) -> Callable[[], int]:
+def drawn_delays(entropy: Random) -> Callable[[int], int]:
     """Most take about as long as usual, one in sixteen takes up to twenty times as long."""
 
-    def draw() -> int:
+    def draw(usual_us: int) -> int:
         delay_us = 1 + entropy.randrange(usual_us)
         return delay_us * (1 + entropy.randrange(20)) if entropy.randrange(16) == 0 else delay_us
 

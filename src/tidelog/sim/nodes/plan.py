@@ -1,58 +1,71 @@
-"""What happens in one whole-node run, drawn from its seed."""
+"""Everything that one whole-node run will do, drawn from its seed before it starts.
 
+A plan is data: machines, knobs, topics, clients, and every fault with its time. Nothing is drawn
+later that is not determined by it, so a plan can be written to a file, made smaller and run again
+anywhere. Each section is drawn from streams of its own: a change of one leaves the others as they
+were.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
-from random import Random
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
+from tidelog.sim.nodes.client_plan import ClientPlan, draw_client_plan
+from tidelog.sim.nodes.cluster_plan import ClusterPlan, draw_cluster
 from tidelog.sim.nodes.fault_plan import NodeFault, draw_faults
+from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
+
+CALM_MS: Final = 4_000
+
+
+class Phases(NamedTuple):
+    """Calm, then faults; then the healing. Times are counted from when the clients begin."""
+
+    calm_ms: int
+    chaos_ms: int
+
+    @property
+    def duration_ms(self) -> int:
+        """Until the healing begins."""
+        return self.calm_ms + self.chaos_ms
 
 
 class NodePlan(NamedTuple):
     seed: int
-    brokers: int
-    partitions: int
-    writers: int
-    pause_ms_max: int
-    """Between two writes of a writer."""
-    settings: tuple[tuple[str, str], ...]
+    cluster: ClusterPlan
+    topics: tuple[TopicPlan, ...]
+    clients: ClientPlan
+    phases: Phases
     faults: tuple[NodeFault, ...]
-    calm_ms: int
-    chaos_ms: int
+    """In the order of their times, which are counted from when the clients begin."""
 
     def headline(self) -> str:
-        counts: dict[str, int] = {}
-        for fault in self.faults:
-            counts[fault.kind] = counts.get(fault.kind, 0) + 1
+        """The drawn options in one line, printed before a story."""
+        partitions = sum(topic.partitions for topic in self.topics)
+        counts = Counter(fault.kind.replace("_", " ") for fault in self.faults)
         told = ", ".join(f"{kind} {number}" for kind, number in sorted(counts.items()))
-        return (
-            f"seed {self.seed}: {self.brokers} whole nodes, {self.partitions} partitions, "
-            f"{self.writers} writers, {self.chaos_ms / 1000:.0f} s of faults: {told}"
-        )
+        parts = [
+            f"seed {self.seed}",
+            self.cluster.headline(),
+            f"{partitions} partition{'s' if partitions != 1 else ''}",
+            self.clients.headline(),
+            f"{len(self.faults)} fault{'s' if len(self.faults) != 1 else ''}"
+            f" in {self.phases.chaos_ms / 1000:.0f} s{': ' if told else ''}{told}",
+        ]
+        return " · ".join(parts)
 
 
 def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     """`focus` names the kinds of faults; any mixture without it."""
-    entropy = stream(seed, "plan of whole nodes")
-    brokers = entropy.choice((3, 3, 3, 5))
-    chaos_ms = entropy.randrange(5_000, 20_000)
-    calm_ms = 4_000
-    return NodePlan(
-        seed=seed,
-        brokers=brokers,
-        partitions=entropy.choice((1, 3, 8, 16, 40)),
-        writers=entropy.randrange(1, 4),
-        pause_ms_max=entropy.choice((5, 20, 100)),
-        settings=_draw_settings(entropy),
-        faults=draw_faults(entropy, brokers, calm_ms, chaos_ms, focus),
-        calm_ms=calm_ms,
-        chaos_ms=chaos_ms,
+    cluster = draw_cluster(seed)
+    topics = draw_topics(seed, cluster)
+    phases = Phases(CALM_MS, stream(seed, "length of whole nodes").randrange(5_000, 20_000))
+    faults = draw_faults(
+        stream(seed, "faults of whole nodes"),
+        cluster.nodes,
+        phases.calm_ms,
+        phases.chaos_ms,
+        focus,
     )
-
-
-def _draw_settings(entropy: Random) -> tuple[tuple[str, str], ...]:
-    settings = {
-        "log.segment.bytes": entropy.choice(("1048576", "1073741824")),
-        "auto.leader.rebalance.enable": entropy.choice(("true", "false")),
-    }
-    return tuple(sorted(settings.items()))
+    return NodePlan(seed, cluster, topics, draw_client_plan(seed), phases, faults)

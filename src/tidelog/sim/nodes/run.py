@@ -12,9 +12,11 @@ from tidelog.observe.render import Renderer
 from tidelog.sim import mutation
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
+from tidelog.sim.nodes.clients.client_rules import judge_history
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.fault_plan import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
+from tidelog.sim.nodes.judging import Judging
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.nodes.workload import Workload
 from tidelog.sim.run import SeedResult, quiet_collector
@@ -75,20 +77,22 @@ class NodeRun:
 
     def __init__(self, plan: NodePlan) -> None:
         self.plan = plan
-        self.kernel = Kernel()
+        self.kernel = Kernel(plan.seed)
         self.violations: list[Violation] = []
         self.story: list[Moment] | None = None
         """What happened, if somebody wants to read it."""
         self._topics = Renderer(self._topic_name)
         self._event_rules = rules.EventRules(self._report)
-        self.cluster = NodeCluster(self.kernel, plan.seed, plan.brokers, dict(plan.settings))
+        self.cluster = NodeCluster(self.kernel, plan.seed, plan.cluster)
         self.workload = Workload(self.cluster, plan, self._on_client_error)
         self.faults = NodeFaults(self.cluster, self.workload.elect, self._on_fault)
+        self.judging = Judging(self.cluster, self._report)
         self._lost = 0
 
     def execute(self) -> SeedResult:
         try:
-            self._live()
+            with self.judging.attending():
+                self._live()
         finally:
             self.cluster.bury()
         return self._result()
@@ -99,18 +103,19 @@ class NodeRun:
             server.start()
         if not self._until_whole(START_LIMIT_US):
             return
-        if not self._finish(self.workload.create_topic(), START_LIMIT_US):
+        if not self._finish(self.workload.create_topics(), START_LIMIT_US):
             return
         self.workload.begin()
         self.faults.schedule(self._from_now(self.plan))
-        self._advance((self.plan.calm_ms + self.plan.chaos_ms) * 1000)
+        self._advance(self.plan.phases.duration_ms * 1000)
         self.faults.heal()
         self._advance(SETTLE_US)
         self.workload.stop()
         if not self._until_whole(HEAL_LIMIT_US):
             return
         if self._finish(self.workload.read_back(), READ_LIMIT_US):
-            self._lost = rules.judge_history(self.workload, self._report)
+            self._lost = judge_history(self.workload.history, self._report)
+            self.judging.finish()
 
     def _from_now(self, plan: NodePlan) -> tuple[NodeFault, ...]:
         now_ms = self.kernel.now_ms
@@ -167,6 +172,7 @@ class NodeRun:
                 Moment(self.kernel.now_ms, node_id, name, text, journal.is_silent(event))
             )
         self._event_rules.on_event(event)
+        self.judging.on_event(node_id, event)
 
     def _on_problem(self, node_id: int, text: str) -> None:
         self._report(rules.FAILED, f"node {node_id}: {text}")
@@ -184,8 +190,8 @@ class NodeRun:
             seed=self.plan.seed,
             steps=self.kernel.steps,
             simulated_ms=self.kernel.now_ms,
-            acknowledged=len(self.workload.acknowledged),
-            refused=self.workload.failed,
+            acknowledged=len(self.workload.history.acknowledged),
+            refused=self.workload.history.failed,
             timed_out=0,
             lost=self._lost,
             forfeited=0,

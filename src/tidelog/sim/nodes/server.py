@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Protocol
 
@@ -14,14 +15,12 @@ from tidelog.host.timers import TimerWheel
 from tidelog.node.disks import CannotStart
 from tidelog.node.node import Node
 from tidelog.sim.entropy import SeededEntropy, stream
-from tidelog.sim.kernel import Kernel
+from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.files import MachineFiles
 from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
+from tidelog.sim.nodes.loop_work import LONGEST_US, LoopWork, Trap
 from tidelog.sim.nodes.tcp import Machine
-
-SYNC_US = 3_000
-"""A usual sync of the simulated disks takes up to so long."""
 
 
 class NetworkWithWheel(Network, Protocol):
@@ -40,43 +39,58 @@ class Server:
 
     __slots__ = (
         "_buried",
-        "_clock",
-        "_config",
         "_delays",
+        "_entropy",
+        "_errors_before",
         "_kernel",
         "_on_event",
         "_on_problem",
         "_seed",
         "_slow",
+        "_workers",
+        "clock",
+        "config",
         "files",
         "loop",
         "machine",
         "node",
         "node_id",
+        "on_gone",
         "ready",
         "starts",
+        "sync_us",
         "told_to_stop",
+        "work",
     )
 
     def __init__(
         self, kernel: Kernel, machine: Machine, config: NodeConfig, clock: MachineClock, seed: int
     ) -> None:
         self._kernel = kernel
-        self._config = config
-        self._clock = clock
+        self.config = config
+        self.clock = clock
         self._seed = seed
         self.machine = machine
         self.node_id = config.node_id
-        self.files = MachineFiles()
+        self.work = LoopWork()
+        self.files = MachineFiles(self.work)
         self.starts = 0
         self.loop: VirtualLoop | None = None
         self.node: Node | None = None
         self.ready = False
         self.told_to_stop = False
         """By SIGTERM, and perhaps paused before it could hear of it."""
+        self.sync_us = 3_000
+        """A usual sync of its disks takes up to so long."""
         self._slow = 1
         self._buried: list[VirtualLoop] = []
-        self._delays = drawn_delays(self._stream("sync"), SYNC_US)
+        self._workers: list[VirtualWorkers] = []
+        self._errors_before = (0, 0)
+        """Errors and failed syncs of its disks when the process began."""
+        self._delays = drawn_delays(self._stream("sync"))
+        self._entropy = self._stream("early work")
+        self.on_gone: Callable[[Server], None] = lambda server: None
+        """Its process has ended because of its disk: somebody has to start it again."""
         self._on_event: OnEvent = lambda node_id, event: None
         self._on_problem: OnProblem = lambda node_id, text: None
 
@@ -101,30 +115,56 @@ class Server:
             self.machine.boot()
         self.starts += 1
         self.ready = self.told_to_stop = False
-        self.loop = loop = VirtualLoop(self._kernel, self.machine, self._clock, self._on_error)
+        self._errors_before = (self.files.errors, self.files.failed_syncs)
+        self._workers = []
+        self.loop = loop = VirtualLoop(
+            self._kernel, self.machine, self.clock, self._on_error, self.work
+        )
         loop.perform(lambda: loop.create_task(self._main(loop)))
 
     async def _main(self, loop: VirtualLoop) -> None:
         """What `node.process` does, with this machine as its host."""
         network = self._make_network(loop)
         host = NodeHost(
-            self._clock,
+            self.clock,
             network.wheel,
             network,
             self._make_entropy(),
-            self._emit,
+            partial(self._emit, loop),
+            disk_space=self.files.space,
             filesystem=self.files,
             make_workers=self._make_workers,
         )
         try:
-            self.node = node = Node(self._config, host)
-            await node.start(self._on_ready)
+            self.node = node = Node(self.config, host)
+            await node.start(partial(self._on_ready, loop))
         except CannotStart as error:
-            self._on_problem(self.node_id, f"cannot start: {error}")
+            self._give_up(loop, "cannot start", error)
+        else:
+            self._give_up(loop, "cannot go on", await node.failed())
+
+    def _give_up(self, loop: VirtualLoop, what: str, error: Exception) -> None:
+        """The process ends itself, as `node.process` does. Only a broken disk explains that."""
+        if not loop.alive:
             return
-        failure = await node.failed()
-        self._on_problem(self.node_id, f"cannot go on: {failure}")
-        loop.call_soon(self.kill)
+        errors, failed_syncs = self._errors_before
+        if self.files.errors == errors:
+            self._on_problem(self.node_id, f"{what}: {error}")
+            return
+        self._kernel.call_in(
+            0, WORLD, self._end_itself, (loop, self.files.failed_syncs > failed_syncs)
+        )
+
+    def _end_itself(self, ended: tuple[VirtualLoop, bool]) -> None:
+        """After a failed sync the page cache holds what will never reach the disk, and no process
+        can tell. Whoever mends such a disk starts the machine anew."""
+        loop, sync_failed = ended
+        if self.loop is not loop:
+            return
+        self.kill()
+        if sync_failed:
+            self._lose_unsynced()
+        self.on_gone(self)
 
     def kill(self) -> None:
         """SIGKILL: the operating system closes connections, and keeps what was written."""
@@ -133,14 +173,34 @@ class Server:
     def lose_power(self) -> None:
         """The machine is gone with whatever was not synced, and tells nobody."""
         self._end(power_lost=True)
-        self.files.lose_power(self._stream(f"power loss {self.starts}").randrange)
+        self._lose_unsynced()
+
+    def _lose_unsynced(self) -> None:
+        self.files.lose_power(self._stream(f"power loss at {self._kernel.now_us}").randrange)
+
+    def set_trap(self, trap: Trap | None) -> None:
+        """A crash that waits for a change of its disks."""
+        self.work.trap = trap
+
+    def crash_now(self, *, power_lost: bool) -> None:
+        """In the middle of a callback, which does not notice: it goes on to its end, and whatever
+        it does reaches nobody."""
+        self.set_trap(None)
+        if power_lost:
+            self.lose_power()
+        else:
+            self.kill()
+            self.files.detach()
 
     def _end(self, *, power_lost: bool) -> None:
+        self.set_trap(None)
         if self.loop is not None:
             self.loop.kill()
             self._buried.append(self.loop)
         self.loop = self.node = None
         self.ready = False
+        self._workers = []
+        self.work.bound_us = None
         self._kernel.revoke(self.machine.owner)
         self.machine.on_process_gone(power_lost=power_lost)
         self.files.release_locks()
@@ -150,6 +210,7 @@ class Server:
         node, loop = self.node, self.loop
         if loop is not None and node is not None and not self.told_to_stop:
             self.told_to_stop = True
+            self.work.bound_us = None
             loop.perform(lambda: loop.create_task(self._leave(node)))
 
     async def _leave(self, node: Node) -> None:
@@ -171,6 +232,14 @@ class Server:
     def slow_disk(self, factor: int) -> None:
         self._slow = factor
 
+    def stall_worker(self, choice: int, duration_us: int) -> bool:
+        """A thread of one of its pools hangs. False if it has none."""
+        if not self._workers:
+            return False
+        workers = self._workers[choice % len(self._workers)]
+        workers.stall(self._kernel.now_us + duration_us)
+        return True
+
     def bury(self) -> None:
         """The run is over: let everything go."""
         if self.loop is not None:
@@ -181,24 +250,28 @@ class Server:
     # -- what the host needs
 
     def _make_network(self, loop: VirtualLoop) -> NetworkWithWheel:
-        return TcpNetwork(self._clock)
+        return TcpNetwork(self.clock)
 
     def _make_entropy(self) -> Entropy:
         return SeededEntropy(self._seed, f"start {self.starts} of node {self.node_id}")
 
     def _make_workers(self, _name: str, threads: int) -> VirtualWorkers:
         assert self.loop is not None, "workers of a process that is gone"
-        owner = self.machine.owner
-        return VirtualWorkers(self._kernel, self.loop, owner, threads, self._work_us)
+        workers = VirtualWorkers(self.loop, threads, self._work_us, self._entropy)
+        self._workers.append(workers)
+        return workers
 
     def _work_us(self) -> int:
-        return self._delays() * self._slow
+        return self._delays(self.sync_us) * self._slow
 
-    def _emit(self, event: Event) -> None:
-        self._on_event(self.node_id, event)
+    def _emit(self, loop: VirtualLoop, event: Event) -> None:
+        if loop.alive:
+            self._on_event(self.node_id, event)
 
-    def _on_ready(self) -> None:
-        self.ready = True
+    def _on_ready(self, loop: VirtualLoop) -> None:
+        if loop.alive:
+            self.ready = True
+            self.work.bound_us = None if self.told_to_stop else LONGEST_US
 
     def _on_error(self, message: str, error: BaseException | None) -> None:
         if not isinstance(error, asyncio.CancelledError):

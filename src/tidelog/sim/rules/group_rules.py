@@ -202,6 +202,26 @@ class CutConnectionsEvictOnlyTheSilent(Rule):
     def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
         super().__init__(world, chronicle, report)
         self._pulses: dict[tuple[int, str, str], Pulse] = {}
+        self._partitions: dict[str, PartitionId] = {}
+
+    def coordinator_began(self, node: int, partition: PartitionId) -> None:
+        """A coordinator that has just loaded its groups knows nothing of anybody's rhythm."""
+        for key in list(self._pulses):
+            if key[0] == node and self._partitions.get(key[1]) == partition:
+                del self._pulses[key]
+
+    def coordinator_answered(
+        self, partition: PartitionId, request: Any, _response: object, _floor: int
+    ) -> None:
+        group_id = getattr(request, "group_id", None)
+        if group_id is not None:
+            self._partitions[group_id] = partition
+
+    def member_joining(self, node: int, request: Any) -> None:
+        """A rebalance: members send no heartbeats, whether or not they are ever answered."""
+        pulse = self._pulses.get((node, request.group_id, request.member_id))
+        if pulse is not None:
+            pulse.beat_ms = None
 
     def member_heard(self, node: int, request: Any, response: Any, asked_ms: int) -> None:
         member_id = getattr(response, "member_id", None) or request.member_id
@@ -212,7 +232,6 @@ class CutConnectionsEvictOnlyTheSilent(Rule):
         if isinstance(request, ConsumerHeartbeat):
             pulse.told_ms = response.heartbeat_interval_ms
         elif not isinstance(request, Heartbeat):
-            pulse.beat_ms = None  # a rebalance: nobody sends heartbeats
             pulse.session_ms = getattr(request, "session_timeout_ms", pulse.session_ms)
         else:
             gap_ms = 0 if pulse.beat_ms is None else asked_ms - pulse.beat_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.broker import Broker
-from tidelog.broker.hosted import Hosted
+from tidelog.broker.replication.hosted import Hosted
 from tidelog.core import events
 from tidelog.core.types import PartitionId
 from tidelog.sim.nodes.cluster import DATA

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from tidelog.broker.internal_topics import TRANSACTION_STATE
+from tidelog.broker.coordination.internal_topics import TRANSACTION_STATE
 from tidelog.controller.controller import ActiveController
 from tidelog.core.events import LeaderElected
 from tidelog.core.metadata import announcements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from tidelog.broker.topic_settings import settings_before_metadata
+from tidelog.broker.replication.topic_settings import settings_before_metadata
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.quorum.messages import SnapshotId
 from tidelog.core.types import NO_EPOCH, NO_LEADER

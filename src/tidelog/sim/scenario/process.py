@@ -52,14 +52,13 @@ class PlainEntropy:
 class StoryServer(Server):
     """Work beside the loop is done at once, and frames go through the gate of the story."""
 
-    __slots__ = ("_wires", "config", "network")
+    __slots__ = ("_wires", "network")
 
     def __init__(self, kernel: Kernel, wires: Wires, config: NodeConfig) -> None:
         name = machine_name(config.node_id)
         machine = Internet(kernel, stream(0, name)).add_machine(name, config.node_id)
         super().__init__(kernel, machine, config, MachineClock(kernel), 0)
         self._wires = wires
-        self.config = config
         self.network: StoryNetwork | None = None
         wires.owners[name] = config.node_id
         self.format()
@@ -85,7 +84,7 @@ class StoryServer(Server):
             self._wires.on_process_gone(network, power_lost=power_lost)
 
     def _make_network(self, loop: VirtualLoop) -> StoryNetwork:
-        self.network = StoryNetwork(self._wires, self.node_id, loop, self._clock)
+        self.network = StoryNetwork(self._wires, self.node_id, loop, self.clock)
         return self.network
 
     def _make_entropy(self) -> Entropy:

@@ -1,0 +1,1 @@
+"""What several handlers say about the cluster."""

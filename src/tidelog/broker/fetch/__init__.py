@@ -1,0 +1,1 @@
+"""From the frame of a Fetch to its answer, for consumers and followers."""

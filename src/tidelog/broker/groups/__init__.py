@@ -1,0 +1,1 @@
+"""Consumer groups: what the handlers of their APIs share."""

@@ -1,0 +1,1 @@
+"""The log directories of a broker, and everything that is done to files beside the event loop."""

@@ -1,0 +1,1 @@
+"""From the frame of a Produce to its acknowledgement."""

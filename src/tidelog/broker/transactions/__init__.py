@@ -1,0 +1,1 @@
+"""Transactions: producer ids, questions to coordinators, end markers."""

@@ -1,0 +1,163 @@
+"""The machines of a whole-node run and how they are configured, drawn from its seed.
+
+Knobs are drawn at their extremes on purpose: a few batches per fetch, an index entry per batch,
+a file of a log every 100 ms, timeouts close to each other. Each is drawn from a stream of its own,
+so that one more knob changes nothing else in a seed.
+"""
+
+from typing import Final, NamedTuple
+
+from tidelog.sim.entropy import stream
+
+MILLION: Final = 1_000_000
+
+Settings = tuple[tuple[str, str], ...]
+"""Names of Kafka's properties and their values, in order."""
+
+
+class ClockPlan(NamedTuple):
+    """The clocks of one machine."""
+
+    rate_ppm: int = MILLION
+    """How far they run while true time runs a million."""
+    wall_ahead_ms: int = 0
+
+
+class ClusterPlan(NamedTuple):
+    """Brokers have the ids 1, 2, …; controllers without a broker come after them."""
+
+    brokers: int
+    voters: int
+    separate: bool = False
+    """The voters are controllers only. Otherwise the first brokers are voters as well."""
+    racks: tuple[str, ...] = ()
+    """One per broker, or none at all."""
+    clocks: tuple[ClockPlan, ...] = ()
+    """One per node; without one clocks are true."""
+    settings: Settings = ()
+    """Of every node, where it differs from the profile of `tidelog up`."""
+    wire_delay_us: int = 400
+    """Most segments take up to so long; one in 64 takes 20 times as long."""
+    sync_us: int = 3_000
+    """Most syncs take up to so long; one in 16 takes up to 20 times as long."""
+
+    @property
+    def nodes(self) -> int:
+        return self.brokers + self.voters if self.separate else self.brokers
+
+    @property
+    def broker_ids(self) -> range:
+        return range(1, self.brokers + 1)
+
+    @property
+    def voter_ids(self) -> range:
+        first = self.brokers + 1 if self.separate else 1
+        return range(first, first + self.voters)
+
+    @property
+    def replication_factor(self) -> int:
+        """Of topics that ask for none."""
+        return min(3, self.brokers)
+
+    def clock(self, node_id: int) -> ClockPlan:
+        return self.clocks[node_id - 1] if self.clocks else ClockPlan()
+
+    def rack(self, node_id: int) -> str:
+        return self.racks[node_id - 1] if self.racks and node_id <= self.brokers else ""
+
+    def headline(self) -> str:
+        voters = f"{self.voters} {'controller' if self.separate else 'voter'}"
+        return (
+            f"{self.brokers} broker{'s' if self.brokers > 1 else ''}, "
+            f"{voters}{'s' if self.voters > 1 else ''}"
+        )
+
+
+def draw_cluster(seed: int) -> ClusterPlan:
+    entropy = stream(seed, "machines of whole nodes")
+    brokers = entropy.choice((3, 3, 3, 4, 5))
+    cluster = ClusterPlan(
+        brokers=brokers,
+        voters=entropy.choice([count for count in (1, 3, 3, 3, 3, 5) if count <= brokers]),
+        separate=entropy.random() < 0.2,
+    )
+    wire_delay_us = stream(seed, "wire delay").choice((100, 400, 400, 2_000, 10_000))
+    sync_us = stream(seed, "sync time").choice((100, 3_000, 3_000, 20_000))
+    slow = wire_delay_us > 400 or sync_us > 3_000
+    return cluster._replace(
+        racks=_draw_racks(seed, brokers),
+        clocks=tuple(_draw_clock(seed, node_id) for node_id in range(1, cluster.nodes + 1)),
+        settings=draw_settings(seed, without=SMALL_FETCHES if slow else ()),
+        wire_delay_us=wire_delay_us,
+        sync_us=sync_us,
+    )
+
+
+def _draw_racks(seed: int, brokers: int) -> tuple[str, ...]:
+    entropy = stream(seed, "racks of whole nodes")
+    if entropy.random() < 0.5:
+        return ()
+    racks = entropy.choice((2, 3))
+    return tuple(f"rack-{1 + broker % racks}" for broker in range(brokers))
+
+
+def _draw_clock(seed: int, node_id: int) -> ClockPlan:
+    entropy = stream(seed, f"clock of whole node {node_id}")
+    return ClockPlan(
+        rate_ppm=MILLION + entropy.choice((0, 0, -200, 200, -50_000, 50_000)),
+        wall_ahead_ms=entropy.choice((0, 0, -30, 30, entropy.randint(-600_000, 600_000))),
+    )
+
+
+USUAL: Final = ""
+"""As the profile has it. It is drawn as often as it is listed."""
+
+KNOBS: Final[dict[str, tuple[str, ...]]] = {
+    "auto.leader.rebalance.enable": (USUAL, "false"),
+    "broker.heartbeat.interval.ms": (USUAL, "100", "250"),
+    "broker.session.timeout.ms": (USUAL, "1000", "2000", "9000"),
+    "compression.type": (USUAL, USUAL, USUAL, "lz4"),
+    "connections.max.idle.ms": (USUAL, USUAL, USUAL, "2000"),
+    "controller.quorum.election.backoff.max.ms": (USUAL, "50", "500"),
+    "controller.quorum.election.timeout.ms": (USUAL, "200", "1000"),
+    "controller.quorum.fetch.timeout.ms": (USUAL, "1000", "2000"),
+    "controller.quorum.request.timeout.ms": (USUAL, "500"),
+    "controller.quorum.retry.backoff.ms": (USUAL, "5", "50"),
+    "eligible.leader.replicas.enable": (USUAL, USUAL, USUAL, USUAL, USUAL, "false"),
+    "fetch.max.bytes": (USUAL, USUAL, "1024"),
+    "leader.imbalance.check.interval.seconds": (USUAL, "1", "5"),
+    "log.flush.offset.checkpoint.interval.ms": (USUAL, "100", "1000"),
+    "log.index.interval.bytes": (USUAL, "0", "64"),
+    "log.index.size.max.bytes": (USUAL, USUAL, "64", "1024"),
+    "log.message.timestamp.type": (USUAL, USUAL, USUAL, "LogAppendTime"),
+    "log.roll.ms": (USUAL, USUAL, "100", "1000"),
+    "log.segment.bytes": (USUAL, "1048576"),
+    "log.segment.delete.delay.ms": (USUAL, "0", "1000"),
+    "max.incremental.fetch.session.cache.slots": (USUAL, USUAL, "0", "2"),
+    "metadata.max.idle.interval.ms": (USUAL, "200", "500"),
+    "num.replica.fetchers": (USUAL, USUAL, "2", "4"),
+    "offsets.topic.num.partitions": (USUAL, "1", "3"),
+    "offsets.topic.segment.bytes": (USUAL, USUAL, "1000"),
+    "replica.fetch.backoff.ms": (USUAL, "10", "1000"),
+    "replica.fetch.max.bytes": (USUAL, USUAL, "300", "3000"),
+    "replica.fetch.response.max.bytes": (USUAL, USUAL, "1000", "10000"),
+    "replica.fetch.wait.max.ms": (USUAL, "20", "100"),
+    "replica.high.watermark.checkpoint.interval.ms": (USUAL, "100"),
+    "replica.lag.time.max.ms": (USUAL, "1000", "10000"),
+    "replica.socket.timeout.ms": (USUAL, "1000"),
+    "tidelog.group.disconnect.grace.ms": (USUAL, "0"),
+    "tidelog.scrub.bytes.per.second": (USUAL, "0"),
+    "transaction.state.log.num.partitions": (USUAL, "1", "3"),
+    "transaction.state.log.segment.bytes": (USUAL, USUAL, "1000"),
+}
+"""Every value makes sense with every value of the others, and so does the usual one."""
+
+
+SMALL_FETCHES: Final = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
+"""On slow machines followers that fetch little at a time would never keep up with writers."""
+
+
+def draw_settings(seed: int, without: tuple[str, ...] = ()) -> Settings:
+    names = [name for name in sorted(KNOBS) if name not in without]
+    drawn = [(name, stream(seed, f"knob {name}").choice(KNOBS[name])) for name in names]
+    return tuple((name, value) for name, value in drawn if value != USUAL)

@@ -1,0 +1,96 @@
+"""Puts the rules to work on a whole-node run: the view, the probes, and the judge between them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from tidelog.core.events import Event
+from tidelog.sim.judge import Judge
+from tidelog.sim.kernel import Kernel
+from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.probes import Method, Probe, attached
+from tidelog.sim.nodes.probes_control import ControlProbes
+from tidelog.sim.nodes.probes_data import DataProbes
+from tidelog.sim.nodes.server import Server
+from tidelog.sim.nodes.view import NodesView
+from tidelog.sim.rules.view import Report, WorldView
+
+SWEEP_EVERY_STEPS = 512
+SHOWN_OF_ID = 8
+"""So many characters of a topic's id are in the text of a rule."""
+
+
+class Judging:
+    """The rules of `sim.rules` on the production nodes of one run."""
+
+    def __init__(self, cluster: NodeCluster, report: Report) -> None:
+        self._kernel: Kernel = cluster.kernel
+        self._report = report
+        self.view = NodesView(cluster.kernel, list(cluster.servers), check_quorum_ms(cluster))
+        self.judge = Judge(self._report_named)
+        self._data = DataProbes(self.judge, self.view)
+        self._control = ControlProbes(self.judge, self.view)
+        self.judge.attend(cast(WorldView, self.view))
+
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """While this lasts, whatever nodes do is judged."""
+        probes = [
+            *self._data.all(),
+            *self._control.all(),
+            Probe(Server, "start", self._around_start),
+            Probe(Server, "_end", self._around_end),
+            Probe(Server, "_lose_unsynced", self._around_lose_unsynced),
+        ]
+        with attached(probes):
+            self._kernel.every_steps(SWEEP_EVERY_STEPS, self.judge.sweep)
+            yield
+
+    def on_event(self, node: int, event: Event) -> None:
+        self._data.on_event(node, event)
+        self._control.on_event(node, event)
+
+    def finish(self) -> None:
+        """Everything has settled: the last word."""
+        self.judge.sweep()
+        self.judge.finish()
+
+    def _report_named(self, rule: str, text: str) -> None:
+        """Rules know a topic by its id; who reads the report knows it by its name."""
+        for topic in self.view.image.topics.values():
+            text = text.replace(topic.topic_id.hex()[:SHOWN_OF_ID], topic.name)
+        self._report(rule, text)
+
+    # -- processes
+
+    def _around_start(self, original: Method) -> Method:
+        def start(server: Server) -> None:
+            if not server.running:
+                self.view.started(server.node_id)
+                self.judge.node_started(server.node_id)
+            original(server)
+
+        return start
+
+    def _around_end(self, original: Method) -> Method:
+        def end(server: Server, *, power_lost: bool) -> Any:
+            if server.running:
+                self.view.stopped(server.node_id)
+                kind = "power_loss" if power_lost else "crash"
+                self.judge.node_stopped(server.node_id, kind)
+            return original(server, power_lost=power_lost)
+
+        return end
+
+    def _around_lose_unsynced(self, original: Method) -> Method:
+        def lose_unsynced(server: Server) -> None:
+            self.view.lost_unsynced(server.node_id)
+            original(server)
+
+        return lose_unsynced
+
+
+def check_quorum_ms(cluster: NodeCluster) -> int:
+    """How long a leader may go on without a majority, by true time: the slowest clock included."""
+    server = next(iter(cluster.servers.values()))
+    return server.config.quorum_settings().fetch_timeout_ms * 3 // 2 * 21 // 20

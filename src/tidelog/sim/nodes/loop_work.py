@@ -1,0 +1,116 @@
+"""How much one callback of a node does on its event loop.
+
+Processor time would differ from run to run. So what the world sees of a callback is counted, at a
+price: disk operations on the loop, bytes sent, callbacks and tasks scheduled. The sum is the time
+that an ordinary machine would need, in microseconds, and the same in every run of a seed. What
+worker threads do is not counted: nobody waits for it.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from tidelog.sim.disk_state import (
+    Create,
+    Effect,
+    FailedSync,
+    MakeDirectory,
+    Remove,
+    Rename,
+    SyncDirectory,
+    SyncFile,
+    Truncate,
+    Write,
+)
+
+LONGEST_US: Final = 250_000
+"""`observe.loop_watch` names whoever holds a real loop for longer."""
+
+SYNC_US: Final = 2_000
+NAME_US: Final = 50
+WRITE_US: Final = 20
+READ_US: Final = 10
+SEND_US: Final = 15
+SCHEDULE_US: Final = 2
+BYTES_PER_US: Final = 256
+
+_PRICES: Final[dict[type[Effect], int]] = {
+    SyncFile: SYNC_US,
+    FailedSync: SYNC_US,
+    SyncDirectory: SYNC_US,
+    Create: NAME_US,
+    MakeDirectory: NAME_US,
+    Rename: NAME_US,
+    Remove: NAME_US,
+    Truncate: NAME_US,
+    Write: WRITE_US,
+}
+
+OnTooLong = Callable[[str], None]
+
+
+class LoopWork:
+    """The work of the callback that runs now. A `DiskWatcher` of the node's disks."""
+
+    __slots__ = ("beside", "bound_us", "most_us", "on_too_long", "trap", "us")
+
+    def __init__(self) -> None:
+        self.us = 0
+        self.most_us = 0
+        self.beside = False
+        """A worker thread is at work, not the loop."""
+        self.bound_us: int | None = None
+        """None: nobody minds, because the node does not serve yet or any more."""
+        self.on_too_long: OnTooLong = lambda text: None
+        self.trap: Trap | None = None
+
+    def settle(self, callback: object) -> None:
+        """A callback is over."""
+        if self.bound_us is not None:
+            self.most_us = max(self.most_us, self.us)
+            if self.us > self.bound_us:
+                held_ms = self.us // 1000
+                self.on_too_long(f"{name_of(callback)} held the loop for about {held_ms} ms")
+        self.us = 0
+
+    # -- DiskWatcher
+
+    def before(self, effect: Effect) -> None:
+        if self.trap is not None:
+            self.trap.before(effect)
+        if not self.beside:
+            size_bytes = len(effect.data) if type(effect) is Write else 0
+            self.us += _PRICES.get(type(effect), 0) + size_bytes // BYTES_PER_US
+
+    def reading(self, size_bytes: int) -> None:
+        if not self.beside:
+            self.us += READ_US + size_bytes // BYTES_PER_US
+
+
+class Trap:
+    """A crash that waits for its moment among the changes of a disk."""
+
+    __slots__ = ("_crash", "_kinds", "_left")
+
+    def __init__(
+        self, crash: Callable[[], None], after: int, kinds: tuple[type[Effect], ...] = ()
+    ) -> None:
+        """`crash` is called before the change that follows so many others. `kinds`: only these
+        count; all of them without."""
+        self._crash = crash
+        self._left = after
+        self._kinds = kinds
+
+    def before(self, effect: Effect) -> None:
+        if self._kinds and type(effect) not in self._kinds:
+            return
+        self._left -= 1
+        if self._left == -1:
+            self._crash()
+
+
+def name_of(callback: object) -> str:
+    """Of a function, a method, or a step of a task: the coroutine that the task runs."""
+    owner = getattr(callback, "__self__", None)
+    get_coroutine = getattr(owner, "get_coro", None)
+    named = get_coroutine() if get_coroutine is not None else callback
+    return str(getattr(named, "__qualname__", named))
