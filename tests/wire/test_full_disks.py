@@ -14,7 +14,6 @@ from support.scripted_controller import (
     scripted_controller,
     silence,
 )
-from tidelog.broker.handlers import produce
 from tidelog.broker.logs.disk_rooms import ADVICE, KIND, is_short, wants_file
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
@@ -56,7 +55,7 @@ def told(data: Path, story: Story, *, disk: Disk | None = None, **settings: str)
             scripted_controller() as controller,
             lone_broker(
                 data,
-                {0: produce.handle},
+                (0,),
                 voters=f"9@127.0.0.1:{controller.port}",
                 disk=disk,
                 **settings,

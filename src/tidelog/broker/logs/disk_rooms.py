@@ -12,6 +12,7 @@ which is given up when it is needed and made again when there is room.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +22,8 @@ from tidelog.host.ports import DiskSpace
 from tidelog.storage import reserve_file
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.host.node_host import NodeHost
     from tidelog.storage.log_directory import LogDirectory
 
 KIND = "disk-full"
@@ -68,27 +70,34 @@ class DiskRooms:
     """Owner of the answer to "is it full?" for every log directory of a broker."""
 
     __slots__ = (
-        "_broker",
         "_has_file",
+        "_host",
         "_looking",
+        "_now_ms",
         "_paths",
         "_refused_ms",
         "_reserve_bytes",
         "_spaces",
         "_worker",
         "full",
+        "on_changed",
     )
 
-    def __init__(self, broker: Broker, directories: tuple[LogDirectory, ...]) -> None:
-        self._broker = broker
-        self._paths = dict(zip(directories, broker.config.log_dirs, strict=True))
-        self._reserve_bytes = broker.config.logs.disk_reserve_bytes
+    def __init__(
+        self, directories: tuple[LogDirectory, ...], config: NodeConfig, host: NodeHost
+    ) -> None:
+        self._host = host
+        self._now_ms = host.clock.monotonic_ms
+        self._paths = dict(zip(directories, config.log_dirs, strict=True))
+        self._reserve_bytes = config.logs.disk_reserve_bytes
+        self.on_changed: Callable[[LogDirectory], None] = _tell_nobody
+        """Hears when a directory became full, or is full no longer."""
         self._spaces: dict[LogDirectory, DiskSpace | None] = {}
         self._refused_ms: dict[LogDirectory, int] = {}
         """When a write last found no space."""
         self._has_file: dict[LogDirectory, bool] = {}
         """Of the reserve. Unknown before the first look: a former process may have left it."""
-        self._worker = broker.host.make_workers("disk-room", 1)
+        self._worker = host.make_workers("disk-room", 1)
         self._looking: asyncio.Task[None] | None = None
         self.full: dict[LogDirectory, None] = {}
 
@@ -108,7 +117,7 @@ class DiskRooms:
 
     def found_no_space(self, directory: LogDirectory) -> None:
         """A write failed for want of space."""
-        self._refused_ms[directory] = self._broker.now_ms()
+        self._refused_ms[directory] = self._now_ms()
         self._spaces[directory] = None  # whatever it was
         self._judge(directory)
         self.look()
@@ -130,7 +139,7 @@ class DiskRooms:
     async def _look(self) -> None:
         try:
             for directory, path in self._paths.items():
-                space = await self._worker.run(partial(self._broker.host.disk_space, path))
+                space = await self._worker.run(partial(self._host.disk_space, path))
                 self._spaces[directory] = space
                 self._judge(directory)
                 if space is not None:
@@ -149,9 +158,9 @@ class DiskRooms:
             self._report(directory)
         elif was_full:
             del self.full[directory]
-            self._broker.host.findings.clear(KIND, self._paths[directory])
+            self._host.findings.clear(KIND, self._paths[directory])
         if is_full != was_full:
-            self._broker.leaving_isr.room_changed(directory)
+            self.on_changed(directory)
 
     async def _keep_file(self, directory: LogDirectory, space: DiskSpace) -> None:
         """Make the file of the reserve, or give it up, if it is time for that."""
@@ -164,7 +173,7 @@ class DiskRooms:
         )
         if wanted is None or self._has_file.get(directory) is wanted:
             return
-        disk = self._broker.host.filesystem.open(self._paths[directory])
+        disk = self._host.filesystem.open(self._paths[directory])
         size_bytes = reserve_file.size_for(reserve_bytes)
         keep = partial(reserve_file.keep, disk, size_bytes)
         try:
@@ -175,13 +184,16 @@ class DiskRooms:
 
     def _was_just_refused(self, directory: LogDirectory) -> bool:
         refused_ms = self._refused_ms.get(directory)
-        return refused_ms is not None and self._broker.now_ms() - refused_ms < FULL_AT_LEAST_MS
+        return refused_ms is not None and self._now_ms() - refused_ms < FULL_AT_LEAST_MS
 
     def _report(self, directory: LogDirectory) -> None:
         text = f"{self.why_full(directory)}: writes to its partitions are refused here"
-        self._broker.host.findings.report(KIND, self._paths[directory], text, advice=ADVICE)
+        self._host.findings.report(KIND, self._paths[directory], text, advice=ADVICE)
 
     def _reserve_of(self, space: DiskSpace) -> int:
         if self._reserve_bytes >= 0:
             return self._reserve_bytes
         return default_reserve_bytes(space.total_bytes)
+
+
+def _tell_nobody(_directory: LogDirectory) -> None: ...

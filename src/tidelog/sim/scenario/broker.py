@@ -54,7 +54,7 @@ class StageBroker:
 
     @property
     def serving(self) -> bool:
-        return self.broker is not None and self.broker.serving
+        return self.broker is not None and self.broker.metadata.serving
 
     @property
     def answers(self) -> bool:
