@@ -96,7 +96,7 @@ class Duties:
         self._every(STORE_EPOCHS_MS, self._directories.store_epochs)
         self._every(TELL_REPAIRS_MS, self._tell_repairs)
         self._every(HOST_AGAIN_MS, self._replicas.host_again)
-        self._every(LOOK_EVERY_MS, self._rooms.look)
+        self._every(LOOK_EVERY_MS, self._rooms.look_if_due)
         self._after(COMPACTION_PAUSE_MS, self._compact)
         self._replicas.works_beside_the_loop = True
         self._scrubbing.start()

@@ -251,6 +251,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         cluster_id=disks.identity.cluster_id,
         voters=voters,
         settings=config.quorum_settings(),
+        snapshot_every_records=config.settings.whole("tidelog.metadata.snapshot.records"),
         voters_are_recorded=recorded is not None,
     )
     return QuorumMember(place, log, disks.metadata, host, codec=codec)

@@ -3,7 +3,8 @@
 A disk that is filled to the last byte cannot take checkpoints, metadata or the records of a
 deletion either. So records stop earlier, when only the reserve is left, and at once when a write
 finds no space. Such a directory is full: its replicas stand aside (`leaving_isr`) until there
-is room again. The free bytes are looked at every second, beside the event loop.
+is room again. The free bytes are looked at beside the event loop: every second, and less often
+while there are so many that no writer could use them up in between.
 
 Others may fill the disk all the same. For that a part of the reserve is a file (`reserve_file`),
 which is given up when it is needed and made again when there is room.
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 KIND = "disk-full"
 LOOK_EVERY_MS = 1_000
+LOOK_SELDOM_MS = 5_000
+PLENTY_BYTES = 32 * 1024**3
+"""Beyond the reserve. No disk takes so much in LOOK_SELDOM_MS."""
 FULL_AT_LEAST_MS = 5_000
 """After a write that found no space. A quota does not show in the free bytes of a disk, and a
 directory that is full and empty by turns would move its leaderships with each."""
@@ -54,6 +58,11 @@ def is_short(space: DiskSpace | None, reserve_bytes: int, *, was_full: bool) -> 
     return space.usable_bytes < needed_bytes
 
 
+def has_plenty(space: DiskSpace, reserve_bytes: int) -> bool:
+    """Whether the next look can wait."""
+    return space.usable_bytes >= reserve_bytes + PLENTY_BYTES
+
+
 def wants_file(
     space: DiskSpace, reserve_bytes: int, *, is_full: bool, is_refused: bool
 ) -> bool | None:
@@ -72,6 +81,7 @@ class DiskRooms:
     __slots__ = (
         "_has_file",
         "_host",
+        "_looked_ms",
         "_looking",
         "_now_ms",
         "_paths",
@@ -99,6 +109,7 @@ class DiskRooms:
         """Of the reserve. Unknown before the first look: a former process may have left it."""
         self._worker = host.make_workers("disk-room", 1)
         self._looking: asyncio.Task[None] | None = None
+        self._looked_ms = 0
         self.full: dict[LogDirectory, None] = {}
 
     def views(self) -> list[RoomView]:
@@ -110,9 +121,20 @@ class DiskRooms:
     def has_room(self, directory: LogDirectory) -> bool:
         return directory not in self.full
 
+    def look_if_due(self) -> None:
+        """Every LOOK_EVERY_MS. It costs an idle node more than most of what it does."""
+        passed_ms = self._now_ms() - self._looked_ms
+        if passed_ms >= LOOK_SELDOM_MS or not all(map(self._has_plenty, self._paths)):
+            self.look()
+
+    @property
+    def is_looking(self) -> bool:
+        return self._looking is not None
+
     def look(self) -> None:
         """See how much is free, unless that is under way."""
-        if self._looking is None:
+        if not self.is_looking:
+            self._looked_ms = self._now_ms()
             self._looking = tasks.begin(self._look())
 
     def found_no_space(self, directory: LogDirectory) -> None:
@@ -181,6 +203,10 @@ class DiskRooms:
         except OSError:
             return  # the next look tries again
         self._has_file[directory] = wanted
+
+    def _has_plenty(self, directory: LogDirectory) -> bool:
+        space = self._spaces.get(directory)
+        return space is not None and has_plenty(space, self._reserve_of(space))
 
     def _was_just_refused(self, directory: LogDirectory) -> bool:
         refused_ms = self._refused_ms.get(directory)

@@ -146,6 +146,7 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "replica.lag.time.max.ms": (USUAL, "1000", "10000"),
     "replica.socket.timeout.ms": (USUAL, "1000"),
     "tidelog.group.disconnect.grace.ms": (USUAL, "0"),
+    "tidelog.metadata.snapshot.records": (USUAL, "10", "100"),
     "tidelog.scrub.bytes.per.second": (USUAL, "0"),
     "transaction.state.log.num.partitions": (USUAL, "1", "3"),
     "transaction.state.log.segment.bytes": (USUAL, USUAL, "1000"),
