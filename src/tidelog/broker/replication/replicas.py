@@ -309,25 +309,21 @@ class Replicas:
 
     # -- hosting
 
-    def set_strays_aside(self) -> list[str]:
+    def set_strays_aside(self) -> None:
         """Logs that metadata does not place here: their records are kept, not served."""
-        image = self._metadata.image
-        moved = []
         for directory in self.directories.all:
             strays = []
             for name, topic_id in directory.topic_ids.items():
-                state = image.partition(PartitionId(topic_id, name[1]))
+                state = self._metadata.image.partition(PartitionId(topic_id, name[1]))
                 if state is None or self._metadata.own_id not in state.replicas:
                     strays.append(name)
-            moved += self._set_aside(directory, strays)
-        return moved
+            self._set_aside(directory, strays)
 
-    def _set_aside(self, directory: LogDirectory, names: Sequence[PartitionName]) -> list[str]:
+    def _set_aside(self, directory: LogDirectory, names: Sequence[PartitionName]) -> None:
         partitions = [PartitionId(directory.topic_ids[name], name[1]) for name in names]
-        moved = directory.set_aside_strays(names)
-        for partition, kept_as in zip(partitions, moved, strict=True):
-            self._emit(events.StraySetAside(partition, self._metadata.own_id, kept_as))
-        return moved
+        kept = directory.set_aside_strays(names)
+        for partition, name in zip(partitions, kept, strict=True):
+            self._emit(events.StraySetAside(partition, self._metadata.own_id, name))
 
     def _host(self, state: PartitionState) -> Hosted | None:
         topic = self._metadata.image.topics[state.id.topic_id].name
