@@ -190,6 +190,11 @@ class Node:
         """Returns when the node cannot go on: a disk is gone."""
         return await asyncio.shield(self._failed)
 
+    @property
+    def has_failed(self) -> bool:
+        """It cannot go on, and its process is about to end."""
+        return self._failed.done()
+
     def _fail(self, error: Exception) -> None:
         if not self._failed.done():
             self._failed.set_result(error)

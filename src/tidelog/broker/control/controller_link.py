@@ -26,6 +26,7 @@ from tidelog.core.types import NEVER_MS, PartitionId
 from tidelog.host.ports import Network, NetworkError, RequestTimedOut
 from tidelog.host.timers import pause
 from tidelog.rpc import Answer, Peer
+from tidelog.storage.errors import DirectoryOffline
 
 if TYPE_CHECKING:
     from tidelog.broker.control.local_metadata import LocalMetadata
@@ -195,12 +196,19 @@ class ControllerLink:
         lifecycle.on_response(request, response, now_ms)
         self.registering.look(address, answer, response.error)
         if lifecycle.registered and not was_registered:
-            # From here on a crash loses nothing that others count on, if acknowledging syncs.
-            for directory in self._replicas.directories.all:
-                directory.note_registered(lifecycle.broker_epoch)
+            self._note_registered(lifecycle.broker_epoch)
         if was_starting and lifecycle.state not in (STARTING, SHUTTING_DOWN):
             self.on_serving()
         self.poke()
+
+    def _note_registered(self, broker_epoch: int) -> None:
+        """From here on a crash loses nothing that others count on, if acknowledging syncs."""
+        directories = self._replicas.directories
+        for directory in directories.all:
+            try:
+                directory.note_registered(broker_epoch)
+            except DirectoryOffline as error:
+                directories.on_error(directory, error)
 
     def _arm(self, at_ms: int) -> None:
         """Keep one timer at or before the deadline; one that comes too early arms again."""

@@ -81,7 +81,7 @@ class Registering:
                 f"{self._why(answer, error)}",
                 advice=_ADVICE.get(error, _USUAL_ADVICE),
             )
-        if self._lifecycle.rival_outlasts(now_ms):
+        if self._lifecycle.rival_outlasts():
             self.on_seat_taken(SeatTaken(self._rival(), advice=ONE_OF_THE_TWO))
         elif error is Error.STALE_BROKER_EPOCH and self._was_replaced():
             why = f"our seat was taken: {self._rival()}"

@@ -23,7 +23,7 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import PartitionId
 from tidelog.storage.checkpoints import PartitionName
-from tidelog.storage.errors import NoSpace, UnexpectedAppend
+from tidelog.storage.errors import DirectoryOffline, NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.new_logs import Made
@@ -511,12 +511,16 @@ class Replicas:
     # -- effects
 
     def perform(self, hosted: Hosted, effects: Sequence[e.Effect]) -> None:
-        for effect in effects:
-            perform = self._perform.get(type(effect))
-            if perform is not None:
-                perform(hosted, effect)
-            else:
-                self._emit(effect)  # type: ignore[arg-type]  # the rest are events
+        try:
+            for effect in effects:
+                perform = self._perform.get(type(effect))
+                if perform is not None:
+                    perform(hosted, effect)
+                else:
+                    self._emit(effect)  # type: ignore[arg-type]  # the rest are events
+        except DirectoryOffline as error:
+            # Whoever caused this has nothing to do with the disk; the node must hear of it.
+            self.directories.on_error(hosted.directory, error)
 
     def _answer_produce(self, _: Hosted, effect: e.AnswerProduce) -> None:
         effect.token.answered(effect.error)  # type: ignore[attr-defined]  # opaque to core

@@ -198,7 +198,7 @@ class NodeRun:
             violations=tuple(self.violations),
             marks={},
             faults=dict(sorted(self.faults.counts.items())),
-            declined={},
+            declined=dict(sorted(self.faults.declined.items())),
             digest=self.kernel.digest.hexdigest(),
         )
 

@@ -21,6 +21,9 @@ from tidelog.sim.nodes.files import MachineFiles
 from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
 from tidelog.sim.nodes.loop_work import LONGEST_US, LoopWork, Trap
 from tidelog.sim.nodes.tcp import Machine
+from tidelog.storage.meta_properties import MetaProperties, format_directory
+
+CLUSTER_ID = "simulated"
 
 
 class NetworkWithWheel(Network, Protocol):
@@ -106,6 +109,11 @@ class Server:
     @property
     def running(self) -> bool:
         return self.loop is not None
+
+    @property
+    def works(self) -> bool:
+        """It runs, and is not paused."""
+        return self.loop is not None and not self._kernel.is_paused(self.machine.owner)
 
     def start(self) -> None:
         """A new process on what the disks hold. A machine without power boots first."""
@@ -240,6 +248,27 @@ class Server:
         workers.stall(self._kernel.now_us + duration_us)
         return True
 
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        return tuple(self.config.log_dirs) if self.config.is_broker else ()
+
+    @property
+    def can_lose_data(self) -> bool:
+        """Its records are on disks of their own. Who loses the metadata log with them forgets
+        its vote, and no quorum promises anything then."""
+        return bool(self.log_dirs) and self.config.metadata_log_dir not in self.log_dirs
+
+    def replace_data(self) -> None:
+        """New log directories, formatted as an operator would. No process may run."""
+        assert self.loop is None, "it still uses them"
+        for path in self.log_dirs:
+            entropy = self._stream(f"{path} formatted at {self._kernel.now_us}")
+            before = self.files.open(path)
+            disk = self.files.add(path)
+            identity = MetaProperties(CLUSTER_ID, self.node_id, entropy.randbytes(16))
+            format_directory(disk, identity)
+            disk.take_over(before)
+
     def bury(self) -> None:
         """The run is over: let everything go."""
         if self.loop is not None:
@@ -274,5 +303,9 @@ class Server:
             self.work.bound_us = None if self.told_to_stop else LONGEST_US
 
     def _on_error(self, message: str, error: BaseException | None) -> None:
+        """An error that nobody has caught. One that a node meets after it has said that it cannot
+        go on, in what is left of that callback, is an echo."""
+        if self.node is not None and self.node.has_failed:
+            return
         if not isinstance(error, asyncio.CancelledError):
             self._on_problem(self.node_id, f"{message}: {error!r}")
