@@ -321,8 +321,7 @@ class Replicas:
 
     def _set_aside(self, directory: LogDirectory, names: Sequence[PartitionName]) -> None:
         partitions = [PartitionId(directory.topic_ids[name], name[1]) for name in names]
-        kept = directory.set_aside_strays(names)
-        for partition, name in zip(partitions, kept, strict=True):
+        for partition, name in zip(partitions, directory.set_aside_strays(names), strict=True):
             self._emit(events.StraySetAside(partition, self._metadata.own_id, name))
 
     def _host(self, state: PartitionState) -> Hosted | None:
