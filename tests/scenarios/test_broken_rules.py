@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tidelog.broker.replication.replicas import Replicas
+from tidelog.broker.replication import strays
 from tidelog.core.errors import Error
 from tidelog.core.metadata import alter_partition, elr, partition_change, registration
 from tidelog.core.metadata import elections as electing
@@ -261,9 +261,9 @@ BREAKS = [
     Break(
         "t26_recreated_topic",
         "a log of an unknown topic is not put aside",
-        Replicas,
-        "_set_aside",
-        always([]),
+        strays,
+        "set_aside",
+        always(None),
     ),
     Break(
         "t27_hanging_transaction",
