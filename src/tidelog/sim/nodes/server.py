@@ -35,6 +35,7 @@ class NetworkWithWheel(Network, Protocol):
 
 OnEvent = Callable[[int, Event], None]
 OnProblem = Callable[[int, str], None]
+OnLife = Callable[[int, str], None]
 
 
 class Server:
@@ -47,6 +48,7 @@ class Server:
         "_errors_before",
         "_kernel",
         "_on_event",
+        "_on_life",
         "_on_problem",
         "_seed",
         "_slow",
@@ -96,10 +98,15 @@ class Server:
         """Its process has ended because of its disk: somebody has to start it again."""
         self._on_event: OnEvent = lambda node_id, event: None
         self._on_problem: OnProblem = lambda node_id, text: None
+        self._on_life: OnLife = lambda node_id, what: None
 
-    def report_to(self, on_event: OnEvent, on_problem: OnProblem) -> None:
+    def report_to(
+        self, on_event: OnEvent, on_problem: OnProblem, on_life: OnLife | None = None
+    ) -> None:
+        """`on_life` hears of processes that start and end."""
         self._on_event = on_event
         self._on_problem = on_problem
+        self._on_life = on_life or self._on_life
 
     def _stream(self, name: str) -> Random:
         return stream(self._seed, f"{name} of node {self.node_id}")
@@ -128,6 +135,7 @@ class Server:
         self.loop = loop = VirtualLoop(
             self._kernel, self.machine, self.clock, self._on_error, self.work
         )
+        self._on_life(self.node_id, "starts")
         loop.perform(lambda: loop.create_task(self._main(loop)))
 
     async def _main(self, loop: VirtualLoop) -> None:
@@ -202,10 +210,12 @@ class Server:
 
     def _end(self, *, power_lost: bool) -> None:
         self.set_trap(None)
-        if self.loop is not None:
-            self.loop.kill()
-            self._buried.append(self.loop)
-        self.loop = self.node = None
+        ended, self.loop = self.loop, None
+        if ended is not None:
+            ended.kill()
+            self._buried.append(ended)
+            self._on_life(self.node_id, "loses its power" if power_lost else "is gone")
+        self.node = None
         self.ready = False
         self._workers = []
         self.work.bound_us = None
