@@ -91,8 +91,11 @@ def _no_journal() -> Iterator[None]:
 def run_script(text: str) -> list[Step]:
     player = Player(text)
     steps: list[Step] = []
-    while (step := player.next()) is not None:
-        steps.append(step)
+    try:
+        while (step := player.next()) is not None:
+            steps.append(step)
+    finally:
+        player.stage.close()
     return steps
 
 
