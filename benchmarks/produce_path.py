@@ -20,8 +20,8 @@ from time import process_time
 from typing import Any
 
 from tidelog.broker.broker import Broker, BrokerPlace
-from tidelog.broker.directories import Directories
 from tidelog.broker.handlers import produce
+from tidelog.broker.logs.directories import Directories
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import load_node_config
 from tidelog.config.properties import parse_properties

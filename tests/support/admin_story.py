@@ -14,7 +14,8 @@ from support.broker_config import CLIENTS, INSIDE, OWN_ID, node_config
 from support.loopback import answer_of, loopback, until
 from support.manual_clock import ManualClock
 from tidelog.broker.api_table import handlers
-from tidelog.broker.broker import Broker, BrokerPlace
+from tidelog.broker.broker import Broker
+from tidelog.broker.control.controller_link import BrokerIdentity
 from tidelog.broker.handlers import forwarded
 from tidelog.broker.logs.directories import Directories
 from tidelog.broker.replication.topic_settings import settings_before_metadata
@@ -173,7 +174,7 @@ async def admin_story(
         stack.push_async_callback(until, lambda: not door.connections)
         address = ("127.0.0.1", door.port)
         opened = Directories([open_directory(path, config) for path in paths], ThreadWorkers)
-        place = BrokerPlace(config, CLUSTER_ID, lambda: (9, address), -1)
+        place = BrokerIdentity(config, CLUSTER_ID, lambda: (9, address), -1)
         broker = Broker(place, opened, host)
         opened.start(broker.replicas.on_durable, raise_it)
         stack.push_async_callback(opened.stop)

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from support.batches import batch
-from tidelog.broker.broker import Broker, BrokerPlace
-from tidelog.broker.handlers import delete_records, fetch, list_offsets, offset_for_leader_epoch
+from tidelog.broker.api_table import handlers
+from tidelog.broker.broker import Broker
+from tidelog.broker.control.controller_link import BrokerIdentity
 from tidelog.broker.logs.directories import Directories
 from tidelog.broker.replication.hosted import Hosted
 from tidelog.broker.replication.topic_settings import settings_before_metadata
@@ -27,7 +28,7 @@ from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Listener as NetworkListener
 from tidelog.host.workers import ThreadWorkers
-from tidelog.rpc import ApiTable, Call, Handler, Peer, serve
+from tidelog.rpc import ApiTable, Handler, Peer, serve
 from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.protocol import Listener, Message
@@ -35,17 +36,13 @@ from tidelog.wire.protocol import Listener, Message
 LISTENER = "PLAINTEXT"
 CLUSTER = "story"
 WAIT_MS = 30_000
-APIS: dict[int, Callable[[Broker, Call], None]] = {
-    1: fetch.handle,
-    2: list_offsets.handle,
-    21: delete_records.handle,
-    23: offset_for_leader_epoch.handle,
-}
+APIS = (1, 2, 21, 23)
 
 
 def readers(broker: Broker) -> dict[int, Handler]:
     """What is needed to read."""
-    return {key: partial(handle, broker) for key, handle in APIS.items()}
+    every = handlers(broker)
+    return {key: every[key] for key in APIS}
 
 
 def broker_epoch(broker_id: int) -> int:
@@ -88,7 +85,7 @@ def build(config: NodeConfig, data: Path, host: NodeHost) -> tuple[Broker, Direc
         node_id=config.node_id,
     )
     directories = Directories([directory], ThreadWorkers)
-    broker = Broker(BrokerPlace(config, CLUSTER, lambda: None, -1), directories, host)
+    broker = Broker(BrokerIdentity(config, CLUSTER, lambda: None, -1), directories, host)
     broker.link.lifecycle.broker_epoch = broker_epoch(config.node_id)
     return broker, directories
 
@@ -138,7 +135,7 @@ def append(broker: Broker, name: str, *values: bytes, index: int = 0) -> int:
     header = hosted.log.append_as_leader(batch(*values), hosted.replica.leader_epoch)
     broker.replicas.mark_dirty(hosted)
     broker.replicas.perform(hosted, leader.on_appended(broker.now_ms()))
-    broker.reads.wake(hosted.partition)
+    broker.fetches.wake(hosted.partition)
     return header.last_offset
 
 

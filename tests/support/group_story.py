@@ -9,21 +9,6 @@ from typing import TypeVar
 
 from support.lone_broker import WAIT_MS, LoneBroker, lone_broker
 from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
-from tidelog.broker.handlers import (
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    delete_groups,
-    describe_groups,
-    heartbeat,
-    join_group,
-    leave_group,
-    list_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    produce,
-    sync_group,
-)
 from tidelog.rpc import Peer
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.heartbeat_request import HeartbeatRequest
@@ -41,21 +26,7 @@ from tidelog.wire.protocol.schemas.sync_group_request import (
 )
 from tidelog.wire.protocol.schemas.sync_group_response import SyncGroupResponse
 
-APIS = {
-    0: produce.handle,
-    8: offset_commit.handle,
-    9: offset_fetch.handle,
-    11: join_group.handle,
-    12: heartbeat.handle,
-    13: leave_group.handle,
-    14: sync_group.handle,
-    15: describe_groups.handle,
-    16: list_groups.handle,
-    42: delete_groups.handle,
-    47: offset_delete.handle,
-    68: consumer_group_heartbeat.handle,
-    69: consumer_group_describe.handle,
-}
+APIS = (0, 8, 9, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69)
 GROUP = "readers"
 TOPIC = "orders"
 SESSION_MS = 10_000

@@ -6,14 +6,16 @@ moves the clock.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 from support.loopback import loopback
 from support.manual_clock import ManualClock
-from tidelog.broker.broker import Broker, BrokerPlace
-from tidelog.broker.control.controller_link import FindController
+from tidelog.broker.api_table import handlers
+from tidelog.broker.broker import Broker
+from tidelog.broker.control.controller_link import BrokerIdentity, FindController
+from tidelog.broker.duties import Duties
 from tidelog.broker.logs.directories import Directories
 from tidelog.broker.replication.topic_settings import settings_before_metadata
 from tidelog.config.layers import Inputs
@@ -29,7 +31,7 @@ from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Disk
 from tidelog.host.ports import Listener as NetworkListener
 from tidelog.host.workers import ThreadWorkers
-from tidelog.rpc import ApiTable, Call, Peer, serve
+from tidelog.rpc import ApiTable, Peer, serve
 from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.protocol import Listener, Message
@@ -39,8 +41,6 @@ LISTENER = "PLAINTEXT"
 WAIT_MS = 60_000
 FIRST_BROKER_EPOCH = 100
 LEADER_EPOCH = 5
-
-Handle = Callable[[Broker, Call], None]
 
 
 def node_config(data: Path, *, voters: str = "9@127.0.0.1:1", **extra: str) -> NodeConfig:
@@ -145,7 +145,7 @@ class LoneBroker:
 @contextlib.asynccontextmanager
 async def lone_broker(
     data: Path,
-    apis: dict[int, Handle],
+    apis: Iterable[int],
     *,
     disk: Disk | None = None,
     find_controller: FindController = lambda: None,
@@ -167,10 +167,9 @@ async def lone_broker(
             node_id=BROKER_ID,
         )
         directories = Directories([directory], ThreadWorkers)
-        broker = Broker(BrokerPlace(config, "story", find_controller, -1), directories, host)
-        table = ApiTable(
-            Listener.CLIENT, {key: partial(handle, broker) for key, handle in apis.items()}
-        )
+        broker = Broker(BrokerIdentity(config, "story", find_controller, -1), directories, host)
+        every = handlers(broker)
+        table = ApiTable(Listener.CLIENT, {key: every[key] for key in apis})
         absences = broker.absences
         accept = serve(table, LISTENER, on_closed=absences.on_closed, on_opened=absences.on_opened)
         listener = await network.listen("127.0.0.1", 0, accept)
@@ -197,6 +196,12 @@ async def lone_broker(
             broker.workshop.close()
             await listener.stop(timeout_ms=0)
             await directories.stop()
+
+
+def duties_of(broker: Broker, on_failure: Callable[[Exception], None]) -> Duties:
+    """What it does by the clock, not started yet."""
+    broker.duties.on_failure = on_failure
+    return broker.duties
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -22,7 +22,7 @@ INLINE = re.compile(r"`(tidelog [^`\n]+)`")
 
 def test_the_table_of_apis_is_what_a_broker_advertises(tmp_path):
     async def served():
-        async with lone_broker(tmp_path, {}) as lone:
+        async with lone_broker(tmp_path, ()) as lone:
             return sorted(api_table.handlers(lone.broker))
 
     rows = [

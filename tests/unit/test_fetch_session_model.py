@@ -83,7 +83,7 @@ class Bench:
     def fetch(self, request: FetchRequest):
         slot = Slot()
         header = RequestHeader(1, VERSION, 1, "story")
-        self.broker.reads.fetch(Call(header, request, slot, Reader(), "PLAINTEXT"), request)
+        self.broker.fetches.fetch(Call(header, request, slot, Reader(), "PLAINTEXT"), request)
         return decode_response(memoryview(slot.frame), 1, VERSION)[1]
 
     def hosted(self, index: int):
@@ -109,7 +109,7 @@ class Bench:
     def trim(self, index: int) -> None:
         hosted = self.hosted(index)
         hosted.log.raise_log_start(hosted.replica.high_watermark)
-        self.broker.reads.wake_consumers(hosted.partition)
+        self.broker.fetches.wake_consumers(hosted.partition)
 
     def elect(self, index: int) -> None:
         """The other replica leads, or we again."""
@@ -339,7 +339,7 @@ def test_idle_partitions_are_not_looked_at(tmp_path: Path) -> None:
     def story(bench: Bench) -> None:
         positions = dict.fromkeys(range(PARTITIONS), 0)
         session_id = fetch_as_follower(bench, 0, 0, positions).session_id
-        session = bench.broker.reads.sessions.find(session_id)
+        session = bench.broker.fetches.sessions.find(session_id)
         assert session is not None
         assert not session.active
         append(bench.broker, "tides", b"news", index=3)

@@ -144,9 +144,22 @@ def refused(broker: BrokerLifecycle, now_ms: int, error: Error) -> int:
 def test_a_rival_that_keeps_its_lease_for_two_sessions_is_alive() -> None:
     broker = new_broker()
     now_ms = 0
-    while not broker.rival_outlasts(now_ms):
+    while not broker.rival_outlasts():
         now_ms = refused(broker, now_ms, Error.DUPLICATE_BROKER_REGISTRATION)
     assert now_ms >= 2 * 9000
+
+
+def test_a_controller_that_falls_silent_says_nothing_about_a_rival() -> None:
+    broker = new_broker()
+    now_ms = refused(broker, 0, Error.DUPLICATE_BROKER_REGISTRATION)
+    while now_ms < 10 * 9000:
+        request = broker.next_request(now_ms, -1, ready=False)
+        assert request is not None
+        broker.on_failure(broker.next_deadline_ms)
+        now_ms = broker.next_deadline_ms
+        late = RegisterBrokerResponse(Error.BROKER_NOT_AVAILABLE)
+        broker.on_response(request, late, now_ms)
+        assert not broker.rival_outlasts()
 
 
 def test_only_one_and_the_same_controller_can_say_that_a_rival_is_alive() -> None:
@@ -159,7 +172,7 @@ def test_only_one_and_the_same_controller_can_say_that_a_rival_is_alive() -> Non
         else:
             now_ms = refused(broker, now_ms, Error.NOT_CONTROLLER)
         refused(broker, now_ms + 2_000, Error.DUPLICATE_BROKER_REGISTRATION)
-        assert not broker.rival_outlasts(now_ms + 2_000)
+        assert not broker.rival_outlasts()
 
 
 def test_a_lost_heartbeat_is_sent_again_and_its_late_answer_counts_for_nothing() -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-import threading
+import signal
+import sys
+import time
 
 import pytest
 
@@ -12,7 +14,7 @@ from tidelog.observe.loop_watch import HELD_S, LoopWatch
 
 
 class Watched:
-    """A watch whose clock we set. We stand in for the loop; `look` comes from another thread."""
+    """A watch whose clock we set. We stand in for the loop, and for the alarm."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -22,9 +24,7 @@ class Watched:
 
     def pass_and_look(self, seconds: float) -> None:
         self.now_s += seconds
-        looking = threading.Thread(target=self.watch.look)
-        looking.start()
-        looking.join()
+        self.watch.look(sys._getframe())
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def lines(caplog) -> list[str]:
 
 def test_a_loop_that_beats_in_time_is_not_spoken_of(watched, caplog):
     for _ in range(5):
-        watched.pass_and_look(0.1)
+        watched.pass_and_look(0.2)
         watched.watch.beat()
     assert lines(caplog) == []
     assert watched.delay.holds == 0
@@ -58,7 +58,7 @@ def test_a_request_that_holds_the_loop_is_named_with_its_size(watched, caplog):
 
 def test_what_has_no_name_is_found_by_its_place_in_the_code(watched, caplog, monkeypatch):
     monkeypatch.setattr("tidelog.observe.loop_watch.OWN_CODE", "/tests/")
-    watched.pass_and_look(HELD_S)
+    watched.pass_and_look(2 * HELD_S)
     watched.watch.beat()
     (line,) = lines(caplog)
     assert "unit.test_loop_watch.pass_and_look held the event loop" in line
@@ -66,7 +66,7 @@ def test_what_has_no_name_is_found_by_its_place_in_the_code(watched, caplog, mon
 
 def test_who_was_seen_most_often_is_named(watched, caplog):
     watched.work.begin("checkpoint_high_watermarks", 600, "partitions")
-    watched.pass_and_look(0.2)
+    watched.pass_and_look(0.3)
     watched.work.begin("FetchRequest", 145, "bytes")
     watched.pass_and_look(0.1)
     watched.pass_and_look(0.1)
@@ -94,11 +94,32 @@ def test_a_hold_is_told_once(watched, caplog):
     assert sum(watched.delay.over) == 2
 
 
-def test_a_running_watch_looks_from_a_thread_that_ends_with_it(watched):
+def test_a_running_watch_sees_the_function_that_holds_the_loop(watched, caplog, monkeypatch):
+    monkeypatch.setattr("tidelog.observe.loop_watch.OWN_CODE", "/tests/")
+    watch = LoopWatch(watched.work, watched.delay)
+
+    def hold_the_loop() -> None:
+        while len(watch._seen) < 3:  # the alarm of the process goes off in here
+            time.monotonic()
+
     async def life() -> None:
-        watched.watch.start()
-        assert any(thread.name == "loop-watch" for thread in threading.enumerate())
-        watched.watch.stop()
+        watch.start()
+        hold_the_loop()
+        while not lines(caplog):
+            await asyncio.sleep(0.01)
+        watch.stop()
 
     asyncio.run(life())
-    assert not any(thread.name == "loop-watch" for thread in threading.enumerate())
+    assert "hold_the_loop held the event loop" in lines(caplog)[0]
+
+
+def test_a_stopped_watch_leaves_neither_an_alarm_nor_a_handler(watched):
+    async def life() -> None:
+        watched.watch.start()
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        watched.watch.stop()
+
+    before = signal.getsignal(signal.SIGALRM)
+    asyncio.run(life())
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) == before

@@ -58,7 +58,7 @@ def told(data: Path, story: Story, *, serving: bool = False) -> None:
     async def main() -> None:
         async with (
             scripted_controller() as controller,
-            lone_broker(data, {}, serving=serving, voters=f"9@127.0.0.1:{controller.port}") as lone,
+            lone_broker(data, (), serving=serving, voters=f"9@127.0.0.1:{controller.port}") as lone,
         ):
             await story(lone, controller)
 
@@ -76,7 +76,7 @@ async def running(lone: LoneBroker) -> None:
 def test_a_broker_registers_catches_up_and_serves(tmp_path: Path) -> None:
     async def story(lone: LoneBroker, controller: ScriptedController) -> None:
         controller.says(HEARTBEAT, FENCED, FENCED)
-        lone.broker.metadata_offset = 77
+        lone.broker.metadata.offset = 77
         await running(lone)
         (registration,) = controller.registrations()
         assert (registration.broker_id, registration.cluster_id) == (1, "story")
@@ -87,7 +87,7 @@ def test_a_broker_registers_catches_up_and_serves(tmp_path: Path) -> None:
         assert [each.want_fence for each in controller.heartbeats()[:4]] == [True] * 3 + [False]
         assert {each.current_metadata_offset for each in controller.heartbeats()} == {76}
         assert {each.broker_epoch for each in controller.heartbeats()} == {BROKER_EPOCH}
-        assert lone.broker.serving
+        assert lone.broker.metadata.serving
         assert lone.broker.link.broker_epoch == BROKER_EPOCH
 
     told(tmp_path, story)
@@ -130,7 +130,7 @@ def test_without_a_known_leader_one_voter_after_the_other_is_asked(tmp_path: Pat
                 standby.usual[HEARTBEAT] = BrokerHeartbeatResponse(error_code=NOT_CONTROLLER)
                 ports = (nobody, standby.port, active.port)
                 voters = ",".join(f"{7 + n}@127.0.0.1:{port}" for n, port in enumerate(ports))
-                async with lone_broker(tmp_path, {}, serving=False, voters=voters) as lone:
+                async with lone_broker(tmp_path, (), serving=False, voters=voters) as lone:
                     await running(lone)
                     assert active.registrations()
 

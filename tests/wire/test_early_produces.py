@@ -6,10 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from support.batches import batch
-from support.lone_broker import BROKER_ID, LoneBroker, lone_broker, until
+from support.lone_broker import BROKER_ID, LoneBroker, duties_of, lone_broker, until
 from support.loopback import run
-from tidelog.broker.duties import Duties
-from tidelog.broker.handlers import produce
 from tidelog.broker.produce.early_produces import PATIENCE_MS
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
@@ -24,7 +22,7 @@ from tidelog.wire.protocol.schemas.produce_request import (
 )
 from tidelog.wire.protocol.schemas.produce_response import ProduceResponse
 
-APIS = {0: produce.handle}
+APIS = (0,)
 TOPIC, TOPIC_ID = "many", b"many............"
 HERE, COMING, ELSEWHERE = 0, 8, 9
 BY_NAME, BY_ID = 9, 13
@@ -50,7 +48,7 @@ def told(data: Path, story: Story) -> None:
     async def main() -> None:
         disk = HaltingDisk(data)
         async with lone_broker(data, APIS, disk=disk) as lone:
-            duties = Duties(lone.broker, lone.offline.append)
+            duties = duties_of(lone.broker, lone.offline.append)
             duties.start()
             try:
                 lone.commit(r.Topic(TOPIC, TOPIC_ID), *partitions(0, COMING))

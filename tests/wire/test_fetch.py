@@ -107,14 +107,14 @@ def test_a_fetch_at_the_end_waits_until_something_is_appended(tmp_path: Path) ->
     async def story(cluster: FedCluster) -> None:
         asked = request(wanted(0), wanted(0, 1), max_wait_ms=LONG_MS)
         answered = asyncio.ensure_future(fetched(cluster, asked))
-        await loopback.until(lambda: cluster[1].reads.parked_count)
+        await loopback.until(lambda: cluster[1].fetches.parked_count)
         assert not answered.done()
         cluster.append(1, "tides", b"one", index=1)
         answer = by_index(await answered)
         assert offsets([answer[1].records]) == [(0, 0)]
         assert len(answer[0].records) == 0
-        assert cluster[1].reads.parked_count == 0
-        assert cluster[1].reads.watched_count == 0
+        assert cluster[1].fetches.parked_count == 0
+        assert cluster[1].fetches.watched_count == 0
 
     led(tmp_path, story)
 
@@ -123,7 +123,7 @@ def test_appends_of_one_moment_are_answered_together(tmp_path: Path) -> None:
     async def story(cluster: FedCluster) -> None:
         asked = request(wanted(0), wanted(0, 1), wanted(0, 2), max_wait_ms=LONG_MS)
         answered = asyncio.ensure_future(fetched(cluster, asked))
-        await loopback.until(lambda: cluster[1].reads.parked_count)
+        await loopback.until(lambda: cluster[1].fetches.parked_count)
         for index in range(3):
             cluster.append(1, "tides", b"one", index=index)
         answer = by_index(await answered)
@@ -137,7 +137,7 @@ def test_a_fetch_that_wants_many_bytes_waits_for_them_or_for_its_time(tmp_path: 
         cluster.append(1, "tides", b"x" * 100)
         asked = request(wanted(0), max_wait_ms=LONG_MS, min_bytes=1000)
         answered = asyncio.ensure_future(fetched(cluster, asked))
-        await loopback.until(lambda: cluster[1].reads.parked_count)
+        await loopback.until(lambda: cluster[1].fetches.parked_count)
         cluster.append(1, "tides", b"y" * 100)
         cluster.append(1, "tides", b"z" * 1000)
         assert len(offsets([only(await answered).records])) == 3
@@ -156,7 +156,7 @@ def test_a_fetch_is_answered_within_what_the_node_has_left_when_it_is_answered(
         answers = cluster.members[1].network.context.answers
         asked = request(wanted(0), max_wait_ms=LONG_MS, min_bytes=150_000)
         answered = asyncio.ensure_future(fetched(cluster, asked))
-        await loopback.until(lambda: cluster[1].reads.parked_count)
+        await loopback.until(lambda: cluster[1].fetches.parked_count)
         answers.charge(answers.small_from_bytes)
         cluster.append(1, "tides", b"x" * 200_000)
         cluster.append(1, "tides", b"y" * 200_000)
@@ -175,7 +175,7 @@ def test_an_idle_fetch_is_answered_when_its_time_is_over(tmp_path: Path) -> None
     async def story(cluster: FedCluster) -> None:
         data = only(await fetched(cluster, request(wanted(0), max_wait_ms=20)))
         assert (data.error_code, len(data.records)) == (0, 0)
-        assert cluster[1].reads.watched_count == 0
+        assert cluster[1].fetches.watched_count == 0
 
     led(tmp_path, story)
 
@@ -260,7 +260,7 @@ def test_a_broker_that_leads_no_more_says_who_does(tmp_path: Path) -> None:
             cluster.commit(*topic_records("tides", replicas=(1, 2)))
             asked = request(wanted(0, epoch=0), max_wait_ms=LONG_MS)
             parked = asyncio.ensure_future(fetched(cluster, asked))
-            await loopback.until(lambda: cluster[1].reads.parked_count)
+            await loopback.until(lambda: cluster[1].fetches.parked_count)
             cluster.commit(r.PartitionChange(0, topic_id("tides"), leader=2))
             for answer in (await parked, await fetched(cluster, asked)):
                 data = only(answer)
@@ -321,7 +321,7 @@ def test_a_session_tells_only_what_changed(tmp_path: Path) -> None:
         assert sorted(by_index(first)) == [0, 1, 2]
         said = {"session_id": first.session_id, "max_wait_ms": LONG_MS}
         answered = asyncio.ensure_future(ask(request(session_epoch=1, **said)))
-        await loopback.until(lambda: cluster[1].reads.parked_count)
+        await loopback.until(lambda: cluster[1].fetches.parked_count)
         cluster.append(1, "tides", b"one", index=1)
         answer = by_index(await answered)
         assert list(answer) == [1]
@@ -337,7 +337,7 @@ def test_a_session_tells_only_what_changed(tmp_path: Path) -> None:
         closing = request(wanted(0), session_epoch=-1, session_id=first.session_id)
         assert (await ask(closing)).session_id == 0
         assert (await ask(request(session_epoch=4, **said))).error_code == 70
-        assert cluster[1].reads.watched_count == 0
+        assert cluster[1].fetches.watched_count == 0
 
     led(tmp_path, story)
 
@@ -379,7 +379,7 @@ def test_a_topic_that_comes_back_under_its_name_is_fetched_by_the_same_session(
         assert only(answer).error_code == 0
         asked = request(session_epoch=4, max_wait_ms=LONG_MS, **said)
         answered = asyncio.ensure_future(fetched(cluster, asked, named))
-        await loopback.until(lambda: cluster[1].reads.parked_count)
+        await loopback.until(lambda: cluster[1].fetches.parked_count)
         cluster.append(1, "tides", b"new")
         assert offsets([only(await answered).records]) == [(0, 0)]
         mixed = await fetched(cluster, request(session_epoch=5, **said), NEWEST)
@@ -418,10 +418,10 @@ def test_a_follower_ahead_of_our_metadata_waits_for_it(tmp_path: Path) -> None:
             wanted(0, epoch=0), topic="soon", replica_state=follower(2), max_wait_ms=LONG_MS
         )
         answered = asyncio.ensure_future(fetched(cluster, asked))
-        await loopback.until(lambda: cluster[1].reads.parked_count)
+        await loopback.until(lambda: cluster[1].fetches.parked_count)
         cluster.commit(*topic_records("soon", replicas=(1, 2)))
         cluster.append(1, "soon", b"one")
-        cluster[1].on_applied(cluster[1].metadata_offset + 1)
+        cluster[1].on_applied(cluster[1].metadata.offset + 1)
         data = only(await answered)
         assert (data.error_code, offsets([data.records])) == (0, [(0, 0)])
 

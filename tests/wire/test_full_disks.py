@@ -14,8 +14,14 @@ from support.scripted_controller import (
     scripted_controller,
     silence,
 )
-from tidelog.broker.handlers import produce
-from tidelog.broker.logs.disk_rooms import ADVICE, KIND, is_short, wants_file
+from tidelog.broker.logs.disk_rooms import (
+    ADVICE,
+    KIND,
+    LOOK_EVERY_MS,
+    PLENTY_BYTES,
+    is_short,
+    wants_file,
+)
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.host.disk_space import default_reserve_bytes
@@ -45,8 +51,10 @@ class SeenDisk:
 
     def __init__(self) -> None:
         self.space: DiskSpace | None = EMPTY
+        self.looks = 0
 
     def __call__(self, _path: str) -> DiskSpace | None:
+        self.looks += 1
         return self.space
 
 
@@ -56,7 +64,7 @@ def told(data: Path, story: Story, *, disk: Disk | None = None, **settings: str)
             scripted_controller() as controller,
             lone_broker(
                 data,
-                {0: produce.handle},
+                (0,),
                 voters=f"9@127.0.0.1:{controller.port}",
                 disk=disk,
                 **settings,
@@ -240,6 +248,31 @@ def test_writes_come_back_by_themselves_when_there_is_room(tmp_path: Path) -> No
         await see(lone, disk, EMPTY)
         assert await write(lone) == (Error.NONE, None)
         assert lone.broker.host.findings.all() == ()
+
+    told(tmp_path, story)
+
+
+def test_a_disk_with_plenty_of_room_is_looked_at_less_often(tmp_path: Path) -> None:
+    plenty = DiskSpace(4 * PLENTY_BYTES, 2 * PLENTY_BYTES)
+
+    async def story(lone: LoneBroker, _controller: ScriptedController, disk: SeenDisk) -> None:
+        async def looks_in(seconds: int) -> int:
+            before = disk.looks
+            for _ in range(seconds):
+                lone.pass_time(LOOK_EVERY_MS)
+                lone.broker.rooms.look_if_due()
+                await lone.until(lambda: not lone.broker.rooms.is_looking)
+            return disk.looks - before
+
+        disk.space = plenty
+        await looks_in(1)
+        assert await looks_in(10) == 2
+        disk.space = EMPTY  # the next look sees that it became less
+        await looks_in(5)
+        assert await looks_in(10) == 10
+        disk.space = None  # nobody can tell
+        await looks_in(1)
+        assert await looks_in(10) == 10
 
     told(tmp_path, story)
 

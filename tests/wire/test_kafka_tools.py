@@ -9,7 +9,6 @@ from support import loopback
 from support.admin_story import AdminStory, admin_story
 from support.batches import batch
 from support.lone_broker import lone_broker
-from tidelog.broker.handlers import describe_producers
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.config_operations import APPEND, DELETE, SET
@@ -68,7 +67,7 @@ def test_a_follower_tells_who_writes_to_its_partition(tmp_path: Path) -> None:
     """`kafka-transactions.sh describe-producers --broker-id`."""
 
     async def story() -> None:
-        async with lone_broker(tmp_path, {61: describe_producers.handle}) as s:
+        async with lone_broker(tmp_path, (61,)) as s:
             s.create_topic("t", replicas=(2, 1), leader=2)
             hosted = s.broker.replicas.named("t", 0)
             assert hosted is not None

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from support.batches import batch
-from support.lone_broker import BROKER_ID, LoneBroker, lone_broker, until
+from support.lone_broker import BROKER_ID, LoneBroker, duties_of, lone_broker, until
 from support.loopback import run
 from tidelog.broker.control.metadata_changes import AT_ONCE as FOLLOW_AT_ONCE
 from tidelog.broker.duties import (
     BETWEEN_SLICES_MS,
     RETAINED_AT_ONCE,
     STORE_EPOCHS_MS,
-    Duties,
 )
 from tidelog.broker.logs.epoch_storing import AT_ONCE
 from tidelog.broker.logs.log_removing import AT_ONCE as REMOVED_AT_ONCE
@@ -43,9 +42,9 @@ Story = Callable[[LoneBroker], Awaitable[None]]
 
 def told(data: Path, story: Story, **settings: str) -> None:
     async def main() -> None:
-        async with lone_broker(data, {}, **settings) as lone:
+        async with lone_broker(data, (), **settings) as lone:
             failures: list[Exception] = []
-            duties = Duties(lone.broker, failures.append)
+            duties = duties_of(lone.broker, failures.append)
             duties.start()
             try:
                 await story(lone)
@@ -230,8 +229,8 @@ def on_counting_disk(
 ) -> None:
     async def main() -> None:
         disk = CountingDisk(data)
-        async with lone_broker(data, {}, disk=disk) as lone:
-            duties = Duties(lone.broker, lone.offline.append)
+        async with lone_broker(data, (), disk=disk) as lone:
+            duties = duties_of(lone.broker, lone.offline.append)
             duties.start()
             try:
                 await story(lone, disk)
@@ -347,7 +346,7 @@ def test_no_turn_of_the_loop_makes_more_than_a_slice_of_partitions_follow(tmp_pa
         await until(lambda: len(replicas.hosted) == COUNT)
         lone.commit(r.Config(r.RESOURCE_BROKER, str(BROKER_ID), "log.cleanup.policy", "compact"))
         compacts = (hosted.log for hosted in list(replicas.hosted.values()))
-        await until(lambda: not lone.broker.changes.touched)
+        await until(lambda: not lone.broker.metadata.unfollowed)
         assert all(log.config.compacts for log in compacts)
         lone.commit(r.RemoveTopic(TOPIC_ID))
         await until(lambda: not replicas.hosted)
@@ -362,10 +361,12 @@ def test_metadata_counts_as_applied_when_the_replicas_have_followed_it(tmp_path)
         heard: list[int] = []
         lone.commit(*created(COUNT))
         broker.on_applied(applied)
-        broker.on_metadata(applied, lambda: heard.append(len(broker.changes.touched)))
-        assert broker.metadata_offset < applied
-        assert len(broker.changes.touched) == COUNT
-        await until(lambda: broker.metadata_offset == applied)
+        broker.metadata.when_followed(
+            applied, lambda: heard.append(len(broker.metadata.unfollowed))
+        )
+        assert broker.metadata.offset < applied
+        assert len(broker.metadata.unfollowed) == COUNT
+        await until(lambda: broker.metadata.offset == applied)
         assert heard == [0]
 
     told(tmp_path, story)
@@ -378,7 +379,7 @@ def test_what_cannot_be_followed_is_told_to_the_node(tmp_path, monkeypatch):
         raise OSError("no more")
 
     async def story(lone: LoneBroker) -> None:
-        lone.broker.on_failure = failures.append
+        lone.broker.changes.on_failure = failures.append
         monkeypatch.setattr(Replicas, "publish", broken)
         lone.commit(*created(1))
         await until(lambda: failures)

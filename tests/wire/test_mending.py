@@ -7,7 +7,6 @@ from support import loopback
 from support.fed_brokers import FedCluster, fed_brokers, partition_id, topic_id, topic_records
 from support.lone_broker import LoneBroker, lone_broker
 from support.scripted_controller import ALTER_PARTITION, ScriptedController, scripted_controller
-from tidelog.broker.handlers import fetch
 from tidelog.broker.logs.mending import DAMAGED, UNREADABLE
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
@@ -147,7 +146,7 @@ def append_keyed(cluster: FedCluster, number: int) -> None:
     batch = encode([Record(0, 1, b"same", VALUE), Record(1, 1, b"%d" % number, VALUE)])
     hosted.log.append_as_leader(batch, 0)
     cluster[1].replicas.perform(hosted, hosted.leader.on_appended(cluster[1].now_ms()))
-    cluster[1].reads.wake(hosted.partition)
+    cluster[1].fetches.wake(hosted.partition)
 
 
 def test_a_log_that_the_leader_has_compacted_is_cut_and_fetched_again(tmp_path: Path) -> None:
@@ -221,9 +220,7 @@ def test_a_leader_with_a_damaged_log_hands_over(tmp_path: Path) -> None:
     async def main() -> None:
         async with (
             scripted_controller() as controller,
-            lone_broker(
-                tmp_path, {1: fetch.handle}, voters=f"9@127.0.0.1:{controller.port}"
-            ) as lone,
+            lone_broker(tmp_path, (1,), voters=f"9@127.0.0.1:{controller.port}") as lone,
         ):
             controller.usual[ALTER_PARTITION] = AlterPartitionResponse()
             await story(lone, controller)

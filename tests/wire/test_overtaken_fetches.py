@@ -38,7 +38,7 @@ def test_a_late_answer_to_an_older_leader_epoch_does_not_stop_a_follower(tmp_pat
         async with fed_brokers(tmp_path, 1, 2, 3, **PATIENT) as cluster:
             cluster.commit(*topic_records("tides", replicas=(1, 2, 3)))
             cluster.commit(*topic_records("other", replicas=(1, 2)))
-            await loopback.until(lambda: cluster[1].reads.parked_count == 2)
+            await loopback.until(lambda: cluster[1].fetches.parked_count == 2)
             leader_hears, follower_hears = (3, 1, 3, 1), (3, 1)
             hand_leadership_round(cluster, 1, *leader_hears)
             hand_leadership_round(cluster, 2, *follower_hears)  # asks in an epoch that is over

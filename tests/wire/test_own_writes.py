@@ -11,7 +11,6 @@ from support.batches import batch
 from support.lone_broker import LoneBroker, lone_broker
 from support.loopback import run
 from tidelog.broker.fetch.own_writes import PATIENCE_MS
-from tidelog.broker.handlers import delete_records, list_offsets, produce
 from tidelog.core.errors import Error
 from tidelog.host.disk import FileDisk
 from tidelog.wire.protocol.schemas.delete_records_request import (
@@ -30,7 +29,7 @@ from tidelog.wire.protocol.schemas.produce_request import (
     TopicProduceData,
 )
 
-APIS = {0: produce.handle, 2: list_offsets.handle, 21: delete_records.handle}
+APIS = (0, 2, 21)
 TOPIC = "orders"
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 TIME_MS = 1_000_000

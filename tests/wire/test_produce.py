@@ -13,12 +13,9 @@ import pytest
 from support.batches import batch, headers
 from support.lone_broker import WAIT_MS, LoneBroker, lone_broker, until
 from support.loopback import answer_of, run
-from tidelog.broker.handlers import produce
-from tidelog.broker.produce.record_work import RecordWorkshop
 from tidelog.core.metadata import records as r
 from tidelog.host.disk import FileDisk
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerReset
-from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import Peer
 from tidelog.storage import DirectoryOffline
 from tidelog.wire.protocol import RequestHeader, encode_request
@@ -45,7 +42,7 @@ from tidelog.wire.records import (
 from tidelog.wire.records.body import build_batch
 from tidelog.wire.records.header import CONTROL_BIT, seal
 
-APIS = {0: produce.handle}
+APIS = (0,)
 NOW_MS = 1_000_000
 """Where the story's clock starts."""
 TOPIC = "orders"
@@ -451,10 +448,7 @@ def test_a_batch_that_does_not_hold_the_records_it_counts_is_refused(
 def occupied_workshop(lone: LoneBroker) -> Iterator[None]:
     """Its only thread has something else to do: what is sent there is away until this ends."""
     over = threading.Event()
-    worker = ThreadWorkers("records", 1)
-    lone.broker.workshop.close()
-    lone.broker.workshop = RecordWorkshop(worker)
-    worker.run(over.wait)
+    lone.broker.workshop._worker.run(over.wait)
     try:
         yield
     finally:

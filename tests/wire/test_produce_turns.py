@@ -9,7 +9,6 @@ import pytest
 from support.batches import batch
 from support.lone_broker import LoneBroker, lone_broker
 from support.loopback import run
-from tidelog.broker.handlers import produce
 from tidelog.broker.turn_end import TurnEnd
 from tidelog.core.replication.inputs import ACKS_ALL
 from tidelog.host.disk import FileDisk
@@ -26,7 +25,7 @@ from tidelog.wire.protocol.schemas.produce_response import (
 )
 from tidelog.wire.records import Record, decode
 
-APIS = {0: produce.handle}
+APIS = (0,)
 NOW_MS = 1_000_000
 TOPIC = "orders"
 END = 1 << 60

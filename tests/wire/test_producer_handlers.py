@@ -8,7 +8,6 @@ from support.batches import batch
 from support.lone_broker import LoneBroker, lone_broker
 from support.loopback import run
 from support.scripted_controller import ALLOCATE, ScriptedController, scripted_controller
-from tidelog.broker.handlers import delete_records, init_producer_id
 from tidelog.core.metadata import records as r
 from tidelog.wire.protocol.schemas.allocate_producer_ids_response import (
     AllocateProducerIdsResponse,
@@ -25,7 +24,7 @@ from tidelog.wire.protocol.schemas.delete_records_response import (
 from tidelog.wire.protocol.schemas.init_producer_id_request import InitProducerIdRequest
 from tidelog.wire.protocol.schemas.init_producer_id_response import InitProducerIdResponse
 
-APIS = {21: delete_records.handle, 22: init_producer_id.handle}
+APIS = (21, 22)
 TOPIC = "orders"
 
 Story = Callable[[LoneBroker, ScriptedController], Awaitable[None]]

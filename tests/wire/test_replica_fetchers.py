@@ -92,7 +92,7 @@ def test_a_new_leader_is_followed_at_once(tmp_path: Path) -> None:
             cluster.append(1, "tides", b"one")
             for follower in (2, 3):
                 await loopback.until(lambda at=follower: cluster.log_end(at, "tides") == 1)
-            await loopback.until(lambda: cluster[2].reads.parked_count)
+            await loopback.until(lambda: cluster[2].fetches.parked_count)
             elect(cluster, "tides", 2)
             cluster.append(2, "tides", b"two")
             await loopback.until(lambda: cluster.hosted(2, "tides").replica.high_watermark == 2)
@@ -106,11 +106,11 @@ def test_a_follower_that_hears_of_the_leader_first_is_not_sent_away(tmp_path: Pa
         settings = {"replica_fetch_wait_max_ms": "20000", "replica_fetch_backoff_ms": "20000"}
         async with fed_brokers(tmp_path, 1, 2, **settings) as cluster:
             cluster.commit(*topic_records("tides", replicas=(1, 2)))
-            await loopback.until(lambda: cluster[1].reads.parked_count)
+            await loopback.until(lambda: cluster[1].fetches.parked_count)
             elect(cluster, "tides", 2, at=(1,))
-            await loopback.until(lambda: cluster[2].reads.parked_count)
+            await loopback.until(lambda: cluster[2].fetches.parked_count)
             elect(cluster, "tides", 2, at=(2,))
-            cluster[2].on_applied(cluster[2].metadata_offset + 1)
+            cluster[2].on_applied(cluster[2].metadata.offset + 1)
             cluster.append(2, "tides", b"one")
             await loopback.until(lambda: cluster.hosted(2, "tides").replica.high_watermark == 1)
 
@@ -135,9 +135,9 @@ def test_what_a_follower_acknowledged_to_a_leader_that_did_not_know_it_yet_count
             assert cluster.hosted(2, "tides").replica.high_watermark == 0
             change = r.PartitionChange(0, topic_id("tides"), isr=(1, 2), leader=2)
             cluster.commit_to(1, change)
-            await loopback.until(lambda: cluster[2].reads.parked_count)
+            await loopback.until(lambda: cluster[2].fetches.parked_count)
             cluster.commit_to(2, change)
-            cluster[2].on_applied(cluster[2].metadata_offset + 1)
+            cluster[2].on_applied(cluster[2].metadata.offset + 1)
             await loopback.until(lambda: cluster.hosted(2, "tides").replica.high_watermark == 1)
 
     loopback.run(story)
@@ -191,7 +191,7 @@ def test_a_deletion_does_not_wait_for_fetches_that_are_parked(tmp_path: Path) ->
                 cluster.append(1, "tides", b"%d" % number)
             leader = cluster.hosted(1, "tides").replica
             await loopback.until(lambda: leader.high_watermark == 5)
-            await loopback.until(lambda: cluster[1].reads.parked_count == 2)
+            await loopback.until(lambda: cluster[1].fetches.parked_count == 2)
             asked = DeleteRecordsPartition(partition_index=0, offset=3)
             topic = DeleteRecordsTopic(name="tides", partitions=[asked])
             request = DeleteRecordsRequest(topics=[topic], timeout_ms=300_000)
@@ -208,12 +208,12 @@ def test_a_broken_connection_is_made_again(tmp_path: Path) -> None:
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2, replica_fetch_backoff_ms="10") as cluster:
             cluster.commit(*topic_records("tides", replicas=(1, 2)))
-            await loopback.until(lambda: cluster[1].reads.parked_count)
+            await loopback.until(lambda: cluster[1].fetches.parked_count)
             await cluster.members[1].hang_up()
             cluster.append(1, "tides", b"one")
             await cluster.members[1].listen()
             await loopback.until(lambda: in_step(cluster, "tides", 1, 2))
-            assert len(cluster[1].reads.sessions) == 1
+            assert len(cluster[1].fetches.sessions) == 1
 
     loopback.run(story)
 
@@ -222,8 +222,8 @@ def test_a_leader_that_forgot_our_session_is_told_everything_again(tmp_path: Pat
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2) as cluster:
             cluster.commit(*topic_records("tides", replicas=(1, 2), partitions=5))
-            await loopback.until(lambda: cluster[1].reads.parked_count)
-            sessions = cluster[1].reads.sessions
+            await loopback.until(lambda: cluster[1].fetches.parked_count)
+            sessions = cluster[1].fetches.sessions
             for session_id in sessions.ids():
                 sessions.close(session_id)
             cluster.append(1, "tides", b"one", index=4)
@@ -237,10 +237,10 @@ def test_a_partition_that_is_deleted_leaves_the_session(tmp_path: Path) -> None:
         async with fed_brokers(tmp_path, 1, 2) as cluster:
             cluster.commit(*topic_records("tides", replicas=(1, 2)))
             cluster.commit(*topic_records("waves", replicas=(1, 2)))
-            await loopback.until(lambda: cluster[1].reads.watched_count == 2)
+            await loopback.until(lambda: cluster[1].fetches.watched_count == 2)
             cluster.commit(r.RemoveTopic(topic_id("waves")))
             cluster.append(1, "tides", b"one")
-            await loopback.until(lambda: cluster[1].reads.watched_count == 1)
+            await loopback.until(lambda: cluster[1].fetches.watched_count == 1)
             await loopback.until(lambda: in_step(cluster, "tides", 1, 2))
 
     loopback.run(story)
@@ -260,7 +260,7 @@ def test_a_throttled_follower_leaves_out_what_it_lags_in(tmp_path: Path) -> None
             cluster.commit(*topic_records("waves", replicas=(1, 2)))
             cluster.append(1, "waves", b"one")
             await loopback.until(lambda: in_step(cluster, "waves", 1, 2))
-            assert (cluster.log_end(2, "tides"), cluster[1].reads.watched_count) == (1, 1)
+            assert (cluster.log_end(2, "tides"), cluster[1].fetches.watched_count) == (1, 1)
             cluster.commit(r.Config(r.RESOURCE_TOPIC, "tides", name, None))
             await loopback.until(lambda: cluster.log_end(2, "tides") == 3)
 
@@ -300,7 +300,7 @@ def test_several_loops_share_the_partitions_of_a_leader(tmp_path: Path) -> None:
                 cluster.append(1, "tides", b"one", index=index)
             for index in range(12):
                 await loopback.until(lambda at=index: in_step(cluster, "tides", 1, 2, index=at))
-            assert len(cluster[1].reads.sessions) == 3
+            assert len(cluster[1].fetches.sessions) == 3
             assert cluster.hosted(2, "tides").follower.lag == 0
 
     loopback.run(story)

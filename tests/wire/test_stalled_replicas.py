@@ -4,6 +4,7 @@ from pathlib import Path
 
 from support import loopback
 from support.fed_brokers import FedCluster, fed_brokers, topic_id, topic_records
+from tidelog.broker.broker import Broker
 from tidelog.broker.replication.stalled_replicas import NAMED_MAX, OTHERS, StalledReplicas
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
@@ -31,10 +32,14 @@ def look_until(cluster: FedCluster, broker_id: int, watch: StalledReplicas, *sub
     return met
 
 
+def stalled_on(broker: Broker) -> StalledReplicas:
+    return StalledReplicas(broker.replicas, broker.fetchers, broker.host)
+
+
 def test_a_leader_tells_of_a_follower_that_makes_no_progress(tmp_path: Path) -> None:
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2, **QUICK) as cluster:
-            watch = StalledReplicas(cluster[1])
+            watch = stalled_on(cluster[1])
             await cluster.members[1].hang_up()
             cluster.commit(*topic_records("tides", replicas=(1, 2), isr=(1,)))
             cluster.append(1, "tides", b"one")
@@ -52,7 +57,7 @@ def test_a_leader_tells_of_a_follower_that_makes_no_progress(tmp_path: Path) -> 
 def test_a_follower_tells_of_a_leader_that_it_cannot_fetch_from(tmp_path: Path) -> None:
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2, 3, **QUICK) as cluster:
-            watch = StalledReplicas(cluster[2])
+            watch = stalled_on(cluster[2])
             cluster.commit(*topic_records("tides", replicas=(1, 2, 3)))
             change = r.PartitionChange(0, topic_id("tides"), leader=3)
             cluster.commit_to(2, change)  # broker 3 does not know that it leads
@@ -62,7 +67,7 @@ def test_a_follower_tells_of_a_leader_that_it_cannot_fetch_from(tmp_path: Path) 
             assert "broker 3" in text
             assert Error.UNKNOWN_LEADER_EPOCH.name in text
             cluster.commit_to(3, change)
-            cluster[3].on_applied(cluster[3].metadata_offset + 1)
+            cluster[3].on_applied(cluster[3].metadata.offset + 1)
             await loopback.until(look_until(cluster, 2, watch))
 
     loopback.run(story)
@@ -71,7 +76,7 @@ def test_a_follower_tells_of_a_leader_that_it_cannot_fetch_from(tmp_path: Path) 
 def test_when_a_whole_broker_stands_still_only_some_partitions_are_named(tmp_path: Path) -> None:
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2, **QUICK) as cluster:
-            watch = StalledReplicas(cluster[1])
+            watch = stalled_on(cluster[1])
             await cluster.members[1].hang_up()
             partitions = NAMED_MAX + 5
             cluster.commit(
@@ -94,9 +99,9 @@ def test_when_a_whole_broker_stands_still_only_some_partitions_are_named(tmp_pat
 def test_a_follower_whose_question_got_lost_goes_on_by_itself(tmp_path: Path) -> None:
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2, **QUICK) as cluster:
-            watch = StalledReplicas(cluster[2])
+            watch = stalled_on(cluster[2])
             cluster.commit(*topic_records("tides", replicas=(1, 2)))
-            await loopback.until(lambda: cluster[1].reads.parked_count)
+            await loopback.until(lambda: cluster[1].fetches.parked_count)
             follower = cluster.hosted(2, "tides").follower
             assert follower is not None
             follower.phase = ASKING  # and nobody has asked
@@ -118,9 +123,9 @@ def test_a_loop_that_nobody_woke_goes_on_by_itself(tmp_path: Path) -> None:
     async def story() -> None:
         settings = {**QUICK, "replica_socket_timeout_ms": "20"}
         async with fed_brokers(tmp_path, 1, 2, **settings) as cluster:
-            watch = StalledReplicas(cluster[2])
+            watch = stalled_on(cluster[2])
             cluster.commit(*topic_records("tides", replicas=(1, 2)))
-            await loopback.until(lambda: cluster[1].reads.parked_count)
+            await loopback.until(lambda: cluster[1].fetches.parked_count)
             (loop,) = cluster[2].fetchers._loops.values()
             loop._generation += 1  # the answer to what is under way is not heard
             cluster.append(1, "tides", b"one")

@@ -7,15 +7,13 @@ import pytest
 
 from support.batches import batch
 from support.fed_brokers import append, fed_brokers, hosted_on, topic_records
-from support.lone_broker import LoneBroker, lone_broker, until
+from support.lone_broker import LoneBroker, duties_of, lone_broker, until
 from support.loopback import run
 from tidelog.broker.coordination.internal_topics import (
     CONSUMER_OFFSETS,
     TRANSACTION_STATE,
     creation_of,
 )
-from tidelog.broker.duties import Duties
-from tidelog.broker.handlers import produce
 from tidelog.core.metadata import records as r
 from tidelog.storage.log import Log
 from tidelog.wire.protocol.schemas.produce_request import (
@@ -40,7 +38,7 @@ def told(
     **settings: str,
 ) -> None:
     async def main() -> None:
-        apis = {0: produce.handle}
+        apis = (0,)
         async with lone_broker(data, apis, serving=serving, **settings) as lone:
             await story(lone)
 
@@ -72,7 +70,7 @@ def test_a_topic_with_small_segments_rolls_and_retention_deletes_the_old_ones(
 
     async def story(lone: LoneBroker) -> None:
         lone.create_topic(TOPIC, segment_bytes=str(MIB), retention_bytes=str(2 * MIB))
-        Duties(lone.broker, lone.offline.append).start()
+        duties_of(lone.broker, lone.offline.append).start()
         await write(lone, 24)
         assert bases(log_of(lone)) == [0, 4, 8, 12, 16, 20]
         await lone.until(lambda: log_of(lone).log_start_offset > 0, step_ms=RETENTION_CHECK_MS)
@@ -135,7 +133,9 @@ def test_a_log_that_is_opened_again_has_its_settings_before_the_first_append(
 @pytest.mark.parametrize("topic", [CONSUMER_OFFSETS, TRANSACTION_STATE])
 def test_internal_topics_roll_by_the_size_that_is_set_for_them(tmp_path: Path, topic: str) -> None:
     async def story(lone: LoneBroker) -> None:
-        creation = creation_of(lone.broker, topic, 1000).topics[0]
+        creation = creation_of(
+            topic, lone.broker.config.coordinating, len(lone.broker.image.brokers), 1000
+        ).topics[0]
         configs = {each.name: each.value or "" for each in creation.configs}
         lone.create_topic(topic, **configs)
         log = log_of(lone, topic)

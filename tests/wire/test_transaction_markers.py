@@ -145,7 +145,7 @@ def test_an_administrator_ends_a_transaction_that_hangs(tmp_path: Path) -> None:
         producer = await begun(s, FIRST, "orders")
         assert (await producer.produce("orders", b"a")).error_code == 0
         waiting = asyncio.ensure_future(s.read("orders", max_wait_ms=60_000))
-        await until(lambda: s.cluster[1].reads.parked_count)
+        await until(lambda: s.cluster[1].fetches.parked_count)
         found = await s.producers("orders")
         assert [(each.producer_id, each.current_txn_start_offset) for each in found] == [
             (producer.producer_id, 0)

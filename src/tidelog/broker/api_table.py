@@ -39,7 +39,6 @@ from tidelog.broker.handlers import (
     offset_delete,
     offset_fetch,
     offset_for_leader_epoch,
-    produce,
     sync_group,
     txn_offset_commit,
     write_txn_markers,
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 def handlers(broker: Broker) -> dict[int, Handler]:
     """Every API of a broker, by key. What is added to the table later is advertised too."""
     served: dict[int, Handler] = {
-        0: partial(produce.handle, broker),
+        0: broker.produces.handle,
         1: partial(fetch.handle, broker),
         2: partial(list_offsets.handle, broker),
         3: MetadataAnswers(broker).handle,

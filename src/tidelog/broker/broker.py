@@ -1,4 +1,4 @@
-"""The broker: what every handler, fetcher and timer of a node's data side is given.
+"""The composition of a broker: a list of its parts, and how they come to know each other.
 
 Metadata comes in as committed entries of the metadata log. It is applied to the replicas only
 after our own registration is part of it: what is older speaks of an incarnation that is gone, and
@@ -7,18 +7,21 @@ acting on that, an empty disk could lead with the old one's authority (ADR 0012)
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
-from itertools import count
-from typing import NamedTuple, cast
+from functools import partial
+from typing import cast
 
-from tidelog.broker.control.controller_link import ControllerLink, FindController
+from tidelog.broker.control.controller_link import BrokerIdentity, ControllerLink
+from tidelog.broker.control.local_metadata import LocalMetadata
 from tidelog.broker.control.metadata_changes import MetadataChanges
 from tidelog.broker.control.recently_fenced import RecentlyFenced
 from tidelog.broker.coordination.coordinators import Coordination
 from tidelog.broker.coordination.internal_topics import InternalTopics
-from tidelog.broker.fetch.reads import Reads
+from tidelog.broker.duties import Duties
+from tidelog.broker.fetch.fetches import Fetches
+from tidelog.broker.fetch.session_reader import SessionReader
 from tidelog.broker.groups.absences import Absences
+from tidelog.broker.groups.group_calls import GroupCalls
 from tidelog.broker.logs.directories import Directories
 from tidelog.broker.logs.disk_rooms import DiskRooms
 from tidelog.broker.logs.mending import Mending
@@ -26,16 +29,24 @@ from tidelog.broker.logs.moves import Moves
 from tidelog.broker.logs.scrubbing import Scrubbing
 from tidelog.broker.produce.appends import Appends
 from tidelog.broker.produce.early_produces import EarlyProduces
+from tidelog.broker.produce.leader_writes import LeaderWrites
+from tidelog.broker.produce.open_produce import ProduceSurroundings
+from tidelog.broker.produce.produces import Produces
 from tidelog.broker.produce.record_work import RecordWorkshop
+from tidelog.broker.replication.broker_connections import BrokerConnections
+from tidelog.broker.replication.fetcher import FetcherSurroundings
 from tidelog.broker.replication.fetchers import Fetchers
 from tidelog.broker.replication.leaving_isr import LeavingIsr
-from tidelog.broker.replication.replicas import Replicas
+from tidelog.broker.replication.replicas import Others, Replicas
+from tidelog.broker.replication.stalled_replicas import StalledReplicas
 from tidelog.broker.replication.suspected_brokers import SuspectedBrokers
+from tidelog.broker.replication.throttles import FOLLOWER_RATE, LEADER_RATE, Throttle
 from tidelog.broker.transactions.concurrent_requests import ConcurrentRequests
 from tidelog.broker.transactions.marker_sender import MarkerSender
+from tidelog.broker.transactions.markers import MarkerWriter
+from tidelog.broker.transactions.transaction_calls import TransactionCalls
 from tidelog.broker.transactions.verifications import Verifications
 from tidelog.broker.turn_end import TurnEnd
-from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import replay
@@ -44,102 +55,173 @@ from tidelog.host.node_host import NodeHost
 from tidelog.observe.traffic import Traffic
 
 
-class BrokerPlace(NamedTuple):
-    """What a broker is told about itself and its surroundings."""
-
-    config: NodeConfig
-    cluster_id: str
-    find_controller: FindController
-    previous_broker_epoch: int
-
-
 class Broker:
-    """Owner of the local metadata image. Implements `quorum.listener.MetadataListener`."""
+    """Every part of a broker, made here and told of those it uses.
 
-    __slots__ = (
-        "_on_running",
-        "_order",
-        "_waiting",
-        "absences",
-        "appends",
-        "changes",
-        "cluster_id",
-        "concurrent_requests",
-        "config",
-        "coordination",
-        "early_produces",
-        "fetchers",
-        "host",
-        "id",
-        "image",
-        "internal_topics",
-        "leaving_isr",
-        "link",
-        "markers",
-        "mending",
-        "metadata_offset",
-        "moves",
-        "now_ms",
-        "on_failure",
-        "reads",
-        "recently_fenced",
-        "replicas",
-        "rooms",
-        "scrubbing",
-        "serving",
-        "suspected",
-        "traffic",
-        "turn_end",
-        "verifications",
-        "workshop",
-    )
+    Owner of the local metadata. Implements `quorum.listener.MetadataListener`."""
 
-    def __init__(self, place: BrokerPlace, directories: Directories, host: NodeHost) -> None:
-        self.config = place.config
-        self.id = place.config.node_id
-        self.cluster_id = place.cluster_id
+    def __init__(self, identity: BrokerIdentity, directories: Directories, host: NodeHost) -> None:
+        self.config = identity.config
+        self.id = identity.config.node_id
+        self.cluster_id = identity.cluster_id
         self.host = host
         self.now_ms = host.clock.monotonic_ms
-        self.image = MetadataImage()
-        self.metadata_offset = 0
-        """Everything below it is part of `image`, and our replicas follow it."""
-        self.changes = MetadataChanges(self)
-        self.on_failure: Callable[[Exception], None] = _raise
-        """Told when metadata could not be followed: the node cannot go on."""
-        self.serving = False
         self.traffic = Traffic()
+        self.metadata = LocalMetadata(self.id, self.config.inter_broker_listener)
         self.turn_end = TurnEnd(host.network.soon)
+        self._connections = partial(BrokerConnections, self.metadata, host.network)
         self._on_running: Callable[[], None] | None = None
-        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = count()
-        self.coordination = Coordination(self)
-        self.concurrent_requests = ConcurrentRequests(self.host.timers)
-        self.early_produces = EarlyProduces(self)
-        self.markers = MarkerSender(self)
-        self.coordination.on_order = self.markers.on_order
-        self.verifications = Verifications(self)
-        self.internal_topics = InternalTopics(self)
-        self.absences = Absences(self)
-        self.replicas = Replicas(self, directories)
-        self.rooms = DiskRooms(self, directories.all)
-        self.leaving_isr = LeavingIsr(self)
-        self.mending = Mending(self)
-        self.scrubbing = Scrubbing(self)
-        self.moves = Moves(self)
+        self._make_replicas(identity, directories)
+        self._make_fetch()
+        self._make_coordination()
+        self._make_produce()
+        self._connect()
+
+    def _make_replicas(self, identity: BrokerIdentity, directories: Directories) -> None:
+        """Logs, the replicas on them, and how these follow others."""
+        host, config, metadata = self.host, self.config, self.metadata
+        self.replicas = Replicas(metadata, directories, config, host)
+        self.link = ControllerLink(identity, metadata, self.replicas, host)
+        self.rooms = DiskRooms(directories.all, config, host)
+        self.leaving_isr = LeavingIsr(metadata, self.replicas, self.rooms, self.link, host.timers)
+        self.mending = Mending(
+            metadata,
+            self.replicas,
+            self.leaving_isr,
+            self._connections("mending"),
+            host,
+            ask_timeout_ms=config.replication.socket_timeout_ms,
+        )
+        self.scrubbing = Scrubbing(
+            self.replicas,
+            self.mending,
+            host,
+            bytes_per_second=config.logs.scrub_bytes_per_second,
+        )
+        self.moves = Moves(metadata, self.replicas, config, host)
+        self.recently_fenced = RecentlyFenced(metadata, host.clock)
+        self.suspected = SuspectedBrokers(metadata, host)
+        surroundings = FetcherSurroundings(
+            config.replication,
+            metadata,
+            self.replicas,
+            self.link.lifecycle,
+            self.suspected,
+            self._throttle(FOLLOWER_RATE),
+            self.traffic,
+            host,
+        )
+        self.fetchers = Fetchers(surroundings, self.leaving_isr, self._connections("offsets"))
+        self.duties = Duties(
+            metadata,
+            self.replicas,
+            self.rooms,
+            self.scrubbing,
+            host,
+            stalled=StalledReplicas(self.replicas, self.fetchers, host),
+            config=config,
+        )
+
+    def _make_fetch(self) -> None:
+        reader = SessionReader(
+            self.metadata,
+            self.replicas,
+            self.mending,
+            self._throttle(LEADER_RATE),
+            self.host.clock,
+        )
+        self.fetches = Fetches(
+            self.metadata,
+            reader,
+            self.turn_end,
+            self.traffic,
+            self.host,
+            settings=self.config.settings,
+        )
+
+    def _make_coordination(self) -> None:
+        """Groups and transactions."""
+        host, config, metadata = self.host, self.config, self.metadata
+        self.coordination = Coordination(metadata, self.replicas, self.mending, config, host)
+        self.internal_topics = InternalTopics(metadata, self.link, config.coordinating)
+        self.group_calls = GroupCalls(self.coordination, metadata, host)
+        self.absences = Absences(
+            self.coordination,
+            host.timers,
+            disconnect_grace_ms=config.coordinating.disconnect_grace_ms,
+        )
+        self.concurrent_requests = ConcurrentRequests(host.timers)
+        self.transaction_calls = TransactionCalls(
+            self.coordination, self.concurrent_requests, self.link.producer_ids
+        )
+        self.verifications = Verifications(
+            self.id,
+            self.coordination,
+            self.transaction_calls,
+            self._connections("transactions"),
+            host.timers,
+        )
+        self.marker_writer = MarkerWriter(self.replicas, host)
+        self.markers = MarkerSender(
+            metadata,
+            self.coordination,
+            self.concurrent_requests,
+            self.marker_writer,
+            self._connections("markers"),
+            timers=host.timers,
+        )
+
+    def _make_produce(self) -> None:
+        self.early_produces = EarlyProduces(self.metadata, self.replicas, self.host.timers)
+        self.workshop = RecordWorkshop(self.host.make_workers("records", 1))
+        writes = LeaderWrites(
+            self.replicas, self.fetches, self.verifications, self.traffic, self.host.clock
+        )
+        self.appends = Appends(self.turn_end, writes)
+        self.produces = Produces(
+            ProduceSurroundings(self.metadata, self.replicas, self.traffic, self.host),
+            self.early_produces,
+            self.rooms,
+            self.workshop,
+            self.appends,
+        )
+
+    def _connect(self) -> None:
+        """Those who know each other both ways."""
+        self.replicas.introduce(
+            Others(
+                self.fetches,
+                self.early_produces,
+                self.fetchers,
+                self.link,
+                self.leaving_isr,
+                self.moves,
+                self.coordination,
+            )
+        )
+        directories = self.replicas.directories
         directories.on_no_space = self.rooms.found_no_space
         directories.has_room = self.rooms.has_room
-        self.recently_fenced = RecentlyFenced(self)
-        self.suspected = SuspectedBrokers(self)
-        self.reads = Reads(self)
-        self.fetchers = Fetchers(self)
-        self.workshop = RecordWorkshop(host.make_workers("records", 1))
-        self.appends = Appends(self.turn_end)
-        self.link = ControllerLink(
-            self,
-            find_controller=place.find_controller,
-            previous_broker_epoch=place.previous_broker_epoch,
-            log_dirs=tuple(each.properties.directory_id for each in directories.all),
+        self.rooms.on_changed = self.leaving_isr.room_changed
+        self.leaving_isr.fetchers = self.fetchers
+        self.mending.on_mended = self.fetches.wake
+        self.coordination.on_order = self.markers.on_order
+        self.link.on_serving = self.begin_serving
+        self.changes = MetadataChanges(
+            self.metadata,
+            self.replicas,
+            self.coordination,
+            self.markers,
+            self.host,
+            on_followed=self._followed,
         )
+
+    def _throttle(self, rate: str) -> Throttle:
+        return Throttle(rate, self.metadata, self.config.settings, self.host.clock)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata.image
 
     # -- metadata
 
@@ -148,10 +230,10 @@ class Broker:
         image = MetadataImage()
         for record in records:
             replay(image, record)
-        self.image = image
+        self.metadata.image = image
         self.replicas.forget_settings(None)
         self.replicas.refresh_statuses()
-        if self.serving:
+        if self.metadata.serving:
             self._follow_all()
 
     def on_committed(self, entry: LogEntry) -> None:
@@ -179,7 +261,7 @@ class Broker:
             replay(self.image, record)
         if brokers_changed:
             self.replicas.refresh_statuses()
-        if not self.serving:
+        if not self.metadata.serving:
             return
         self.changes.touch(touched)
         if brokers_changed:
@@ -191,25 +273,18 @@ class Broker:
     def on_applied(self, offset: int) -> None:
         self.changes.applied(offset)
 
-    def followed(self, offset: int) -> None:
+    def _followed(self, offset: int) -> None:
         """Our replicas follow everything below this offset."""
-        self.metadata_offset = offset
+        self.metadata.offset = offset
         if self._on_running is not None and self.is_running():
             on_running, self._on_running = self._on_running, None
             on_running()
-        while self._waiting and self._waiting[0][0] <= offset:
-            heapq.heappop(self._waiting)[2]()
+        self.metadata.call_back()
         self.link.poke()
 
     def is_running(self) -> bool:
         """This incarnation is in the metadata, unfenced: clients may be told of us."""
-        own = self.image.brokers.get(self.id)
-        return (
-            self.serving
-            and own is not None
-            and own.broker_epoch == self.link.broker_epoch
-            and not own.fenced
-        )
+        return self.metadata.is_running(self.link.broker_epoch)
 
     def when_running(self, callback: Callable[[], None]) -> None:
         """Call back once, when this broker is unfenced for the first time."""
@@ -222,24 +297,12 @@ class Broker:
     def on_lost(self, epoch: int) -> None:
         """The controller's business."""
 
-    def on_metadata(self, offset: int, callback: Callable[[], None]) -> None:
-        """Call back once everything below this offset is applied; at once if it is."""
-        if offset <= self.metadata_offset:
-            callback()
-        else:
-            heapq.heappush(self._waiting, (offset, next(self._order), callback))
-
     def begin_serving(self) -> None:
         """Our own registration is replayed."""
-        assert not self.serving, f"broker {self.id} serves already"
-        self.serving = True
+        assert not self.metadata.serving, f"broker {self.id} serves already"
+        self.metadata.serving = True
         self.replicas.set_strays_aside()
         self._follow_all()
-
-    def on_registered(self, broker_epoch: int) -> None:
-        """From here on a crash loses nothing that others count on, if acknowledging syncs."""
-        for directory in self.replicas.directories.all:
-            directory.note_registered(broker_epoch)
 
     def _follow_all(self) -> None:
         self.changes.touch(self.replicas.hosted)
@@ -259,7 +322,3 @@ class Broker:
             return {}  # groups and subscriptions are looked up when they are needed
         self.replicas.forget_settings(None)
         return dict.fromkeys(self.replicas.hosted)
-
-
-def _raise(error: Exception) -> None:
-    raise error

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.answers.effective_config import effective_broker
 from tidelog.broker.logs.disk_rooms import LOOK_EVERY_MS
-from tidelog.broker.replication.stalled_replicas import StalledReplicas
 from tidelog.host.timers import Timer
 from tidelog.storage import repairs
 from tidelog.storage.checkpoints import PartitionName
@@ -16,7 +15,13 @@ from tidelog.storage.errors import NoSpace, StorageError
 from tidelog.storage.log_directory import LogDirectory
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.logs.disk_rooms import DiskRooms
+    from tidelog.broker.logs.scrubbing import Scrubbing
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.broker.replication.stalled_replicas import StalledReplicas
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.host.node_host import NodeHost
 
 HOST_AGAIN_MS = 2_000
 """How soon a partition that found a full disk is tried again."""
@@ -34,29 +39,52 @@ class Duties:
     """The repeated work of one broker. A duty that fails for want of space is tried again."""
 
     __slots__ = (
-        "_broker",
         "_checkpointed",
+        "_config",
+        "_directories",
+        "_host",
         "_lag_ms",
-        "_on_failure",
+        "_metadata",
+        "_replicas",
         "_retained",
+        "_rooms",
+        "_scrubbing",
         "_stalled",
         "_timers",
+        "on_failure",
     )
 
-    def __init__(self, broker: Broker, on_failure: Callable[[Exception], None]) -> None:
-        self._broker = broker
-        self._on_failure = on_failure
+    def __init__(
+        self,
+        metadata: LocalMetadata,
+        replicas: Replicas,
+        rooms: DiskRooms,
+        scrubbing: Scrubbing,
+        host: NodeHost,
+        *,
+        stalled: StalledReplicas,
+        config: NodeConfig,
+    ) -> None:
+        self._metadata = metadata
+        self._replicas = replicas
+        self._directories = replicas.directories
+        self._stalled = stalled
+        self._rooms = rooms
+        self._scrubbing = scrubbing
+        self._host = host
+        self._config = config
+        self.on_failure: Callable[[Exception], None] = _raise
+        """Told when a duty failed for good: the node cannot go on."""
         self._checkpointed: dict[tuple[str, int], int] = {}
-        self._lag_ms = broker.config.settings.whole("replica.lag.time.max.ms")
-        self._stalled = StalledReplicas(broker)
+        self._lag_ms = config.settings.whole("replica.lag.time.max.ms")
         self._timers: dict[Callable[[], None], Timer] = {}
         self._retained: Iterator[tuple[LogDirectory, PartitionName]] = iter(())
         """Logs that retention has not looked at in this pass."""
 
     def start(self) -> None:
-        config = self._broker.config
+        config = self._config
         logs = config.logs
-        self._every(max(1, self._lag_ms // 2), self._broker.replicas.check_isr)
+        self._every(max(1, self._lag_ms // 2), self._replicas.check_isr)
         self._after(self._lag_ms, self._look_for_stalls)
         self._every(
             config.replication.high_watermark_checkpoint_interval_ms,
@@ -65,27 +93,27 @@ class Duties:
         self._every(logs.recovery_point_checkpoint_interval_ms, self._checkpoint_recovery_points)
         self._every(logs.log_start_checkpoint_interval_ms, self._checkpoint_log_starts)
         self._every(logs.retention_check_interval_ms, self._apply_retention)
-        self._every(STORE_EPOCHS_MS, self._broker.replicas.directories.store_epochs)
+        self._every(STORE_EPOCHS_MS, self._directories.store_epochs)
         self._every(TELL_REPAIRS_MS, self._tell_repairs)
-        self._every(HOST_AGAIN_MS, self._broker.replicas.host_again)
-        self._every(LOOK_EVERY_MS, self._broker.rooms.look)
+        self._every(HOST_AGAIN_MS, self._replicas.host_again)
+        self._every(LOOK_EVERY_MS, self._rooms.look_if_due)
         self._after(COMPACTION_PAUSE_MS, self._compact)
-        self._broker.replicas.works_beside_the_loop = True
-        self._broker.scrubbing.start()
+        self._replicas.works_beside_the_loop = True
+        self._scrubbing.start()
 
     def stop(self) -> None:
-        self._broker.replicas.works_beside_the_loop = False
+        self._replicas.works_beside_the_loop = False
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._broker.rooms.close()
-        self._broker.scrubbing.close()
+        self._rooms.close()
+        self._scrubbing.close()
 
     def checkpoint_high_watermarks(self) -> None:
-        high_watermarks = self._broker.replicas.high_watermarks()
+        high_watermarks = self._replicas.high_watermarks()
         if high_watermarks == self._checkpointed:
             return
-        directories = self._broker.replicas.directories
+        directories = self._directories
         for directory in directories.all:
             own = {
                 name: high_watermarks[name] for name in directory.logs if name in high_watermarks
@@ -95,37 +123,33 @@ class Duties:
         self._checkpointed = high_watermarks
 
     def _checkpoint_recovery_points(self) -> None:
-        directories = self._broker.replicas.directories
+        directories = self._directories
         for directory in directories.all:
             directory.checkpoints.note_recovery_points(directory.logs, directory.refused)
         directories.write_checkpoints()
         directories.sync_all()  # where nobody waits for syncs, for the next
 
     def _checkpoint_log_starts(self) -> None:
-        directories = self._broker.replicas.directories
+        directories = self._directories
         for directory in directories.all:
             directory.checkpoints.note_log_starts(directory.logs, directory.refused)
         directories.write_checkpoints()
 
     def _tell_repairs(self) -> None:
         """Of files that turned out to be bad while the node runs."""
-        paths = self._broker.config.log_dirs
-        for path, directory in zip(paths, self._broker.replicas.directories.all, strict=True):
+        paths = self._config.log_dirs
+        for path, directory in zip(paths, self._directories.all, strict=True):
             repairs.tell(path, directory.repairs)
 
     def _apply_retention(self) -> None:
         """Of all logs, some at a time: segments that go are renamed and synced on the loop."""
         self._retained = iter(
-            [
-                (directory, name)
-                for directory in self._broker.replicas.directories.all
-                for name in directory.logs
-            ]
+            [(directory, name) for directory in self._directories.all for name in directory.logs]
         )
         self._retain_some()
 
     def _retain_some(self) -> None:
-        clock, replicas = self._broker.host.clock, self._broker.replicas
+        clock, replicas = self._host.clock, self._replicas
         expiration_ms = self._producer_id_expiration_ms()
         some: dict[LogDirectory, list[PartitionName]] = {}
         for directory, name in islice(self._retained, RETAINED_AT_ONCE):
@@ -149,13 +173,12 @@ class Duties:
 
     def _producer_id_expiration_ms(self) -> int:
         """It can change while the broker runs."""
-        broker = self._broker
-        value = effective_broker(broker.image, broker.config, "producer.id.expiration.ms")
+        value = effective_broker(self._metadata.image, self._config, "producer.id.expiration.ms")
         assert value is not None, "it has a default"
         return int(value)
 
     def _compact(self) -> None:
-        clock, replicas = self._broker.host.clock, self._broker.replicas
+        clock, replicas = self._host.clock, self._replicas
         busy = False
         for directory in replicas.directories.all:
             progress = directory.compact_once(
@@ -179,17 +202,19 @@ class Duties:
         self._timers[work] = self._timer(delay_ms, work)
 
     def _timer(self, delay_ms: int, work: Callable[[], None]) -> Timer:
-        broker = self._broker
-
         def guarded() -> None:
-            broker.host.work.begin(work.__name__, len(broker.replicas.hosted), "partitions")
+            self._host.work.begin(work.__name__, len(self._replicas.hosted), "partitions")
             try:
                 work()
             except NoSpace:
                 self._timer(delay_ms, guarded)  # reads and deletes go on meanwhile
             except StorageError as error:
-                self._on_failure(error)
+                self.on_failure(error)
             finally:
-                broker.host.work.end()
+                self._host.work.end()
 
-        return self._broker.host.timers.after(delay_ms, guarded)
+        return self._host.timers.after(delay_ms, guarded)
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -300,6 +300,14 @@ OURS: tuple[BrokerKey, ...] = (
             at_least=0,
             ours=True,
         ),
+        integer(
+            "tidelog.metadata.snapshot.records",
+            20_000,
+            "A node writes a snapshot of the metadata when so many records were committed after"
+            " the last one.",
+            at_least=1,
+            ours=True,
+        ),
         switch(
             "tidelog.events.topic.enable",
             False,

@@ -1,7 +1,7 @@
 """What an event loop is doing right now, as far as whoever does it says so.
 
-Written on the loop, read by `observe.loop_watch` on a thread of its own when the loop is late. It
-costs three assignments, so that everything which may take long can afford to say its name.
+Written on the loop, read by `observe.loop_watch` when the loop is late. It assignments,
+so that everything which may take long can afford to say its name.
 """
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from functools import partial
 
 from tidelog.broker import api_table
-from tidelog.broker.broker import Broker, BrokerPlace
-from tidelog.broker.duties import Duties
+from tidelog.broker.broker import Broker
+from tidelog.broker.control.controller_link import BrokerIdentity
 from tidelog.broker.logs.directories import Directories
 from tidelog.config.endpoints import Listener as ListenerAddress
 from tidelog.config.node_config import NodeConfig
@@ -65,7 +65,6 @@ class Node:
         self._leader_watch = LeaderWatch(host, self.quorum)
         self.controller: ActiveController | None = None
         self.broker: Broker | None = None
-        self._duties: Duties | None = None
         if config.is_controller:
             self.controller = self._make_controller()
             self.quorum.listeners.append(self.controller)
@@ -74,10 +73,10 @@ class Node:
         self._own_address = OwnAddress(host, config.node_id, own) if own is not None else None
         if config.is_broker:
             self.broker = self._make_broker()
-            self.broker.on_failure = self._fail
+            self.broker.changes.on_failure = self._fail
+            self.broker.duties.on_failure = self._fail
             self.broker.link.registering.on_seat_taken = self._fail
             self.quorum.listeners.append(self.broker)
-            self._duties = Duties(self.broker, self._fail)
 
     def _make_controller(self) -> ActiveController:
         config = self.config
@@ -87,7 +86,7 @@ class Node:
 
     def _make_broker(self) -> Broker:
         directories = open_log_directories(self.config, self._disks, self.host.filesystem)
-        place = BrokerPlace(
+        place = BrokerIdentity(
             self.config,
             self.cluster_id,
             self._find_controller,
@@ -113,10 +112,10 @@ class Node:
             await self._own_address.check(self._fail)
         self.quorum.start()
         self._leader_watch.start()
-        if broker is not None and self._duties is not None:
+        if broker is not None:
             broker.when_running(partial(self._let_clients_in, on_ready))
             broker.link.poke()
-            self._duties.start()
+            broker.duties.start()
         else:
             on_ready()
 
@@ -191,6 +190,11 @@ class Node:
         """Returns when the node cannot go on: a disk is gone."""
         return await asyncio.shield(self._failed)
 
+    @property
+    def has_failed(self) -> bool:
+        """It cannot go on, and its process is about to end."""
+        return self._failed.done()
+
     def _fail(self, error: Exception) -> None:
         if not self._failed.done():
             self._failed.set_result(error)
@@ -218,8 +222,8 @@ class Node:
         await asyncio.gather(
             *(listener.stop(timeout_ms=DRAIN_TIMEOUT_MS) for listener in self._listeners)
         )
-        if self._duties is not None:
-            self._duties.stop()
+        if broker is not None:
+            broker.duties.stop()
         await self.quorum.stop()
         if broker is not None:
             broker.changes.follow()  # all that is left, at once: nothing may come after the files
@@ -252,6 +256,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         cluster_id=disks.identity.cluster_id,
         voters=voters,
         settings=config.quorum_settings(),
+        snapshot_every_records=config.settings.whole("tidelog.metadata.snapshot.records"),
         voters_are_recorded=recorded is not None,
     )
     return QuorumMember(place, log, disks.metadata, host, codec=codec)

@@ -229,7 +229,7 @@ class LiveNode:
         return WorkView(
             sum(each.passes for each in commits),
             sum(each.seconds for each in commits),
-            broker.reads.parked_count,
+            broker.fetches.parked_count,
             broker.scrubbing.scrubbed_bytes,
             broker.mending.found_count,
             broker.mending.mended_count,
@@ -273,7 +273,7 @@ class LiveNode:
         """Of this very process, not of the one before it."""
         own = broker.image.brokers.get(broker.id)
         current = own is not None and own.broker_epoch == broker.link.broker_epoch
-        return own if current and broker.serving else None
+        return own if current and broker.metadata.serving else None
 
 
 def _ago(progress: FollowerProgress, now_ms: int) -> int | None:

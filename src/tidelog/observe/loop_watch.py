@@ -1,28 +1,30 @@
 """Who holds the event loop: named in the journal with what it was about.
 
 Everything a node does shares one loop, heartbeats and fetches too. Whoever holds it for seconds
-makes the node look dead, and costs it its leaderships. The loop leaves a beat ten times a second.
-A thread looks whether it is overdue, and if so, at what the loop is doing: that costs nothing
-while all is well. When the loop beats again, it tells for how long it was held, and by whom.
+makes the node look dead, and costs it its leaderships. The loop leaves a beat five times a second,
+and each beat puts off an alarm of the process. The alarm goes off when the beat is overdue, in the
+middle of what the loop is doing, and notes what that is; while all is well it never does. When the
+loop beats again, it tells for how long it was held, and by whom.
 """
 
 import asyncio
 import logging
-import sys
-import threading
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from tidelog.host.work import Work
 from tidelog.observe.counts import LoopDelay
 
-BEAT_S: Final = 0.1
-HELD_S: Final = 0.25
-OVERDUE_S: Final = 0.15
-"""After the last beat. From then on the thread looks at the stack, at least once before HELD_S."""
+BEAT_S: Final = 0.2
+"""An idle node is woken by little else: every beat counts."""
+HELD_S: Final = 0.35
+OVERDUE_S: Final = 0.25
+"""After the last beat. From then on the alarm goes off, at least once before HELD_S."""
+LOOK_AGAIN_S: Final = 0.1
 SHOWN_FRAMES: Final = 4
 OWN_CODE: Final = "/tidelog/"
 LOOP_BEGINS: Final = "/asyncio/runners.py"
@@ -32,7 +34,7 @@ _LOGGER = logging.getLogger("tidelog.node")
 
 
 class LoopWatch:
-    """Of one event loop. Also feeds `LoopDelay`, from the same beat."""
+    """Of the event loop of a process, on its main thread. Also feeds `LoopDelay`."""
 
     __slots__ = (
         "_clock",
@@ -40,10 +42,8 @@ class LoopWatch:
         "_handle",
         "_last_cpu_s",
         "_last_s",
-        "_loop_thread",
         "_seen",
-        "_stopped",
-        "_thread",
+        "_usual_handler",
         "_work",
     )
 
@@ -56,31 +56,28 @@ class LoopWatch:
         self._last_s = clock()
         self._last_cpu_s = time.thread_time()
         self._seen: list[tuple[str, str]] = []
-        self._loop_thread = threading.get_ident()
         self._handle: asyncio.TimerHandle | None = None
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._usual_handler: Any = signal.SIG_DFL
 
     def start(self) -> None:
         """On the loop that is watched."""
-        self._loop_thread = threading.get_ident()
         self._last_s, self._last_cpu_s = self._clock(), time.thread_time()
+        self._usual_handler = signal.signal(signal.SIGALRM, self._on_alarm)
+        signal.siginterrupt(signal.SIGALRM, False)  # whoever is in a call stays there
         self._plan(asyncio.get_running_loop())
-        self._thread = threading.Thread(target=self._look_for_ever, name="loop-watch", daemon=True)
-        self._thread.start()
 
     def stop(self) -> None:
-        self._stopped.set()
         if self._handle is not None:
             self._handle.cancel()
-        if self._thread is not None:
-            self._thread.join()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._usual_handler)
 
     def _plan(self, loop: asyncio.AbstractEventLoop) -> None:
         def on_time() -> None:
             self.beat()
             self._plan(loop)
 
+        signal.setitimer(signal.ITIMER_REAL, OVERDUE_S, LOOK_AGAIN_S)
         self._handle = loop.call_later(BEAT_S, on_time)
 
     def beat(self) -> None:
@@ -100,17 +97,13 @@ class LoopWatch:
             used_s,
         )
 
-    def look(self) -> None:
-        """On any other thread: what is the loop doing, if its beat is overdue?"""
-        if self._clock() - self._last_s < OVERDUE_S:
-            return
-        work = str(self._work)
-        frame = sys._current_frames().get(self._loop_thread)  # the only way to see another stack
-        self._seen.append((work, place_of(frame)))
+    def look(self, frame: FrameType | None) -> None:
+        """What is the loop doing, if its beat is overdue? `frame` is where it stands."""
+        if self._clock() - self._last_s >= OVERDUE_S:
+            self._seen.append((str(self._work), place_of(frame)))
 
-    def _look_for_ever(self) -> None:
-        while not self._stopped.wait(BEAT_S):
-            self.look()
+    def _on_alarm(self, _number: int, frame: FrameType | None) -> None:
+        self.look(frame)
 
 
 def who(seen: list[tuple[str, str]]) -> str:

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Final, NamedTuple
 
-from tidelog.sim.run import SeedResult
+from tidelog.sim.results import SeedResult
 
 RunOne = Callable[[int], SeedResult]
 

@@ -29,7 +29,14 @@ class StoredQuorumState(NamedTuple):
     voted: VoterKey | None
 
 
-def write_quorum_state(disk: Disk, path: str, state: tuple[int, int, VoterKey | None]) -> None:
+State = tuple[int, int, VoterKey | None]
+
+
+def write_quorum_state(disk: Disk, path: str, state: State) -> None:
+    atomic_file.replace_file(disk, path, render_quorum_state(state))
+
+
+def render_quorum_state(state: State) -> bytes:
     epoch, leader_id, voted = state
     assert epoch >= 0, f"quorum epoch {epoch}"
     fields = {
@@ -39,7 +46,7 @@ def write_quorum_state(disk: Disk, path: str, state: tuple[int, int, VoterKey | 
         "votedDirectoryId": uuid_text(voted.directory_id if voted else _NO_DIRECTORY),
         "data_version": 1,
     }
-    atomic_file.replace_file(disk, path, json.dumps(fields, separators=(",", ":")).encode())
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def read_quorum_state(disk: Disk, path: str) -> StoredQuorumState | None:

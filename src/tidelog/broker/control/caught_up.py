@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING
 from tidelog.host import tasks
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.host.timers import TimerWheel
 
 
-async def caught_up(broker: Broker, condition: Callable[[], bool], timeout_ms: int) -> bool:
+async def caught_up(
+    metadata: LocalMetadata, timers: TimerWheel, condition: Callable[[], bool], timeout_ms: int
+) -> bool:
     """Whether the condition held in time. It is asked again whenever metadata was applied."""
-    deadline_ms = broker.now_ms() + timeout_ms
+    deadline_ms = timers.now_ms() + timeout_ms
     while not condition():
-        if broker.now_ms() >= deadline_ms:
+        if timers.now_ms() >= deadline_ms:
             return False
-        await _next_metadata(broker, deadline_ms)
+        await _next_metadata(metadata, timers, deadline_ms)
     return True
 
 
-async def _next_metadata(broker: Broker, deadline_ms: int) -> None:
+async def _next_metadata(metadata: LocalMetadata, timers: TimerWheel, deadline_ms: int) -> None:
     """Until something was applied, or the deadline."""
     woken: asyncio.Future[None] = tasks.promise()
 
@@ -30,8 +33,8 @@ async def _next_metadata(broker: Broker, deadline_ms: int) -> None:
         if not woken.done():
             woken.set_result(None)
 
-    timer = broker.host.timers.add(deadline_ms, wake)
-    broker.on_metadata(broker.metadata_offset + 1, wake)
+    timer = timers.add(deadline_ms, wake)
+    metadata.when_followed(metadata.offset + 1, wake)
     try:
         await woken
     finally:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.control import controller_messages as messages
 from tidelog.broker.control.registering import Registering
@@ -26,10 +26,13 @@ from tidelog.core.types import NEVER_MS, PartitionId
 from tidelog.host.ports import Network, NetworkError, RequestTimedOut
 from tidelog.host.timers import pause
 from tidelog.rpc import Answer, Peer
+from tidelog.storage.errors import DirectoryOffline
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
-    from tidelog.config.endpoints import Listener
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.host.node_host import NodeHost
     from tidelog.host.timers import Timer
     from tidelog.wire.protocol import Message
 
@@ -44,23 +47,38 @@ FORMER_CONTROLLER_MS = 5_000
 answers as soon as it hears what became of its records, which is at once; unless it is cut off."""
 
 
+class BrokerIdentity(NamedTuple):
+    """What a broker is told about itself and its surroundings."""
+
+    config: NodeConfig
+    cluster_id: str
+    find_controller: FindController
+    previous_broker_epoch: int
+
+
 class ControllerLink:
+    """One per broker."""
+
     __slots__ = (
         "_alter_line",
         "_armed",
         "_armed_ms",
-        "_broker",
         "_find_controller",
         "_former_timer",
         "_forward_line",
         "_heartbeat_line",
+        "_host",
+        "_metadata",
         "_next_voter",
+        "_now_ms",
         "_proposal_timer",
         "_protocols",
+        "_replicas",
         "_request_timeout_ms",
         "_voters",
         "heard_ms",
         "lifecycle",
+        "on_serving",
         "producer_ids",
         "proposals",
         "registering",
@@ -69,36 +87,26 @@ class ControllerLink:
 
     def __init__(
         self,
-        broker: Broker,
-        *,
-        find_controller: FindController,
-        previous_broker_epoch: int,
-        log_dirs: tuple[bytes, ...] = (),
-        endpoints: tuple[Listener, ...] | None = None,
+        identity: BrokerIdentity,
+        metadata: LocalMetadata,
+        replicas: Replicas,
+        host: NodeHost,
     ) -> None:
-        """`log_dirs`: directory ids. `endpoints`: where clients reach us, if the system chose
-        the ports; else what the configuration advertises."""
-        config, host = broker.config, broker.host
-        settings = config.lifecycle_settings()
-        endpoints = config.broker_endpoints if endpoints is None else endpoints
-        self._broker = broker
-        self._find_controller = find_controller
-        self.lifecycle = BrokerLifecycle(
-            broker.id,
-            broker.cluster_id,
-            host.entropy.uuid(),
-            previous_broker_epoch,
-            settings,
-            rack=config.rack,
-            log_dirs=log_dirs,
-            endpoints=tuple((each.name, each.host, each.port) for each in endpoints),
-            draw=host.entropy.below,
-        )
-        self.registering = Registering(broker)
+        config = identity.config
+        settings, endpoints = config.lifecycle_settings(), config.broker_endpoints
+        self._metadata = metadata
+        self._replicas = replicas
+        self._host = host
+        self._now_ms = host.clock.monotonic_ms
+        self._find_controller = identity.find_controller
+        self.lifecycle = _lifecycle(identity, replicas, host)
+        self.registering = Registering(self.lifecycle, metadata, host)
+        self.on_serving: Callable[[], None] = _nothing
+        """Called once, when our own registration is part of our metadata."""
         self.heard_ms = 0
         """When the active controller last granted us a session."""
         self.proposals = IsrProposals()
-        self.producer_ids = ProducerIds(broker.id, self)
+        self.producer_ids = ProducerIds(config.node_id, self)
         self.stopped = asyncio.Event()
         """Set when there is nothing left to say: stop."""
         self._protocols = {
@@ -110,7 +118,7 @@ class ControllerLink:
         ]
         assert self._voters, "a node without a controller to ask was not refused"
         self._next_voter = host.entropy.below(len(self._voters))
-        name = f"broker-{broker.id}"
+        name = f"broker-{config.node_id}"
         self._heartbeat_line = Line(host.network, f"{name}-heartbeat")
         self._alter_line = Line(host.network, f"{name}-alter-partition")
         self._forward_line = Line(host.network, f"{name}-forward")
@@ -127,8 +135,8 @@ class ControllerLink:
 
     def poke(self) -> None:
         """Say what is due, and come back when the next thing is."""
-        now = self._broker.host.now_ms()
-        applied = self._broker.metadata_offset - 1
+        now = self._now_ms()
+        applied = self._metadata.offset - 1
         request = self.lifecycle.next_request(now, applied, ready=True)
         if request is not None:
             self._send_lifecycle(request)
@@ -140,15 +148,16 @@ class ControllerLink:
 
     def on_new_controller(self) -> None:
         """Its election is committed, so it answers."""
-        host = self._broker.host
-        self.lifecycle.on_new_controller(host.now_ms())
+        self.lifecycle.on_new_controller(self._now_ms())
         if self._former_timer is not None:
             self._former_timer.cancel()
-        self._former_timer = host.timers.after(FORMER_CONTROLLER_MS, self._leave_former_controllers)
+        self._former_timer = self._host.timers.after(
+            FORMER_CONTROLLER_MS, self._leave_former_controllers
+        )
 
     def begin_shutdown(self) -> None:
         """Let the controller move our leaders away; `stopped` is set when it has."""
-        self.lifecycle.begin_shutdown(self._broker.host.now_ms())
+        self.lifecycle.begin_shutdown(self._now_ms())
         self.poke()
 
     def close(self) -> None:
@@ -181,26 +190,35 @@ class ControllerLink:
         else:
             response = messages.lifecycle_response(answer)
         was_starting, was_registered = lifecycle.state == STARTING, lifecycle.registered
-        now_ms = self._broker.host.now_ms()
+        now_ms = self._now_ms()
         if response.error is NO_ERROR:
             self.heard_ms = now_ms
         lifecycle.on_response(request, response, now_ms)
         self.registering.look(address, answer, response.error)
         if lifecycle.registered and not was_registered:
-            self._broker.on_registered(lifecycle.broker_epoch)
+            self._note_registered(lifecycle.broker_epoch)
         if was_starting and lifecycle.state not in (STARTING, SHUTTING_DOWN):
-            self._broker.begin_serving()
+            self.on_serving()
         self.poke()
+
+    def _note_registered(self, broker_epoch: int) -> None:
+        """From here on a crash loses nothing that others count on, if acknowledging syncs."""
+        directories = self._replicas.directories
+        for directory in directories.all:
+            try:
+                directory.note_registered(broker_epoch)
+            except DirectoryOffline as error:
+                directories.on_error(directory, error)
 
     def _arm(self, at_ms: int) -> None:
         """Keep one timer at or before the deadline; one that comes too early arms again."""
-        now = self._broker.host.now_ms()
+        now = self._now_ms()
         if now < self._armed_ms <= at_ms or at_ms == NEVER_MS:
             return
         if self._armed is not None:
             self._armed.cancel()
         self._armed_ms = max(at_ms, now + 1)
-        self._armed = self._broker.host.timers.add(self._armed_ms, self._timer)
+        self._armed = self._host.timers.add(self._armed_ms, self._timer)
 
     def _timer(self) -> None:
         self._armed_ms = 0
@@ -219,8 +237,8 @@ class ControllerLink:
     def _send_proposals(self) -> None:
         if not self.lifecycle.registered or self._alter_line.closed:
             return
-        now = self._broker.host.now_ms()
-        request = self.proposals.next_request(self._broker.id, self.broker_epoch, now)
+        now = self._now_ms()
+        request = self.proposals.next_request(self._metadata.own_id, self.broker_epoch, now)
         if request is not None:
             self.alter_partitions(request, partial(self._on_isr_answer, request))
 
@@ -247,11 +265,11 @@ class ControllerLink:
     def _on_isr_answer(
         self, request: AlterPartitionRequest, response: AlterPartitionResponse | None
     ) -> None:
-        now = self._broker.host.now_ms()
+        now = self._now_ms()
         if response is None:
             self.proposals.on_failure(request, now)
         else:
-            replicas = self._broker.replicas
+            replicas = self._replicas
             for result in self.proposals.on_response(request, response, now):
                 hosted = replicas.hosted.get(result.partition)
                 role = hosted.leader if hosted is not None else None
@@ -262,10 +280,10 @@ class ControllerLink:
 
     def _retry_proposals(self) -> None:
         """Nothing else would come back for what has to be sent again."""
-        if self.proposals.retry_at_ms > self._broker.host.now_ms():
+        if self.proposals.retry_at_ms > self._now_ms():
             if self._proposal_timer is not None:
                 self._proposal_timer.cancel()
-            self._proposal_timer = self._broker.host.timers.add(
+            self._proposal_timer = self._host.timers.add(
                 self.proposals.retry_at_ms, self._send_proposals
             )
 
@@ -280,10 +298,9 @@ class ControllerLink:
         a former controller cut off from the others still has, may have been performed: the second
         answer then says, for instance, that the topic exists. Kafka's brokers do the same.
         """
-        host = self._broker.host
-        deadline_ms = host.now_ms() + timeout_ms
+        deadline_ms = self._now_ms() + timeout_ms
         failure = NetworkError("no controller was asked")
-        while (left_ms := deadline_ms - host.now_ms()) > 0:
+        while (left_ms := deadline_ms - self._now_ms()) > 0:
             if self._forward_line.closed:
                 raise NetworkError("this broker has stopped talking to the controller")
             address = self._controller()
@@ -297,7 +314,8 @@ class ControllerLink:
                 if not messages.was_not_controller(answer):
                     return answer
                 failure = NetworkError(f"{address[0]}:{address[1]} is not the active controller")
-            await pause(host.timers, min(FORWARD_RETRY_MS, max(deadline_ms - host.now_ms(), 1)))
+            left_ms = max(deadline_ms - self._now_ms(), 1)
+            await pause(self._host.timers, min(FORWARD_RETRY_MS, left_ms))
         raise RequestTimedOut(f"no answer of a controller within {timeout_ms} ms: {failure}")
 
     def _leave_former_controllers(self) -> None:
@@ -313,6 +331,24 @@ class ControllerLink:
             return found[1]
         self._next_voter = (self._next_voter + 1) % len(self._voters)
         return self._voters[self._next_voter]
+
+
+def _lifecycle(identity: BrokerIdentity, replicas: Replicas, host: NodeHost) -> BrokerLifecycle:
+    config = identity.config
+    return BrokerLifecycle(
+        config.node_id,
+        identity.cluster_id,
+        host.entropy.uuid(),
+        identity.previous_broker_epoch,
+        config.lifecycle_settings(),
+        rack=config.rack,
+        log_dirs=tuple(each.properties.directory_id for each in replicas.directories.all),
+        endpoints=tuple((each.name, each.host, each.port) for each in config.broker_endpoints),
+        draw=host.entropy.below,
+    )
+
+
+def _nothing() -> None: ...
 
 
 class Line:

@@ -9,14 +9,18 @@ of a topic are given up before those of another one of its name are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from tidelog.core.types import PartitionId
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.coordination.coordinators import Coordination
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.broker.transactions.marker_sender import MarkerSender
+    from tidelog.host.node_host import NodeHost
 
 AT_ONCE = 64
 """Partitions that follow in one turn of the event loop."""
@@ -25,30 +29,50 @@ DELETED_AT_ONCE = 8
 
 
 class MetadataChanges:
-    """Owned by a `Broker`."""
+    """The only one who lets replicas follow metadata."""
 
     __slots__ = (
         "_applied_offset",
-        "_broker",
         "_brokers_changed",
+        "_coordination",
         "_deleted",
+        "_host",
+        "_markers",
+        "_metadata",
+        "_on_followed",
+        "_replicas",
         "_scheduled",
         "_topics_changed",
-        "touched",
+        "on_failure",
     )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        metadata: LocalMetadata,
+        replicas: Replicas,
+        coordination: Coordination,
+        markers: MarkerSender,
+        host: NodeHost,
+        *,
+        on_followed: Callable[[int], None],
+    ) -> None:
+        """`on_followed` hears up to which offset the replicas follow."""
+        self._metadata = metadata
+        self._replicas = replicas
+        self._coordination = coordination
+        self._markers = markers
+        self._host = host
+        self._on_followed = on_followed
+        self.on_failure: Callable[[Exception], None] = _raise
+        """Told when metadata could not be followed: the node cannot go on."""
         self._scheduled = False
         self._deleted: list[str] = []
         self._brokers_changed = False
         self._topics_changed = False
         self._applied_offset = 0
-        self.touched: dict[PartitionId, None] = {}
-        """Partitions that have not followed yet."""
 
     def touch(self, partitions: Iterable[PartitionId]) -> None:
-        self.touched.update(dict.fromkeys(partitions))
+        self._metadata.unfollowed.update(dict.fromkeys(partitions))
 
     def brokers_changed(self) -> None:
         self._brokers_changed = True
@@ -61,57 +85,60 @@ class MetadataChanges:
         """Everything below was replayed; it is applied when all of it was followed."""
         self._applied_offset = offset
         if not self._scheduled:
-            self._broker.followed(offset)
+            self._on_followed(offset)
 
     def follow(self) -> None:
         """In the turns that come; at once where nothing runs beside the loop."""
-        if not self._broker.replicas.works_beside_the_loop:
-            while self.touched or self._deleted:
+        if not self._replicas.works_beside_the_loop:
+            while self._metadata.unfollowed or self._deleted:
                 self._follow_some()
             self._finish()
         elif not self._scheduled:
             self._scheduled = True
-            self._broker.host.network.soon(self._turn)
+            self._host.network.soon(self._turn)
 
     def _turn(self) -> None:
-        broker = self._broker
-        broker.host.work.begin("committed metadata", len(self.touched), "partitions left")
+        unfollowed, work = self._metadata.unfollowed, self._host.work
+        work.begin("committed metadata", len(unfollowed), "partitions left")
         try:
             self._follow_some()
-            if self.touched or self._deleted:
-                broker.host.network.soon(self._turn)
+            if unfollowed or self._deleted:
+                self._host.network.soon(self._turn)
                 return
             self._scheduled = False
             self._finish()
-            broker.followed(self._applied_offset)
+            self._on_followed(self._applied_offset)
         except Exception as error:  # the border of a callback: who goes on would be half way
-            broker.on_failure(error)
+            self.on_failure(error)
         finally:
-            broker.host.work.end()
+            work.end()
 
     def _follow_some(self) -> None:
-        broker = self._broker
-        if self.touched:
-            some = list(islice(self.touched, AT_ONCE))
+        unfollowed = self._metadata.unfollowed
+        if unfollowed:
+            some = list(islice(unfollowed, AT_ONCE))
             for partition in some:
-                del self.touched[partition]
-            broker.replicas.publish(some)
-            if not self.touched:
-                broker.markers.look_again()
+                del unfollowed[partition]
+            self._replicas.publish(some)
+            if not unfollowed:
+                self._markers.look_again()
         else:
             deleted, self._deleted = (
                 self._deleted[:DELETED_AT_ONCE],
                 self._deleted[DELETED_AT_ONCE:],
             )
             for topic in deleted:
-                broker.coordination.topic_deleted(topic)
+                self._coordination.topic_deleted(topic)
 
     def _finish(self) -> None:
         """What is done once, however many partitions were touched."""
-        broker = self._broker
         if self._brokers_changed:
             self._brokers_changed = False
-            broker.replicas.tell_about_brokers()
+            self._replicas.tell_about_brokers()
         if self._topics_changed:
             self._topics_changed = False
-            broker.coordination.topics_changed()
+            self._coordination.topics_changed()
+
+
+def _raise(error: Exception) -> None:
+    raise error

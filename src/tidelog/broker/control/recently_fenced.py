@@ -24,7 +24,8 @@ from tidelog.broker.coordination.internal_topics import TRANSACTION_STATE
 from tidelog.core.metadata import records as r
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.host.ports import Clock
 
 LISTED_MS = 2_000
 LISTED_FOR_TRANSACTIONS_MS = 9_000
@@ -34,10 +35,11 @@ LISTED_FOR_TRANSACTIONS_MS = 9_000
 class RecentlyFenced:
     """Who was fenced while we were watching, and until when it is still listed."""
 
-    __slots__ = ("_broker", "_told", "_until_ms")
+    __slots__ = ("_metadata", "_now_ms", "_told", "_until_ms")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, metadata: LocalMetadata, clock: Clock) -> None:
+        self._metadata = metadata
+        self._now_ms = clock.monotonic_ms
         self._until_ms: dict[int, int] = {}
         self._told: dict[int, set[object]] = {}
         """By broker: the connections that were told of it."""
@@ -49,8 +51,8 @@ class RecentlyFenced:
         if isinstance(record, r.BrokerRegistrationChange) and record.fenced == 0:
             return
         if isinstance(record, r.BrokerRegistrationChange) and record.fenced > 0:
-            if self._broker.serving:
-                self._until_ms[record.broker_id] = self._broker.now_ms() + self._listed_ms()
+            if self._metadata.serving:
+                self._until_ms[record.broker_id] = self._now_ms() + self._listed_ms()
                 self._told[record.broker_id] = set()
         else:
             self._forget(record.broker_id)
@@ -59,7 +61,7 @@ class RecentlyFenced:
         """Who is to be listed on this connection now; where nobody uses transactions, once."""
         if not self._until_ms:
             return frozenset()
-        now = self._broker.now_ms()
+        now = self._now_ms()
         for broker_id in [each for each, until_ms in self._until_ms.items() if until_ms <= now]:
             self._forget(broker_id)
         if self._uses_transactions():
@@ -73,7 +75,7 @@ class RecentlyFenced:
         return LISTED_FOR_TRANSACTIONS_MS if self._uses_transactions() else LISTED_MS
 
     def _uses_transactions(self) -> bool:
-        return TRANSACTION_STATE in self._broker.image.topic_ids
+        return TRANSACTION_STATE in self._metadata.image.topic_ids
 
     def _forget(self, broker_id: int) -> None:
         self._until_ms.pop(broker_id, None)

@@ -15,9 +15,11 @@ from tidelog.host.failures import CannotGoOn
 from tidelog.host.ports import NetworkError
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
     from tidelog.broker.control.controller_link import Address
+    from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.core.metadata.image import BrokerRegistration
+    from tidelog.core.metadata.lifecycle import BrokerLifecycle
+    from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Answer
 
 NOT_REGISTERED = "not-registered"
@@ -54,31 +56,32 @@ class SeatTaken(CannotGoOn):
 class Registering:
     """Reports `not-registered` while that lasts, with what was heard last."""
 
-    __slots__ = ("_broker", "on_seat_taken")
+    __slots__ = ("_host", "_lifecycle", "_metadata", "on_seat_taken")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, lifecycle: BrokerLifecycle, metadata: LocalMetadata, host: NodeHost) -> None:
+        self._lifecycle = lifecycle
+        self._metadata = metadata
+        self._host = host
         self.on_seat_taken: Callable[[SeatTaken], None] = _raise
         """Told when this process has to stop."""
 
     def look(self, address: Address, answer: Answer, error: Error) -> None:
         """After every answer: `error` is what it says, if it is an answer at all."""
-        broker = self._broker
-        findings, subject = broker.host.findings, f"broker {broker.id}"
-        now_ms = broker.host.now_ms()
-        waited_ms = broker.link.lifecycle.unregistered_ms(now_ms)
+        findings, own_id = self._host.findings, self._metadata.own_id
+        subject, now_ms = f"broker {own_id}", self._host.now_ms()
+        waited_ms = self._lifecycle.unregistered_ms(now_ms)
         if waited_ms == 0:
             findings.clear(NOT_REGISTERED, subject)
         elif waited_ms >= LASTING_MS:
             findings.report(
                 NOT_REGISTERED,
                 subject,
-                f"broker {broker.id} has been trying to register for {waited_ms // 1000} s and "
+                f"broker {own_id} has been trying to register for {waited_ms // 1000} s and "
                 f"serves nobody; {address[0]}:{address[1]} was asked last: "
                 f"{self._why(answer, error)}",
                 advice=_ADVICE.get(error, _USUAL_ADVICE),
             )
-        if broker.link.lifecycle.rival_outlasts(now_ms):
+        if self._lifecycle.rival_outlasts():
             self.on_seat_taken(SeatTaken(self._rival(), advice=ONE_OF_THE_TWO))
         elif error is Error.STALE_BROKER_EPOCH and self._was_replaced():
             why = f"our seat was taken: {self._rival()}"
@@ -92,13 +95,16 @@ class Registering:
         return _REASONS.get(error, error.name)
 
     def _rival(self) -> str:
-        known = self._broker.image.brokers.get(self._broker.id)
+        known = self._registered()
         where = "" if known is None else f" at {_addresses(known)}"
-        return f"another process is running as node {self._broker.id}{where}"
+        return f"another process is running as node {self._metadata.own_id}{where}"
+
+    def _registered(self) -> BrokerRegistration | None:
+        return self._metadata.image.brokers.get(self._metadata.own_id)
 
     def _was_replaced(self) -> bool:
         """A later incarnation of this id is registered, and it is not this process."""
-        known, own = self._broker.image.brokers.get(self._broker.id), self._broker.link.lifecycle
+        known, own = self._registered(), self._lifecycle
         return (
             known is not None
             and known.incarnation_id != own.incarnation_id

@@ -24,17 +24,25 @@ from tidelog.host import tasks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.logs.mending import Mending
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.core.replication.leader import LeaderReplica
+    from tidelog.host.node_host import NodeHost
 
 
 class Coordination:
     """Owner of all shards. `groups` and `transactions` are asked by the index of a partition."""
 
     __slots__ = (
-        "_broker",
         "_codecs",
+        "_host",
+        "_mending",
+        "_metadata",
         "_moved",
+        "_replicas",
         "_shards",
         "_usual_rhythm",
         "groups",
@@ -42,14 +50,23 @@ class Coordination:
         "transactions",
     )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        metadata: LocalMetadata,
+        replicas: Replicas,
+        mending: Mending,
+        config: NodeConfig,
+        host: NodeHost,
+    ) -> None:
+        self._metadata = metadata
+        self._replicas = replicas
+        self._mending = mending
+        self._host = host
         self.on_order: Callable[[int, object], None] | None = None
         """Who carries out what transactions order."""
-        topics = ImageTopics(broker)
-        limits = broker.config.group_limits()
+        topics = ImageTopics(metadata)
+        limits = config.group_limits()
         self._usual_rhythm = Rhythm(limits.heartbeat_interval_ms, limits.session_timeout_ms)
-        config = broker.config
         self.groups = Shards(
             lambda _epoch: GroupMachine(config.group_settings(), topics, self._rhythm_of),
             self._surroundings(CONSUMER_OFFSETS, GROUP_RECORDS),
@@ -65,7 +82,7 @@ class Coordination:
     def _rhythm_of(self, group_id: str) -> Rhythm:
         """As it is set for this group now; a member learns it with its next heartbeat."""
         usual = self._usual_rhythm
-        own = self._broker.image.configs.get((RESOURCE_GROUP, group_id))
+        own = self._metadata.image.configs.get((RESOURCE_GROUP, group_id))
         if own is None:
             return usual
         return Rhythm(
@@ -87,12 +104,12 @@ class Coordination:
         index = self._partition_of(topic, key)
         if index is None:
             return NO_LEADER
-        image = self._broker.image
+        image = self._metadata.image
         state = image.partition(PartitionId(image.topic_ids[topic], index))
         return NO_LEADER if state is None else state.leader
 
     def _partition_of(self, topic: str, key: str) -> int | None:
-        image = self._broker.image
+        image = self._metadata.image
         topic_id = image.topic_ids.get(topic)
         if topic_id is None:
             return None
@@ -113,10 +130,15 @@ class Coordination:
         if role is None:
             shards.resigned(index)
         elif shards.leader_epoch(index) != hosted.replica.leader_epoch:
-            log = InternalLog(self._broker, hosted, role, self._codecs[hosted.topic])
-            shards.elected(index, log)
+            shards.elected(index, self._log_of(hosted, role))
         else:
             shards.moved(index)
+
+    def _log_of(self, hosted: Hosted, role: LeaderReplica) -> InternalLog:
+        codec = self._codecs[hosted.topic]
+        return InternalLog(
+            hosted, role, codec, self._replicas, self._mending, clock=self._host.clock
+        )
 
     def moved(self, hosted: Hosted) -> None:
         """The high watermark or the in-sync set of an internal partition changed. Its shard hears
@@ -144,15 +166,13 @@ class Coordination:
         self.transactions.close()
 
     def _surroundings(self, topic: str, codec: RecordCodec) -> Surroundings:
-        host = self._broker.host
+        host = self._host
         is_coming = partial(self._is_coming, topic)
         return Surroundings(codec, host.clock, host.timers, host.emit, self._order, is_coming)
 
     def _is_coming(self, topic: str, index: int) -> bool:
-        topic_id = self._broker.image.topic_ids.get(topic)
-        return topic_id is not None and self._broker.replicas.is_coming(
-            PartitionId(topic_id, index)
-        )
+        topic_id = self._metadata.image.topic_ids.get(topic)
+        return topic_id is not None and self._replicas.is_coming(PartitionId(topic_id, index))
 
     def _order(self, index: int, order: object) -> None:
         assert self.on_order is not None, f"nobody carries out {order}"

@@ -10,21 +10,40 @@ from tidelog.storage.errors import StorageError
 from tidelog.wire.records import Record, encode
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.logs.mending import Mending
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
     from tidelog.coordinators.shards import RecordCodec
     from tidelog.core.replication.leader import LeaderReplica
+    from tidelog.host.ports import Clock
 
 
 class InternalLog:
     """A `coordinators.shards.LedLog`. It works for one leader epoch and then refuses."""
 
-    __slots__ = ("_broker", "_codec", "_hosted", "_role", "leader_epoch")
+    __slots__ = (
+        "_clock",
+        "_codec",
+        "_hosted",
+        "_mending",
+        "_replicas",
+        "_role",
+        "leader_epoch",
+    )
 
     def __init__(
-        self, broker: Broker, hosted: Hosted, role: LeaderReplica, codec: RecordCodec
+        self,
+        hosted: Hosted,
+        role: LeaderReplica,
+        codec: RecordCodec,
+        replicas: Replicas,
+        mending: Mending,
+        *,
+        clock: Clock,
     ) -> None:
-        self._broker = broker
+        self._replicas = replicas
+        self._mending = mending
+        self._clock = clock
         self._hosted = hosted
         self._role = role
         self._codec = codec
@@ -54,24 +73,22 @@ class InternalLog:
         try:
             return log.read(start, log.log_end_offset, max_bytes)
         except StorageError as error:
-            self._broker.mending.found(self._hosted, error)
+            self._mending.found(self._hosted, error)
             raise
 
     def append(self, write: Write) -> int:
-        broker, hosted, role = self._broker, self._hosted, self._role
+        hosted, role = self._hosted, self._role
         assert role.leads(), f"{hosted} is led by somebody else"
         try:
             appended = hosted.log.append_as_leader(self._batch(write), self.leader_epoch)
         except StorageError as error:
-            broker.replicas.directories.on_error(hosted.directory, error)
+            self._replicas.directories.on_error(hosted.directory, error)
             raise AppendFailed(str(error)) from error
-        broker.replicas.note_appended(hosted, appended.base_offset)
-        broker.replicas.perform(hosted, role.on_appended(broker.now_ms()))
-        broker.reads.wake(hosted.partition)
+        self._replicas.appended_by_leader(hosted, role, appended.base_offset)
         return hosted.log.log_end_offset
 
     def _batch(self, write: Write) -> bytearray:
-        wall_ms = self._broker.host.clock.wall_ms()
+        wall_ms = self._clock.wall_ms()
         records = [
             Record(offset, wall_ms, *self._codec.encode(record))
             for offset, record in enumerate(write.records)

@@ -17,7 +17,9 @@ from tidelog.wire.protocol.schemas.create_topics_request import (
 from tidelog.wire.protocol.schemas.create_topics_response import CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.controller_link import ControllerLink
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.config.coordination import Coordinating
 
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
@@ -40,10 +42,14 @@ CREATE_TOPICS_VERSION = 7
 class InternalTopics:
     """Creates the topics of coordinators, one request at a time for each."""
 
-    __slots__ = ("_broker", "_creating")
+    __slots__ = ("_creating", "_link", "_metadata", "_settings")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self, metadata: LocalMetadata, link: ControllerLink, settings: Coordinating
+    ) -> None:
+        self._metadata = metadata
+        self._link = link
+        self._settings = settings
         self._creating: set[str] = set()
 
     async def create(self, topic: str, timeout_ms: int) -> str | None:
@@ -52,9 +58,9 @@ class InternalTopics:
         if topic in self._creating:
             return None
         self._creating.add(topic)
-        request = creation_of(self._broker, topic, timeout_ms)
+        request = creation_of(topic, self._settings, len(self._metadata.image.brokers), timeout_ms)
         try:
-            response = await self._broker.link.forward(request, CREATE_TOPICS_VERSION, timeout_ms)
+            response = await self._link.forward(request, CREATE_TOPICS_VERSION, timeout_ms)
         except NetworkError as error:
             return f"{topic} cannot be created: {error}"
         finally:
@@ -67,12 +73,13 @@ class InternalTopics:
         return None
 
 
-def creation_of(broker: Broker, topic: str, timeout_ms: int) -> CreateTopicsRequest:
+def creation_of(
+    topic: str, given: Coordinating, brokers: int, timeout_ms: int
+) -> CreateTopicsRequest:
     """Brokers that are down count as replicas to be: a cluster that is asked for the first time
     while one of them restarts must not live with fewer ever after."""
-    given = broker.config.coordinating
     wanted = given.offsets_topic if topic == CONSUMER_OFFSETS else given.transactions_topic
-    replication_factor = min(wanted.replication_factor, max(1, len(broker.image.brokers)))
+    replication_factor = min(wanted.replication_factor, max(1, brokers))
     configs = {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",

@@ -3,7 +3,7 @@
 A session remembers the partitions of one fetcher and where it is in each. Most of them are idle
 most of the time, and an idle partition costs nothing: the session keeps a set of *active*
 partitions, those that may have something to tell, and a request looks only at them. A partition
-becomes active when the request mentions it or something about it moved (`Reads.wake`), and stops
+becomes active when the request mentions it or something about it moved (`Fetches.wake`), and stops
 being so when it was found to have nothing to tell.
 
 A fetch without a session is served from a session that nobody remembers.
@@ -25,7 +25,7 @@ from tidelog.wire.protocol.schemas.fetch_request import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.fetch.reads import ParkedFetch
+    from tidelog.broker.fetch.fetches import ParkedFetch
     from tidelog.host.timers import Timer
 
 NO_SESSION = 0

@@ -19,13 +19,13 @@ from tidelog.broker.coordination.pending_call import PendingCall
 from tidelog.broker.groups.group_calls import client_name
 from tidelog.core.groups.requests import CallerGone, ClientName, ConnectionLost
 from tidelog.host.ports import CloseReason, PeerConnection
-from tidelog.host.timers import Timer
+from tidelog.host.timers import Timer, TimerWheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.coordination.coordinators import Coordination
     from tidelog.core.errors import Error
     from tidelog.rpc import Call
     from tidelog.wire.protocol import Message
@@ -104,17 +104,21 @@ class Absences:
 
     __slots__ = (
         "_absent",
-        "_broker",
         "_client_of",
         "_clients",
+        "_coordination",
         "_enabled",
         "_heard_on",
         "_speakers",
+        "_timers",
     )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._enabled = broker.config.coordinating.disconnect_grace_ms > 0
+    def __init__(
+        self, coordination: Coordination, timers: TimerWheel, *, disconnect_grace_ms: int
+    ) -> None:
+        self._coordination = coordination
+        self._timers = timers
+        self._enabled = disconnect_grace_ms > 0
         self._client_of: dict[PeerConnection, ClientName] = {}
         self._clients: dict[ClientName, Client] = {}
         self._speakers: dict[PeerConnection, Speaker] = {}
@@ -211,8 +215,7 @@ class Absences:
         self._found(member)
         client = self._clients.setdefault(name, Client())
         client.absent[member] = None
-        timers = self._broker.host.timers
-        forgetting = timers.after(REMEMBERED_MS, partial(self._found, member))
+        forgetting = self._timers.after(REMEMBERED_MS, partial(self._found, member))
         self._absent[member] = Absence(name, forgetting)
         there = client.connections > 0
         self._tell(member.group_id, ConnectionLost(*member, client_is_there=there))
@@ -231,7 +234,7 @@ class Absences:
             del self._clients[name]
 
     def _tell(self, group_id: str, fact: ConnectionLost | CallerGone) -> None:
-        coordination = self._broker.coordination
+        coordination = self._coordination
         index = coordination.group_partition(group_id)
         if self._enabled and index is not None:
             coordination.groups.tell(index, fact)

@@ -9,31 +9,31 @@ from tidelog.broker.coordination.internal_topics import INTERNAL_TOPICS
 from tidelog.core.groups.settings import InvalidRegex, KnownTopic
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
 
 
 class ImageTopics:
     """A `TopicsView` over the broker's metadata."""
 
-    __slots__ = ("_broker",)
+    __slots__ = ("_metadata",)
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, metadata: LocalMetadata) -> None:
+        self._metadata = metadata
 
     def find(self, topic: str) -> KnownTopic | None:
-        image = self._broker.image
+        image = self._metadata.image
         topic_id = image.topic_ids.get(topic)
         if topic_id is None:
             return None
         return KnownTopic(topic_id, len(image.topics[topic_id].partitions))
 
     def name_of(self, topic_id: bytes) -> str | None:
-        topic = self._broker.image.topics.get(topic_id)
+        topic = self._metadata.image.topics.get(topic_id)
         return None if topic is None else topic.name
 
     def matching(self, regex: str) -> tuple[str, ...]:
         matches = compile_regex(regex)
-        names = sorted(self._broker.image.topic_ids)
+        names = sorted(self._metadata.image.topic_ids)
         return tuple(name for name in names if name not in INTERNAL_TOPICS and matches(name))
 
 

@@ -44,7 +44,7 @@ def handle(broker: Broker, call: Call) -> None:
         version=transaction_calls.FIRST_VERSION,
     )
     token = PendingCall(call, partial(_response, call.version), _refusal)
-    transaction_calls.ask_patiently(broker, request.transactional_id, asked, token)
+    broker.transaction_calls.ask_patiently(request.transactional_id, asked, token)
 
 
 async def _create(broker: Broker, call: Call) -> None:

@@ -81,8 +81,9 @@ def handle(broker: Broker, call: Call) -> None:
         )
         # Questions of other producers wait behind those of a broker: it is patient itself.
         at_once = asked.verify_only or is_on_a_line(call)
-        ask = transaction_calls.ask if at_once else transaction_calls.ask_patiently
-        ask(broker, asked.transactional_id, question, token)
+        calls = broker.transaction_calls
+        ask = calls.ask if at_once else calls.ask_patiently
+        ask(asked.transactional_id, question, token)
 
 
 def _asked(request: AddPartitionsToTxnRequest, version: int) -> list[Asked]:

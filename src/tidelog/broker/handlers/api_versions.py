@@ -67,7 +67,7 @@ def handle(broker: Broker, call: Call, *, ranges: Callable[[], Sequence[ApiRange
             if each.first > 0 or call.version >= FIRST_WITH_LEVEL_ZERO
         ],
         # It only grows, and clients ignore features that come with a smaller one than before.
-        finalized_features_epoch=broker.metadata_offset,
+        finalized_features_epoch=broker.metadata.offset,
         finalized_features=finalized,
     )
     call.answer(response)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.answers import authorized_operations
 from tidelog.broker.coordination.pending_call import Gathering
-from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.records import TopicPartitions as Partitions
 from tidelog.core.groups.requests import (
@@ -50,7 +49,7 @@ def handle(broker: Broker, call: Call) -> None:
         token = gathering.part(
             position, partial(described, broker, group_id, operations), partial(refused, group_id)
         )
-        ask_group(broker, group_id, DescribeConsumerGroup(group_id), token)
+        broker.group_calls.ask(group_id, DescribeConsumerGroup(group_id), token)
 
 
 def described(

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import PendingCall
-from tidelog.broker.groups.group_calls import ask_members, client_name, fresh_member_id
+from tidelog.broker.groups.group_calls import client_name
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from tidelog.wire.protocol.schemas.consumer_group_heartbeat_request import (
@@ -36,7 +36,7 @@ def handle(broker: Broker, call: Call) -> None:
         call.answer(refused(Error.INVALID_REQUEST, message))
         return
     token = PendingCall(call, partial(heard, broker, call, request), refused)
-    ask_members(broker, request.group_id, asked(broker, call, request), token)
+    broker.group_calls.ask_for_member(request.group_id, asked(broker, call, request), token)
 
 
 def asked(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
@@ -55,7 +55,7 @@ def asked(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) ->
         None
         if owned is None
         else tuple(sorted((each.topic_id, tuple(sorted(each.partitions))) for each in owned)),
-        fresh_member_id(broker, call.client_id),
+        broker.group_calls.fresh_member_id(call.client_id),
     )
 
 

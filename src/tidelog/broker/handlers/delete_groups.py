@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import Gathering
-from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.errors import Error
 from tidelog.core.groups.requests import DeleteGroup, DeleteGroupResponse
 from tidelog.wire.protocol.schemas.delete_groups_request import DeleteGroupsRequest
@@ -30,7 +29,7 @@ def handle(broker: Broker, call: Call) -> None:
     gathering = Gathering(len(request.groups_names), finish)
     for position, group_id in enumerate(request.groups_names):
         token = gathering.part(position, partial(deleted, group_id), partial(refused, group_id))
-        ask_group(broker, group_id, DeleteGroup(group_id), token)
+        broker.group_calls.ask(group_id, DeleteGroup(group_id), token)
 
 
 def deleted(group_id: str, response: DeleteGroupResponse) -> DeletableGroupResult:

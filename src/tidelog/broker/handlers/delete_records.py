@@ -40,7 +40,9 @@ def handle(broker: Broker, call: Call) -> None:
     assert isinstance(request, DeleteRecordsRequest), request
     deadline_ms = broker.now_ms() + max(request.timeout_ms, 0)
     begin = partial(_delete_records, broker, call, request, deadline_ms)
-    own_writes.when_readable(broker, _not_committed_yet(broker, request), begin)
+    own_writes.when_readable(
+        broker.replicas, broker.host.timers, _not_committed_yet(broker, request), begin
+    )
 
 
 def _not_committed_yet(broker: Broker, request: DeleteRecordsRequest) -> Iterator[Hosted]:
@@ -130,7 +132,7 @@ class Deletion:
         except StorageError as error:
             self._broker.replicas.directories.on_error(hosted.directory, error)
             return error.kafka_error
-        self._broker.reads.answer_followers(hosted.partition)
+        self._broker.fetches.answer_followers(hosted.partition)
         self._waiting.append(Waiting(hosted, role, answer.offset, result))
         return NO_ERROR
 

@@ -133,7 +133,9 @@ def knows_topics(broker: Broker, request: DescribeConfigsRequest) -> bool:
 
 async def answer_later(broker: Broker, call: Call, request: DescribeConfigsRequest) -> None:
     """Another broker may just have told the client that the topic is there."""
-    await caught_up(broker, lambda: knows_topics(broker, request), NEW_TOPIC_MS)
+    await caught_up(
+        broker.metadata, broker.host.timers, lambda: knows_topics(broker, request), NEW_TOPIC_MS
+    )
     answer(broker, call, request)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.answers import authorized_operations
 from tidelog.broker.coordination.pending_call import Gathering
-from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import DescribedGroup as Described
 from tidelog.core.groups.requests import DescribeGroup
@@ -44,7 +43,7 @@ def handle(broker: Broker, call: Call) -> None:
             partial(described, group_id, call.version, operations),
             partial(refused, group_id),
         )
-        ask_group(broker, group_id, DescribeGroup(group_id), token)
+        broker.group_calls.ask(group_id, DescribeGroup(group_id), token)
 
 
 def described(group_id: str, version: int, operations: int, group: Described) -> DescribedGroup:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.transactions.markers import why_not_led_here
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.replication.producers import ProducerEntry
 from tidelog.wire.protocol.schemas.describe_producers_request import DescribeProducersRequest
@@ -41,7 +40,7 @@ def _partition(broker: Broker, partition: TopicPartition) -> PartitionResponse:
     follower may not have heard of the end of a transaction yet."""
     hosted = broker.replicas.named(*partition)
     if hosted is None:
-        error = why_not_led_here(broker, partition)
+        error = broker.replicas.why_not_led_here(*partition)
         return PartitionResponse(partition_index=partition.partition, error_code=error)
     return PartitionResponse(
         partition_index=partition.partition,

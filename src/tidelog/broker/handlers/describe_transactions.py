@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import Gathering
-from tidelog.broker.transactions import transaction_calls
 from tidelog.broker.transactions.state_names import state_name
 from tidelog.core.errors import Error
 from tidelog.core.transactions.requests import DescribedTransaction, DescribeTransaction
@@ -34,9 +33,7 @@ def handle(broker: Broker, call: Call) -> None:
         token = gathering.part(
             position, partial(_state, transactional_id), partial(_refused, transactional_id)
         )
-        transaction_calls.ask(
-            broker, transactional_id, DescribeTransaction(transactional_id), token
-        )
+        broker.transaction_calls.ask(transactional_id, DescribeTransaction(transactional_id), token)
 
 
 def _finish(call: Call, states: list[TransactionState]) -> None:

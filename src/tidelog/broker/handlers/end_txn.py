@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import PendingCall
 from tidelog.broker.transactions import transaction_calls
+from tidelog.broker.transactions.transaction_calls import WithProducerId
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.transactions.requests import EndTransaction, ProducerIdentity
 from tidelog.core.types import NO_PRODUCER
@@ -31,10 +32,8 @@ def handle(broker: Broker, call: Call) -> None:
     if call.version < FIRST_VERSION_THAT_RAISES_THE_EPOCH:
         _ask(broker, call, request, NO_PRODUCER)
         return
-    producer = transaction_calls.Producer(broker, call, request.transactional_id)
-    producer.with_producer_id(
-        partial(_ask, broker, call, request), partial(_refuse, call), ending=True
-    )
+    later = WithProducerId(partial(_ask, broker, call, request), partial(_refuse, call))
+    broker.transaction_calls.with_producer_id(request.transactional_id, call, later, ending=True)
 
 
 def _ask(broker: Broker, call: Call, request: EndTxnRequest, fresh_id: int) -> None:
@@ -48,7 +47,7 @@ def _ask(broker: Broker, call: Call, request: EndTxnRequest, fresh_id: int) -> N
         fresh_id,
     )
     token = PendingCall(call, partial(_response, call.version), _refusal)
-    transaction_calls.ask(broker, request.transactional_id, asked, token)
+    broker.transaction_calls.ask(request.transactional_id, asked, token)
 
 
 def _response(version: int, identity: ProducerIdentity) -> EndTxnResponse:

@@ -19,4 +19,4 @@ def handle(broker: Broker, call: Call) -> None:
 def _fetch(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, FetchRequest), request
-    broker.reads.fetch(call, request)
+    broker.fetches.fetch(call, request)

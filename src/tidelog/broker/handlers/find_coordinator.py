@@ -65,7 +65,7 @@ async def _wait_and_answer(broker: Broker, call: Call, topic: str, keys: Sequenc
         live = neighbours(broker.image, call.listener)
         return all(coordination.coordinator_of(topic, key) in live for key in keys)
 
-    await caught_up(broker, all_led, wait_ms)
+    await caught_up(broker.metadata, broker.host.timers, all_led, wait_ms)
     answer(call, list(found(broker, call, topic, keys, refusal)))
 
 

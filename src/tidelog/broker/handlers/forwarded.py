@@ -95,7 +95,12 @@ async def answer_of_controller(broker: Broker, request: Message, version: int, r
     except NetworkError as error:
         why = f"no active controller answered within {timeout_ms} ms: {error}"
         return row.refused(request, Error.REQUEST_TIMED_OUT, why)
-    await caught_up(broker, lambda: row.settled(broker.image, request, response), CATCH_UP_MS)
+    await caught_up(
+        broker.metadata,
+        broker.host.timers,
+        lambda: row.settled(broker.image, request, response),
+        CATCH_UP_MS,
+    )
     return response
 
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import PendingCall
-from tidelog.broker.groups.group_calls import ask_members
 from tidelog.core.errors import Error
 from tidelog.core.groups.requests import Heartbeat
 from tidelog.core.groups.requests import HeartbeatResponse as Heard
@@ -28,7 +27,7 @@ def handle(broker: Broker, call: Call) -> None:
         request.group_id, request.generation_id, request.member_id, request.group_instance_id
     )
     token = PendingCall(call, partial(heard, broker, call, request), refused)
-    ask_members(broker, request.group_id, asked, token)
+    broker.group_calls.ask_for_member(request.group_id, asked, token)
 
 
 def heard(

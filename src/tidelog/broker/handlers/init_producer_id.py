@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import PendingCall
 from tidelog.broker.transactions import transaction_calls
-from tidelog.broker.transactions.producer_ids import NoProducerIds
+from tidelog.broker.transactions.transaction_calls import WithProducerId
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.transactions.requests import InitProducer, ProducerIdentity
 from tidelog.wire.protocol.schemas.init_producer_id_request import InitProducerIdRequest
@@ -31,31 +31,18 @@ def handle(broker: Broker, call: Call) -> None:
     if request.transactional_id is None:
         _give_new_id(broker, call)
         return
-    producer = transaction_calls.Producer(broker, call, request.transactional_id)
-    producer.with_producer_id(
-        partial(_ask, broker, call, request), partial(_refuse, call), ending=False
-    )
+    later = WithProducerId(partial(_ask, broker, call, request), partial(_refuse, call))
+    broker.transaction_calls.with_producer_id(request.transactional_id, call, later, ending=False)
 
 
 # ---- without a transactional id: one that is sent along is ignored, as Kafka does
 
 
 def _give_new_id(broker: Broker, call: Call) -> None:
-    producer_id = broker.link.producer_ids.take()
-    if producer_id is None:
-        call.run(_wait(broker, call))
-    else:
+    def go(producer_id: int) -> None:
         call.answer(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
 
-
-async def _wait(broker: Broker, call: Call) -> None:
-    try:
-        producer_id = await broker.link.producer_ids.wait()
-    except NoProducerIds:
-        # Of the codes that clients retry, the one that does not make them look for a coordinator.
-        _refuse(call, Error.COORDINATOR_LOAD_IN_PROGRESS)
-        return
-    call.answer(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
+    broker.transaction_calls.with_new_id(call, WithProducerId(go, partial(_refuse, call)))
 
 
 # ---- with one
@@ -72,7 +59,7 @@ def _ask(broker: Broker, call: Call, request: InitProducerIdRequest, fresh_id: i
         fresh_id,
     )
     token = PendingCall(call, partial(_response, call.version), _refusal)
-    transaction_calls.ask_patiently(broker, transactional_id, asked, token)
+    broker.transaction_calls.ask_patiently(transactional_id, asked, token)
 
 
 def _response(version: int, identity: ProducerIdentity) -> InitProducerIdResponse:

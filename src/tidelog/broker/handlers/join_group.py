@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.groups.absences import WaitingCall
-from tidelog.broker.groups.group_calls import ask_members, client_name, fresh_member_id
+from tidelog.broker.groups.group_calls import client_name
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import JoinGroup, JoinProtocol, JoinResponse
 from tidelog.wire.protocol.schemas.join_group_request import JoinGroupRequest
@@ -38,7 +38,7 @@ def handle(broker: Broker, call: Call) -> None:
     )
     if request.member_id:
         broker.absences.heard_again(call, request.group_id, request.member_id)
-    ask_members(broker, request.group_id, asked(broker, call, request), token)
+    broker.group_calls.ask_for_member(request.group_id, asked(broker, call, request), token)
 
 
 def asked(broker: Broker, call: Call, request: JoinGroupRequest) -> JoinGroup:
@@ -53,7 +53,7 @@ def asked(broker: Broker, call: Call, request: JoinGroupRequest) -> JoinGroup:
         request.session_timeout_ms if rebalance_timeout_ms == NOT_GIVEN else rebalance_timeout_ms,
         request.protocol_type,
         tuple(JoinProtocol(each.name, each.metadata) for each in request.protocols),
-        fresh_member_id(broker, request.group_instance_id or call.client_id),
+        broker.group_calls.fresh_member_id(request.group_instance_id or call.client_id),
         needs_known_member_id=call.version >= FIRST_WITH_KNOWN_IDS,
         may_skip_assignment=call.version >= FIRST_WITH_SKIPPED_ASSIGNMENT,
     )

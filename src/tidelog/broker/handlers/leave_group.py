@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import PendingCall
-from tidelog.broker.groups.group_calls import ask_members
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import LeaveGroup, Leaver, LeaveResponse
 from tidelog.wire.protocol.schemas.leave_group_request import LeaveGroupRequest
@@ -32,7 +31,7 @@ def handle(broker: Broker, call: Call) -> None:
         token = PendingCall(call, partial(one_left, broker, asked), one_refused)
     else:
         token = PendingCall(call, partial(left, broker, asked), partial(refused, asked.members))
-    ask_members(broker, request.group_id, asked, token)
+    broker.group_calls.ask_for_member(request.group_id, asked, token)
 
 
 def leavers_of(request: LeaveGroupRequest, version: int) -> tuple[Leaver, ...]:

@@ -74,7 +74,9 @@ def _await_own_writes(broker: Broker, call: Call) -> None:
     request = call.request
     assert isinstance(request, ListOffsetsRequest), request
     asked = _asked_by_client(broker, request) if request.replica_id == CONSUMER else ()
-    own_writes.when_readable(broker, asked, partial(_list_offsets, broker, call, request))
+    own_writes.when_readable(
+        broker.replicas, broker.host.timers, asked, partial(_list_offsets, broker, call, request)
+    )
 
 
 def _asked_by_client(broker: Broker, request: ListOffsetsRequest) -> Iterator[Hosted]:

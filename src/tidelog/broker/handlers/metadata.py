@@ -140,7 +140,7 @@ class MetadataAnswers:
 
     def _of_topics(self, topics: Iterable[TopicState], view: View) -> list[bytes]:
         fragments = self._current_fragments(view)
-        image, offset = self._broker.image, self._broker.metadata_offset
+        image, offset = self._broker.image, self._broker.metadata.offset
         return [fragments.of(image, topic, offset) for topic in topics]
 
     def _send(self, call: Call, request: MetadataRequest, topics: Sequence[bytes]) -> None:
@@ -174,9 +174,9 @@ class MetadataAnswers:
 
     def _current_fragments(self, view: View) -> TopicFragments:
         broker = self._broker
-        if broker.metadata_offset != self._offset:
+        if broker.metadata.offset != self._offset:
             self._live.clear()
-            self._offset = broker.metadata_offset
+            self._offset = broker.metadata.offset
         live = self._live.get(view.listener)
         if live is None:
             live = self._live[view.listener] = neighbours(broker.image, view.listener)
@@ -191,7 +191,7 @@ class MetadataAnswers:
     ) -> Iterator[bytes]:
         """Once each, in the order of the request."""
         fragments = self._current_fragments(view)
-        image, offset = self._broker.image, self._broker.metadata_offset
+        image, offset = self._broker.image, self._broker.metadata.offset
         for topic_id, name in asked:
             if name is None:
                 known = image.topics.get(topic_id)
@@ -234,7 +234,12 @@ class MetadataAnswers:
         errors.update(await self._create(some))
         hopeful = [name for name in some if errors[name] is Error.LEADER_NOT_AVAILABLE]
         left_ms = max(0, deadline_ms - self._broker.now_ms())
-        await caught_up(self._broker, lambda: self._all_exist(hopeful), left_ms)
+        await caught_up(
+            self._broker.metadata,
+            self._broker.host.timers,
+            lambda: self._all_exist(hopeful),
+            left_ms,
+        )
         return errors
 
     async def _create(self, names: list[str]) -> dict[str, Error]:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import PendingCall
-from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.records import CommittedOffset
@@ -51,7 +50,7 @@ def handle(broker: Broker, call: Call) -> None:
         knows_epochs=call.version >= FIRST_WITH_EPOCHS,
     )
     token = PendingCall(call, commit.committed, commit.refused)
-    ask_group(broker, request.group_id, asked, token)
+    broker.group_calls.ask(request.group_id, asked, token)
 
 
 class Commit:

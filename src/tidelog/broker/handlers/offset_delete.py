@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import PendingCall
-from tidelog.broker.groups.group_calls import ask_members
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import DeleteOffsets, DeleteOffsetsResponse
@@ -31,7 +30,7 @@ def handle(broker: Broker, call: Call) -> None:
     deletion = Deletion(broker, request)
     asked = DeleteOffsets(request.group_id, tuple(deletion.partitions))
     token = PendingCall(call, deletion.deleted, deletion.refused)
-    ask_members(broker, request.group_id, asked, token)
+    broker.group_calls.ask_for_member(request.group_id, asked, token)
 
 
 class Deletion:

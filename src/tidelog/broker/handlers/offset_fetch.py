@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.coordination.pending_call import Gathering, PendingCall
-from tidelog.broker.groups.group_calls import ask_group
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.groups.requests import FetchedOffset, FetchOffsets, FetchOffsetsResponse
@@ -75,7 +74,7 @@ def handle(broker: Broker, call: Call) -> None:
             wanted(topics),
             request.require_stable,
         )
-        ask_group(broker, group.group_id, asked, token)
+        broker.group_calls.ask(group.group_id, asked, token)
 
 
 # -- one group, before v8
@@ -91,7 +90,7 @@ def fetch_one(broker: Broker, call: Call, request: OffsetFetchRequest) -> None:
     asked = FetchOffsets(request.group_id, None, NO_EPOCH, wanted(topics), request.require_stable)
     refused = partial(one_refused, call.version, topics or ())
     token = PendingCall(call, partial(one_answer, topics, refused), refused)
-    ask_group(broker, request.group_id, asked, token)
+    broker.group_calls.ask(request.group_id, asked, token)
 
 
 def one_answer(

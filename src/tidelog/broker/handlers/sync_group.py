@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.broker.groups.absences import WaitingCall
-from tidelog.broker.groups.group_calls import ask_members
 from tidelog.core.errors import Error
 from tidelog.core.groups.requests import SyncGroup, SyncResponse
 from tidelog.wire.protocol.schemas.sync_group_request import SyncGroupRequest
@@ -36,7 +35,7 @@ def handle(broker: Broker, call: Call) -> None:
     )
     token = WaitingCall(broker.absences, call, request.group_id, synced, refused)
     broker.absences.heard_again(call, request.group_id, request.member_id)
-    ask_members(broker, request.group_id, asked, token)
+    broker.group_calls.ask_for_member(request.group_id, asked, token)
 
 
 def synced(response: SyncResponse) -> SyncGroupResponse:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.coordination.pending_call import Gathering
-from tidelog.broker.transactions.markers import MarkerOrder, write_marker
+from tidelog.broker.transactions.markers import MarkerOrder
 from tidelog.core.coordination import Marker, TopicPartition
 from tidelog.core.errors import Error
 from tidelog.wire.protocol.schemas.write_txn_markers_request import (
@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call) -> None:
     ]
     gathering: Gathering[Error] = Gathering(len(places), partial(_finish, call, request))
     for position, (each, partition) in enumerate(places):
-        write_marker(broker, partition, _order(each), partial(gathering.put, position))
+        broker.marker_writer.write(partition, _order(each), partial(gathering.put, position))
 
 
 def _order(asked: WritableTxnMarker) -> MarkerOrder:

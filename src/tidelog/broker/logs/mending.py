@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.broker.replication.broker_connections import BrokerConnections
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.host import tasks
 from tidelog.host.ports import NetworkError
@@ -27,9 +27,13 @@ from tidelog.wire.protocol.schemas.fetch_response import FetchResponse
 from tidelog.wire.records import InvalidBatch, check_crc, read_header
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.replication.broker_connections import BrokerConnections
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.leaving_isr import LeavingIsr
+    from tidelog.broker.replication.replicas import Replicas
     from tidelog.core.types import PartitionId
+    from tidelog.host.node_host import NodeHost
 
 DAMAGED = "damaged-batch"
 UNREADABLE = "records-unreadable"
@@ -61,12 +65,40 @@ class Round(NamedTuple):
 class Mending:
     """Owner of every known damage, one per partition at a time. One per broker."""
 
-    __slots__ = ("_broker", "_lines", "_tasks", "_worker", "damages", "found_count", "mended_count")
+    __slots__ = (
+        "_ask_timeout_ms",
+        "_host",
+        "_leaving_isr",
+        "_lines",
+        "_metadata",
+        "_replicas",
+        "_tasks",
+        "_worker",
+        "damages",
+        "found_count",
+        "mended_count",
+        "on_mended",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._lines = BrokerConnections(broker, "mending")
-        self._worker = broker.host.make_workers("mending", 1)
+    def __init__(
+        self,
+        metadata: LocalMetadata,
+        replicas: Replicas,
+        leaving_isr: LeavingIsr,
+        lines: BrokerConnections,
+        host: NodeHost,
+        *,
+        ask_timeout_ms: int,
+    ) -> None:
+        self._metadata = metadata
+        self._replicas = replicas
+        self._leaving_isr = leaving_isr
+        self._lines = lines
+        self._host = host
+        self._ask_timeout_ms = ask_timeout_ms
+        self._worker = host.make_workers("mending", 1)
+        self.on_mended: Callable[[PartitionId], None] = _tell_nobody
+        """Hears which partition can be read again."""
         self._tasks: dict[PartitionId, asyncio.Task[None]] = {}
         self.damages: dict[PartitionId, Damage] = {}
         self.found_count = 0
@@ -83,7 +115,7 @@ class Mending:
         self.found_count += 1
         self._report(hosted, damage)
         if hosted.leader is not None:
-            self._broker.leaving_isr.mend(hosted)
+            self._leaving_isr.mend(hosted)
         work = tasks.begin(self._mend(hosted, damage))
         self._tasks[hosted.partition] = work
 
@@ -109,29 +141,29 @@ class Mending:
                     break
                 if done.outcome is Outcome.NOWHERE:
                     self._tell_unreadable(hosted, damage, done.without)
-                    self._broker.leaving_isr.mended(hosted.partition)
-                    await pause(self._broker.host.timers, ASK_ALL_AGAIN_MS)
+                    self._leaving_isr.mended(hosted.partition)
+                    await pause(self._host.timers, ASK_ALL_AGAIN_MS)
                 else:
-                    await pause(self._broker.host.timers, ASK_AGAIN_MS)
+                    await pause(self._host.timers, ASK_AGAIN_MS)
         except StorageError as error:
-            self._broker.replicas.directories.on_error(hosted.directory, error)
+            self._replicas.directories.on_error(hosted.directory, error)
         self._forget(hosted)
 
     def _is_wanted(self, hosted: Hosted, damage: Damage) -> bool:
         """It is still hosted, and the damage is still there."""
-        is_hosted = self._broker.replicas.hosted.get(hosted.partition) is hosted
+        is_hosted = self._replicas.hosted.get(hosted.partition) is hosted
         return is_hosted and is_damaged(hosted.log, damage)
 
     def _forget(self, hosted: Hosted) -> None:
         partition, name = hosted.partition, _name(hosted)
         self._tasks.pop(partition, None)
         self.damages.pop(partition, None)
-        self._broker.host.findings.clear(DAMAGED, name)
-        self._broker.host.findings.clear(UNREADABLE, name)
-        self._broker.replicas.problems.pop(partition, None)
-        self._broker.leaving_isr.mended(partition)
+        self._host.findings.clear(DAMAGED, name)
+        self._host.findings.clear(UNREADABLE, name)
+        self._replicas.problems.pop(partition, None)
+        self._leaving_isr.mended(partition)
         hosted.directory.note_mended(hosted.name)
-        self._broker.reads.wake(partition)
+        self.on_mended(partition)
 
     async def _ask_all(self, hosted: Hosted, damage: Damage) -> Round:
         if damage.offset >= hosted.replica.high_watermark:
@@ -149,11 +181,11 @@ class Mending:
 
     def _others(self, hosted: Hosted) -> list[int]:
         """The leader first, then who is in sync, then the rest."""
-        state = self._broker.image.partition(hosted.partition)
+        state = self._metadata.image.partition(hosted.partition)
         if state is None:
             return []
         ordered = dict.fromkeys((state.leader, *state.isr, *state.replicas))
-        return [each for each in ordered if each >= 0 and each != self._broker.id]
+        return [each for each in ordered if each >= 0 and each != self._metadata.own_id]
 
     async def _ask(self, hosted: Hosted, damage: Damage, broker_id: int) -> Outcome:
         """Fetch until the damaged place is filled, and put it back."""
@@ -186,7 +218,7 @@ class Mending:
             partition=hosted.index, fetch_offset=offset, partition_max_bytes=ASKED_BYTES
         )
         topic = FetchTopic(topic_id=hosted.partition.topic_id, partitions=[wanted])
-        timeout_ms = self._broker.config.replication.socket_timeout_ms
+        timeout_ms = self._ask_timeout_ms
         try:
             request = FetchRequest(max_bytes=ASKED_BYTES, topics=[topic])
             answer = await peer.ask(request, FETCH_VERSION, timeout_ms=timeout_ms)
@@ -233,14 +265,14 @@ class Mending:
     def _cut(self, hosted: Hosted, damage: Damage) -> Outcome:
         """Cut our log at the damage, to be fetched again from the leader. A member of the ISR
         leaves it first; a leader has been asked to hand over, and waits for that."""
-        role, state = hosted.follower, self._broker.image.partition(hosted.partition)
+        role, state = hosted.follower, self._metadata.image.partition(hosted.partition)
         if role is None or state is None or state.leader != role.leader:
             return Outcome.NOT_YET
-        self._broker.leaving_isr.mend(hosted)
+        self._leaving_isr.mend(hosted)
         effects = (
             []
-            if self._broker.id in state.isr
-            else role.cut_damaged(damage.offset, self._broker.now_ms())
+            if self._metadata.own_id in state.isr
+            else role.cut_damaged(damage.offset, self._host.now_ms())
         )
         if not effects:
             return Outcome.NOT_YET
@@ -252,7 +284,7 @@ class Mending:
             damage.position,
             role.leader,
         )
-        self._broker.replicas.perform(hosted, effects)
+        self._replicas.perform(hosted, effects)
         return Outcome.MENDED
 
     # -- telling
@@ -263,7 +295,7 @@ class Mending:
             f" ({damage.reason}): they are fetched from another replica"
         )
         advice = "nothing, unless it happens again: then look after this disk"
-        self._broker.host.findings.report(DAMAGED, _name(hosted), text, advice=advice)
+        self._host.findings.report(DAMAGED, _name(hosted), text, advice=advice)
 
     def _tell_unreadable(self, hosted: Hosted, damage: Damage, without: tuple[int, ...]) -> None:
         asked = f"nor on brokers {', '.join(map(str, without))}" if without else "the only replica"
@@ -275,7 +307,7 @@ class Mending:
             f" {damage.next_offset}, or: tidelog topic trim {hosted.topic} -p {hosted.index}"
             f" --before {damage.next_offset} --yes"
         )
-        self._broker.host.findings.report(UNREADABLE, _name(hosted), text, advice=advice)
+        self._host.findings.report(UNREADABLE, _name(hosted), text, advice=advice)
 
 
 def _are_intact(records: bytes, damage: Damage) -> bool:
@@ -289,3 +321,6 @@ def _are_intact(records: bytes, damage: Damage) -> bool:
 
 def _name(hosted: Hosted) -> str:
     return f"{hosted.topic}-{hosted.index}"
+
+
+def _tell_nobody(_partition: PartitionId) -> None: ...

@@ -20,9 +20,12 @@ from tidelog.storage.directory_names import directory_of
 from tidelog.storage.errors import DirectoryOffline, StorageError
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.config.node_config import NodeConfig
     from tidelog.core.types import PartitionId
+    from tidelog.host.node_host import NodeHost
     from tidelog.host.ports import Workers
     from tidelog.storage.log import Log
     from tidelog.storage.log_directory import LogDirectory
@@ -57,10 +60,15 @@ class Move:
 class Moves:
     """Owner of all moves."""
 
-    __slots__ = ("_broker", "_syncer", "_task", "under_way")
+    __slots__ = ("_config", "_host", "_metadata", "_replicas", "_syncer", "_task", "under_way")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self, metadata: LocalMetadata, replicas: Replicas, config: NodeConfig, host: NodeHost
+    ) -> None:
+        self._metadata = metadata
+        self._replicas = replicas
+        self._config = config
+        self._host = host
         self._task: asyncio.Task[None] | None = None
         self._syncer: Workers | None = None
         self.under_way: dict[PartitionId, Move] = {}
@@ -83,7 +91,7 @@ class Moves:
         move = self.under_way.pop(hosted.partition, None)
         if move is not None:
             self._drop_future(move)
-            self._broker.host.findings.clear(FINDING, directory_of(hosted.name))
+            self._host.findings.clear(FINDING, directory_of(hosted.name))
 
     def start_over(self, hosted: Hosted) -> None:
         """The log in service was cut."""
@@ -108,7 +116,7 @@ class Moves:
                 try:
                     await self._perform(move)
                 except DirectoryOffline as error:
-                    self._broker.replicas.directories.on_error(move.destination, error)
+                    self._replicas.directories.on_error(move.destination, error)
                     return
                 except StorageError as error:
                     await self._postpone(move, error)
@@ -163,7 +171,7 @@ class Moves:
         if pending is None:
             return
         if self._syncer is None:
-            self._syncer = self._broker.host.make_workers("moves", 1)
+            self._syncer = self._host.make_workers("moves", 1)
         failure: OSError | None = None
         try:
             await self._syncer.run(pending.run)
@@ -177,10 +185,10 @@ class Moves:
         hosted = move.hosted
         if hosted.log.log_start_offset > future.log_start_offset:
             future.raise_log_start(hosted.log.log_start_offset)
-        self._broker.replicas.move_to(hosted, move.destination, future)
+        self._replicas.move_to(hosted, move.destination, future)
         move.future = None  # it is in service from here on
         del self.under_way[hosted.partition]
-        self._broker.host.findings.clear(FINDING, directory_of(hosted.name))
+        self._host.findings.clear(FINDING, directory_of(hosted.name))
         _LOGGER.info("%s is in another log directory now", directory_of(hosted.name))
 
     async def _postpone(self, move: Move, error: StorageError) -> None:
@@ -188,7 +196,7 @@ class Moves:
         self._drop_future(move)
         name = directory_of(move.hosted.name)
         text = f"the log cannot move to another log directory: {error}"
-        self._broker.host.findings.report(
+        self._host.findings.report(
             FINDING, name, text, advice="make room there, or ask for its present directory again"
         )
         if self._is_wanted(move):
@@ -196,14 +204,13 @@ class Moves:
         await self._wait(TRY_AGAIN_MS // max(len(self.under_way), 1))
 
     async def _pause(self, copied_bytes: int) -> None:
-        broker = self._broker
-        text = effective_broker(broker.image, broker.config, RATE)
+        text = effective_broker(self._metadata.image, self._config, RATE)
         assert text is not None, "it has a default"
         await self._wait(copied_bytes * 1000 // max(int(text), 1))
 
     async def _wait(self, pause_ms: int) -> None:
         over: asyncio.Future[None] = tasks.promise()
-        timer = self._broker.host.timers.after(max(pause_ms, 0), lambda: over.set_result(None))
+        timer = self._host.timers.after(max(pause_ms, 0), lambda: over.set_result(None))
         try:
             await over
         finally:

@@ -21,8 +21,10 @@ from tidelog.storage.serving import Expected, Served, served
 from tidelog.wire.records.header import LENGTH_OVERHEAD
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.logs.mending import Mending
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.host.node_host import NodeHost
     from tidelog.storage.segment import Segment
 
 STRETCH_BYTES = 256 * 1024
@@ -45,12 +47,25 @@ class Stretch(NamedTuple):
 class Scrubbing:
     """One walk per broker. Its place is kept while the process lives."""
 
-    __slots__ = ("_broker", "_bytes_per_second", "_running", "_worker", "rounds", "scrubbed_bytes")
+    __slots__ = (
+        "_bytes_per_second",
+        "_host",
+        "_mending",
+        "_replicas",
+        "_running",
+        "_worker",
+        "rounds",
+        "scrubbed_bytes",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._bytes_per_second = broker.config.logs.scrub_bytes_per_second
-        self._worker = broker.host.make_workers("scrub", 1)
+    def __init__(
+        self, replicas: Replicas, mending: Mending, host: NodeHost, *, bytes_per_second: int
+    ) -> None:
+        self._replicas = replicas
+        self._mending = mending
+        self._host = host
+        self._bytes_per_second = bytes_per_second
+        self._worker = host.make_workers("scrub", 1)
         self._running: asyncio.Task[None] | None = None
         self.scrubbed_bytes = 0
         self.rounds = 0
@@ -69,16 +84,16 @@ class Scrubbing:
             for number, segment in enumerate(self._segments(), 1):
                 await self._scrub(*segment)
                 if number % SEGMENTS_AT_ONCE == 0:
-                    await pause(self._broker.host.timers, 1)  # empty ones have not waited
+                    await pause(self._host.timers, 1)  # empty ones have not waited
             self.rounds += 1
-            await pause(self._broker.host.timers, BETWEEN_ROUNDS_MS)
+            await pause(self._host.timers, BETWEEN_ROUNDS_MS)
 
     def _segments(self) -> Iterator[tuple[Hosted, Segment]]:
         """Of all logs, as they are when their turn comes. A random log is the first: a broker
         that restarts often must come to all of them."""
-        hosted = self._broker.replicas.hosted
+        hosted = self._replicas.hosted
         partitions = list(hosted)
-        first = self._broker.host.entropy.below(max(len(partitions), 1))
+        first = self._host.entropy.below(max(len(partitions), 1))
         for partition in (*partitions[first:], *partitions[:first]):
             one = hosted.get(partition)
             for segment in () if one is None else one.log.segments:
@@ -101,14 +116,14 @@ class Scrubbing:
             )
             counted_bytes = max(found.size_bytes, LEAST_COUNTED_BYTES)
             delay_ms = max(1, counted_bytes * 1000 // self._bytes_per_second)
-            await pause(self._broker.host.timers, delay_ms)
+            await pause(self._host.timers, delay_ms)
 
     def _is_there(self, stretch: Stretch) -> bool:
         hosted = stretch.hosted
         return (
-            self._broker.replicas.hosted.get(hosted.partition) is hosted
+            self._replicas.hosted.get(hosted.partition) is hosted
             and stretch.segment in hosted.log.segments
-            and hosted.partition not in self._broker.mending.damages
+            and hosted.partition not in self._mending.damages
         )
 
     async def _look(self, stretch: Stretch) -> Served | None:
@@ -123,7 +138,7 @@ class Scrubbing:
         except FileNotFoundError:
             return None
         except StorageError as error:
-            self._broker.replicas.directories.on_error(hosted.directory, error)
+            self._replicas.directories.on_error(hosted.directory, error)
             return None
 
     def _confirm(self, stretch: Stretch) -> None:
@@ -134,7 +149,7 @@ class Scrubbing:
         try:
             log.read(offset, log.log_end_offset, 1)
         except StorageError as error:
-            self._broker.mending.found(stretch.hosted, error)
+            self._mending.found(stretch.hosted, error)
 
 
 def check(segment: Segment, size_bytes: int, expected: Expected) -> Served:

@@ -8,7 +8,6 @@ before its turn ends: it is as if all these requests had come a moment later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,31 +15,28 @@ from tidelog.broker.turn_end import TurnEnd
 from tidelog.core.replication.inputs import ACKS_ALL
 
 if TYPE_CHECKING:
+    from tidelog.broker.produce.leader_writes import LeaderWrites
     from tidelog.broker.produce.open_produce import OpenPartition, OpenProduce
     from tidelog.broker.replication.hosted import Hosted
     from tidelog.rpc import Call
     from tidelog.rpc.calls import Handler
 
-Append = Callable[["Hosted", Sequence["OpenPartition"]], None]
-"""Appends or refuses the batch of each of these partitions of requests, in their order."""
-
 
 class Appends:
     """Owner of what was offered and is not decided yet."""
 
-    __slots__ = ("_append", "_offered", "_produces", "_turn_end")
+    __slots__ = ("_offered", "_produces", "_turn_end", "writes")
 
-    def __init__(self, turn_end: TurnEnd) -> None:
+    def __init__(self, turn_end: TurnEnd, writes: LeaderWrites) -> None:
         self._turn_end = turn_end
-        self._append: Append | None = None
+        self.writes = writes
         self._offered: dict[Hosted, list[OpenPartition]] = {}
         self._produces: list[OpenProduce] = []
 
-    def offer(self, partition: OpenPartition, append: Append) -> None:
+    def offer(self, partition: OpenPartition) -> None:
         """Its batch must have a lifetime of its own."""
         offered = self._offered.get(partition.hosted)
         if offered is None:
-            self._append = append
             self._offered[partition.hosted] = [partition]
         else:
             offered.append(partition)
@@ -66,11 +62,9 @@ class Appends:
     def _append_offered(self) -> None:
         offered, self._offered = self._offered, {}
         produces, self._produces = self._produces, []
-        append = self._append
-        assert append is not None, f"nobody appends what was offered to {list(offered)}"
         for hosted, partitions in offered.items():
             try:
-                append(hosted, partitions)
+                self.writes.append_all(hosted, partitions)
             except Exception as error:  # the border of connections: a bug costs those it met
                 for each in partitions:
                     each.produce.call.connection.fail(error)

@@ -20,9 +20,10 @@ from tidelog.core.types import PartitionId
 from tidelog.wire.protocol.schemas.produce_request import ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.replication.replicas import Replicas
     from tidelog.host.ports import PeerConnection
-    from tidelog.host.timers import Timer
+    from tidelog.host.timers import Timer, TimerWheel
     from tidelog.rpc import Call
 
 PATIENCE_MS = 1_000
@@ -33,10 +34,12 @@ Perform = Callable[["Call", ProduceRequest], None]
 class EarlyProduces:
     """Owner of the requests that wait, by connection, in the order they came."""
 
-    __slots__ = ("_broker", "_waiting")
+    __slots__ = ("_metadata", "_replicas", "_timers", "_waiting")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, metadata: LocalMetadata, replicas: Replicas, timers: TimerWheel) -> None:
+        self._metadata = metadata
+        self._replicas = replicas
+        self._timers = timers
         self._waiting: dict[PeerConnection, deque[EarlyProduce]] = {}
 
     @property
@@ -44,8 +47,7 @@ class EarlyProduces:
         return sum(map(len, self._waiting.values()))
 
     def must_wait(self, call: Call, request: ProduceRequest) -> bool:
-        broker = self._broker
-        if not (broker.replicas.coming or broker.changes.touched or self._waiting):
+        if not (self._replicas.coming or self._metadata.unfollowed or self._waiting):
             return False  # as good as always
         return call.connection in self._waiting or self._is_early(request)
 
@@ -60,7 +62,7 @@ class EarlyProduces:
         queue.append(early)
         patience_ms = max(0, min(PATIENCE_MS, request.timeout_ms))
         give_up = partial(self._give_up, early)
-        early.timer = self._broker.host.timers.after(patience_ms, give_up)
+        early.timer = self._timers.after(patience_ms, give_up)
 
     def look_again(self) -> None:
         """Logs were made, or are not wanted any more."""
@@ -87,7 +89,7 @@ class EarlyProduces:
 
     def _is_early(self, request: ProduceRequest) -> bool:
         return any(
-            self._broker.replicas.is_coming(PartitionId(self._id_of(topic), data.index))
+            self._replicas.is_coming(PartitionId(self._id_of(topic), data.index))
             for topic in request.topic_data
             for data in topic.partition_data
         )
@@ -95,7 +97,7 @@ class EarlyProduces:
     def _id_of(self, topic: TopicProduceData) -> bytes:
         """By name below version 13, then by id."""
         if topic.name:
-            return self._broker.image.topic_ids.get(topic.name, b"")
+            return self._metadata.image.topic_ids.get(topic.name, b"")
         return topic.topic_id
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.produce.record_work import BadRecords
 from tidelog.core.errors import NO_ERROR, Error
@@ -19,16 +19,28 @@ from tidelog.wire.protocol.schemas.produce_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
     from tidelog.core.replication.leader import LeaderReplica
+    from tidelog.host.node_host import NodeHost
     from tidelog.host.timers import Timer
+    from tidelog.observe.traffic import Traffic
     from tidelog.rpc import Call
     from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
     from tidelog.wire.records import BatchHeader, Buffer, InvalidBatch
 
 FIRST_VERSION_WITH_LEADER = 10
 """KIP-951: who is told "not leader" is told who is, and need not ask."""
+
+
+class ProduceSurroundings(NamedTuple):
+    """What every produce of a broker needs to be answered."""
+
+    metadata: LocalMetadata
+    replicas: Replicas
+    traffic: Traffic
+    host: NodeHost
 
 
 class OpenProduce:
@@ -38,9 +50,9 @@ class OpenProduce:
     __slots__ = (
         "_leaders",
         "_open",
+        "_surroundings",
         "_timer",
         "acks",
-        "broker",
         "call",
         "failed",
         "timeout_ms",
@@ -49,8 +61,10 @@ class OpenProduce:
         "version",
     )
 
-    def __init__(self, broker: Broker, call: Call, request: ProduceRequest) -> None:
-        self.broker = broker
+    def __init__(
+        self, surroundings: ProduceSurroundings, call: Call, request: ProduceRequest
+    ) -> None:
+        self._surroundings = surroundings
         self.call = call
         self.version = call.version
         self.acks = request.acks
@@ -73,7 +87,8 @@ class OpenProduce:
         elif not self._open:
             self._answer()
         else:
-            self._timer = self.broker.host.timers.after(max(self.timeout_ms, 0), self._timed_out)
+            timers = self._surroundings.host.timers
+            self._timer = timers.after(max(self.timeout_ms, 0), self._timed_out)
 
     def settled(self, partition: OpenPartition) -> None:
         del self._open[partition]
@@ -90,7 +105,7 @@ class OpenProduce:
         self, result: PartitionProduceResponse, error: Error, message: str | None = None
     ) -> None:
         self.failed = True
-        self.broker.traffic.failed_produces += 1
+        self._surroundings.traffic.failed_produces += 1
         result.error_code = error
         result.error_message = message
 
@@ -107,7 +122,7 @@ class OpenProduce:
     def name_leader(self, result: PartitionProduceResponse, partition: PartitionId) -> None:
         if self.version < FIRST_VERSION_WITH_LEADER:
             return
-        state = self.broker.image.partition(partition)
+        state = self._surroundings.metadata.image.partition(partition)
         if state is not None and state.leader != NO_LEADER:
             result.current_leader = LeaderIdAndEpoch(
                 leader_id=state.leader, leader_epoch=state.leader_epoch
@@ -116,9 +131,9 @@ class OpenProduce:
             self._leaders.add(state.leader)
 
     def _timed_out(self) -> None:
-        now = self.broker.now_ms()
+        replicas, now_ms = self._surroundings.replicas, self._surroundings.host.now_ms()
         for partition in list(self._open):
-            partition.timed_out(now)
+            partition.timed_out(replicas, now_ms)
 
     def _answer_silently(self) -> None:
         """acks=0: no answer; the end of the connection is the only way to report an error."""
@@ -143,7 +158,7 @@ class OpenProduce:
 
     def _endpoints(self, leaders: set[int]) -> list[NodeEndpoint]:
         """Of the listener the request came in through; who has none there is left out."""
-        brokers, listener = self.broker.image.brokers, self.call.listener
+        brokers, listener = self._surroundings.metadata.image.brokers, self.call.listener
         return [
             NodeEndpoint(node_id=leader, host=each.host, port=each.port, rack=brokers[leader].rack)
             for leader in sorted(leaders & brokers.keys())
@@ -198,9 +213,9 @@ class OpenPartition:
             self.refuse(error)
         self.produce.settled(self)
 
-    def timed_out(self, now_ms: int) -> None:
+    def timed_out(self, replicas: Replicas, now_ms: int) -> None:
         if self._role is None:  # still looked at or asked about; it will not be appended
             self.answered(Error.REQUEST_TIMED_OUT)
         else:
             effects = self._role.on_produce_timeout(self, now_ms)
-            self.produce.broker.replicas.perform(self.hosted, effects)
+            replicas.perform(self.hosted, effects)

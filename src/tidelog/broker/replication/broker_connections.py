@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.replication.addresses import address_of
 from tidelog.rpc import Peer
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.host.ports import Network
     from tidelog.rpc import Call
 
 
@@ -24,24 +24,25 @@ class BrokerConnections:
     """The connections of one purpose: one to each broker that was ever asked, kept open. Answers
     come in order, so purposes that may wait for different things do not share one."""
 
-    __slots__ = ("_broker", "_peers", "_purpose")
+    __slots__ = ("_metadata", "_network", "_peers", "_purpose")
 
-    def __init__(self, broker: Broker, purpose: str) -> None:
-        self._broker = broker
+    def __init__(self, metadata: LocalMetadata, network: Network, purpose: str) -> None:
+        self._metadata = metadata
+        self._network = network
         self._purpose = purpose
         self._peers: dict[int, Peer] = {}
 
     def to(self, broker_id: int) -> Peer | None:
         """None while its address is unknown. One that moved is asked where it is now."""
-        address = address_of(self._broker, broker_id)
+        address = self._metadata.address_of(broker_id)
         peer = self._peers.get(broker_id)
         if peer is not None and peer.address != address:
             del self._peers[broker_id]
             peer.close()
             peer = None
         if peer is None and address is not None:
-            client_id = f"{CLIENT_ID_PREFIX}{self._broker.id}-{self._purpose}"
-            peer = self._peers[broker_id] = Peer(self._broker.host.network, address, client_id)
+            client_id = f"{CLIENT_ID_PREFIX}{self._metadata.own_id}-{self._purpose}"
+            peer = self._peers[broker_id] = Peer(self._network, address, client_id)
         return peer
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.fetch.fetch_sessions import EPOCH_MAX, INITIAL_EPOCH, NO_SESSION
-from tidelog.broker.replication.addresses import address_of
 from tidelog.broker.replication.fetched_batch import FetchedBatch, fetched_batches
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.follower import FollowerReplica
@@ -43,10 +42,16 @@ from tidelog.wire.protocol.session_fetch import VERSION as FETCH_VERSION
 from tidelog.wire.records import InvalidBatch
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.broker.replication.suspected_brokers import SuspectedBrokers
     from tidelog.broker.replication.throttles import Throttle
+    from tidelog.config.node_config import Replication
+    from tidelog.core.metadata.lifecycle import BrokerLifecycle
+    from tidelog.host.node_host import NodeHost
     from tidelog.host.timers import Timer
+    from tidelog.observe.traffic import Traffic
 
 IN_FLIGHT_MAX = 2
 REVIEW_MS = 5_000
@@ -68,35 +73,62 @@ class Plan(NamedTuple):
     """When a partition that is left out may be fetched again; 0 if nobody knows."""
 
 
+class FetcherSurroundings(NamedTuple):
+    """What the fetch loops of a broker share."""
+
+    settings: Replication
+    metadata: LocalMetadata
+    replicas: Replicas
+    lifecycle: BrokerLifecycle
+    suspected: SuspectedBrokers
+    throttle: Throttle
+    traffic: Traffic
+    host: NodeHost
+
+
 class Fetcher:
     """Carries the partitions of one loop."""
 
     __slots__ = (
         "_asked_ms",
-        "_broker",
         "_changed",
         "_connected_at",
         "_forgotten",
         "_generation",
+        "_host",
         "_hurried",
         "_in_flight",
+        "_lifecycle",
+        "_metadata",
+        "_now_ms",
         "_partitions",
         "_peer",
+        "_replicas",
         "_reviewed_ms",
         "_sent",
         "_session_epoch",
         "_session_fetch",
         "_session_id",
+        "_settings",
         "_stopped",
+        "_suspected",
         "_throttle",
         "_timer",
+        "_traffic",
         "leader",
     )
 
-    def __init__(self, broker: Broker, leader: int, throttle: Throttle) -> None:
-        self._broker = broker
+    def __init__(self, leader: int, surroundings: FetcherSurroundings) -> None:
         self.leader = leader
-        self._throttle = throttle
+        self._settings = surroundings.settings
+        self._metadata = surroundings.metadata
+        self._replicas = surroundings.replicas
+        self._lifecycle = surroundings.lifecycle
+        self._suspected = surroundings.suspected
+        self._throttle = surroundings.throttle
+        self._traffic = surroundings.traffic
+        self._host = surroundings.host
+        self._now_ms = surroundings.host.clock.monotonic_ms
         self._partitions: dict[PartitionId, Hosted] = {}
         self._changed: dict[PartitionId, None] = {}
         self._sent = SentPositions()
@@ -116,7 +148,7 @@ class Fetcher:
         self._hurried = False
         self._generation = 0
         self._timer: Timer | None = None
-        self._reviewed_ms = broker.now_ms()
+        self._reviewed_ms = self._now_ms()
         self._stopped = False
 
     # -- which partitions
@@ -148,11 +180,11 @@ class Fetcher:
 
     def wake(self) -> None:
         """Send the next fetch, unless one is under way or nothing may be fetched yet."""
-        lifecycle = self._broker.link.lifecycle
+        lifecycle = self._lifecycle
         if self._stopped or not self._partitions or not self._may_send():
             return
         assert lifecycle.registered, "a fetch names our incarnation (KIP-903)"
-        now = self._broker.now_ms()
+        now = self._now_ms()
         if now - self._reviewed_ms >= REVIEW_MS:
             self._reviewed_ms = now
             self._changed.update(dict.fromkeys(self._partitions))
@@ -214,12 +246,12 @@ class Fetcher:
         listed = hosted.topic_settings.follower_throttled
         if not listed.listed and not listed.all_replicas:  # as good as always
             return False
-        return listed.includes(hosted.index, self._broker.id)
+        return listed.includes(hosted.index, self._metadata.own_id)
 
     def _send(self, plan: Plan, broker_epoch: int) -> None:
         peer = self._connect()
         if peer is None:
-            self._fail(self._broker.now_ms())
+            self._fail(self._now_ms())
             self._arm_for_retry()
             return
         epoch = self._session_epoch
@@ -235,7 +267,7 @@ class Fetcher:
         if epoch != INITIAL_EPOCH:
             self._session_epoch = epoch + 1 if epoch < EPOCH_MAX else INITIAL_EPOCH + 1
         self._in_flight += 1
-        self._asked_ms = self._broker.now_ms()
+        self._asked_ms = self._now_ms()
         peer.send(
             request,
             FETCH_VERSION,
@@ -246,25 +278,27 @@ class Fetcher:
 
     @property
     def _timeout_ms(self) -> int:
-        settings = self._broker.config.replication
+        settings = self._settings
         return settings.fetch_wait_max_ms + settings.socket_timeout_ms
 
     def _begin_session(self, broker_epoch: int) -> SessionFetch:
-        settings = self._broker.config.replication
+        settings = self._settings
         limits = SessionFetchLimits(
             settings.fetch_wait_max_ms,
             settings.fetch_min_bytes,
             settings.fetch_response_max_bytes,
             settings.fetch_max_bytes,
         )
-        return SessionFetch(limits, self._session_id, self._broker.id, broker_epoch)
+        return SessionFetch(limits, self._session_id, self._metadata.own_id, broker_epoch)
 
     def _request(self, plan: Plan, broker_epoch: int) -> FetchRequest:
         """One that says everything, or what the session may forget."""
-        settings = self._broker.config.replication
+        settings = self._settings
         is_full = self._session_epoch == INITIAL_EPOCH
         return FetchRequest(
-            replica_state=ReplicaState(replica_id=self._broker.id, replica_epoch=broker_epoch),
+            replica_state=ReplicaState(
+                replica_id=self._metadata.own_id, replica_epoch=broker_epoch
+            ),
             max_wait_ms=settings.fetch_wait_max_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.fetch_response_max_bytes,
@@ -275,7 +309,7 @@ class Fetcher:
         )
 
     def _topics(self, fetches: dict[PartitionId, FollowerFetch]) -> list[FetchTopic]:
-        max_bytes = self._broker.config.replication.fetch_max_bytes
+        max_bytes = self._settings.fetch_max_bytes
         topics: dict[bytes, list[FetchPartition]] = {}
         for (topic_id, index), fetch in fetches.items():
             topics.setdefault(topic_id, []).append(
@@ -298,18 +332,18 @@ class Fetcher:
 
     def _leave_former_address(self) -> None:
         """The leader may have moved. A new session begins there, before anything is said in it."""
-        if self._peer is None or self._connected_at == self._broker.metadata_offset:
+        if self._peer is None or self._connected_at == self._metadata.offset:
             return
-        self._connected_at = self._broker.metadata_offset
-        if self._peer.address != address_of(self._broker, self.leader):
+        self._connected_at = self._metadata.offset
+        if self._peer.address != self._metadata.address_of(self.leader):
             self._disconnect()
 
     def _connect(self) -> Peer | None:
-        address = address_of(self._broker, self.leader) if self._peer is None else None
+        address = self._metadata.address_of(self.leader) if self._peer is None else None
         if address is not None:
-            client_id = f"broker-{self._broker.id}-fetcher"
-            self._peer = Peer(self._broker.host.network, address, client_id)
-            self._connected_at = self._broker.metadata_offset
+            client_id = f"broker-{self._metadata.own_id}-fetcher"
+            self._peer = Peer(self._host.network, address, client_id)
+            self._connected_at = self._metadata.offset
         return self._peer
 
     # -- hearing
@@ -319,15 +353,15 @@ class Fetcher:
             return  # to a request of a connection that was given up
         self._in_flight -= 1
         sent.answered()
-        now = self._broker.now_ms()
+        now = self._now_ms()
         if isinstance(answer, NetworkError):
             if isinstance(answer, PeerReset | PeerRefused | ConnectionClosed):
-                self._broker.suspected.begin(self.leader)
+                self._suspected.begin(self.leader)
             self._fail(now)
             self._arm_for_retry()
             return
         assert isinstance(answer, FetchResponse), answer
-        self._broker.suspected.end(self.leader)
+        self._suspected.end(self.leader)
         if answer.error_code not in (NO_ERROR, *_SESSION_ERRORS):
             self._fail(now)
             self._arm_for_retry()
@@ -372,12 +406,12 @@ class Fetcher:
         if role is None:
             return
         size_bytes = len(data.records) if data.records is not None else 0
-        self._broker.traffic.replication_bytes_in += size_bytes
+        self._traffic.replication_bytes_in += size_bytes
         if size_bytes and self._is_listed(hosted):
             self._throttle.record(size_bytes)
         effects = role.on_fetch_answer(fetch, _fetch_answer(data), now_ms)
         if effects:
-            self._broker.replicas.perform(hosted, effects)
+            self._replicas.perform(hosted, effects)
 
     # -- failing
 
@@ -422,7 +456,7 @@ class Fetcher:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._broker.host.timers.add(at_ms, self._on_timer)
+        self._timer = self._host.timers.add(at_ms, self._on_timer)
 
     def _on_timer(self) -> None:
         self._hurried = True

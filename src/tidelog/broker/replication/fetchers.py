@@ -11,9 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from tidelog.broker.replication.broker_connections import BrokerConnections
-from tidelog.broker.replication.fetcher import Fetcher
-from tidelog.broker.replication.throttles import FOLLOWER_RATE, Throttle
+from tidelog.broker.replication.fetcher import Fetcher, FetcherSurroundings
 from tidelog.core.errors import NO_ERROR
 from tidelog.core.replication.effects import AskLeaderOffsets
 from tidelog.core.replication.follower import ASKING, FollowerReplica
@@ -29,8 +27,9 @@ from tidelog.wire.protocol.schemas.list_offsets_request import (
 from tidelog.wire.protocol.schemas.list_offsets_response import ListOffsetsResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.replication.broker_connections import BrokerConnections
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.leaving_isr import LeavingIsr
 
 LIST_OFFSETS_VERSION = 9
 
@@ -38,14 +37,16 @@ LIST_OFFSETS_VERSION = 9
 class Fetchers:
     """Which partition is fetched from whom. One per broker."""
 
-    __slots__ = ("_askers", "_broker", "_loop_of", "_loops", "_questions", "_throttle")
+    __slots__ = ("_askers", "_leaving_isr", "_loop_of", "_loops", "_questions", "_surroundings")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._throttle = Throttle(broker, FOLLOWER_RATE)
+    def __init__(
+        self, surroundings: FetcherSurroundings, leaving_isr: LeavingIsr, askers: BrokerConnections
+    ) -> None:
+        self._surroundings = surroundings
+        self._leaving_isr = leaving_isr
         self._loops: dict[tuple[int, int], Fetcher] = {}
         self._loop_of: dict[PartitionId, Fetcher] = {}
-        self._askers = BrokerConnections(broker, "offsets")
+        self._askers = askers
         self._questions: dict[PartitionId, OffsetsQuestion] = {}
         """The latest question for the leader's offsets; answers to earlier ones do not count."""
 
@@ -54,12 +55,12 @@ class Fetchers:
         replica stands aside."""
         self.drop(hosted.partition)
         leader = hosted.replica.leader
-        if leader == NO_LEADER or self._broker.leaving_isr.is_aside(hosted):
+        if leader == NO_LEADER or self._leaving_isr.is_aside(hosted):
             return
-        key = leader, loop_number(hosted.partition, self._broker.config.replication.fetchers)
+        key = leader, loop_number(hosted.partition, self._surroundings.settings.fetchers)
         fetcher = self._loops.get(key)
         if fetcher is None:
-            fetcher = self._loops[key] = Fetcher(self._broker, leader, self._throttle)
+            fetcher = self._loops[key] = Fetcher(leader, self._surroundings)
         fetcher.add(hosted)
         self._loop_of[hosted.partition] = fetcher
 
@@ -108,8 +109,9 @@ class Fetchers:
         question = OffsetsQuestion(hosted, role, self._on_offsets)
         self._questions[hosted.partition] = question
         if peer is None:
-            self._broker.host.timers.after(0, question.give_up)
+            self._surroundings.host.timers.after(0, question.give_up)
             return
+        own_id = self._surroundings.metadata.own_id
         for which in (EARLIEST, LATEST):
             partition = ListOffsetsPartition(
                 partition_index=hosted.index,
@@ -118,10 +120,10 @@ class Fetchers:
             )
             topic = ListOffsetsTopic(name=hosted.topic, partitions=[partition])
             peer.send(
-                ListOffsetsRequest(replica_id=self._broker.id, topics=[topic]),
+                ListOffsetsRequest(replica_id=own_id, topics=[topic]),
                 LIST_OFFSETS_VERSION,
                 partial(question.on_answer, which),
-                timeout_ms=self._broker.config.replication.socket_timeout_ms,
+                timeout_ms=self._surroundings.settings.socket_timeout_ms,
             )
 
     def _on_offsets(self, question: OffsetsQuestion) -> None:
@@ -131,12 +133,12 @@ class Fetchers:
         del self._questions[hosted.partition]
         if hosted.replica.role is not role or role.phase != ASKING:
             return
-        now = self._broker.now_ms()
+        now = self._surroundings.host.now_ms()
         start, end = question.offsets.get(EARLIEST), question.offsets.get(LATEST)
         if start is None or end is None:
             role.on_fetch_failed(now)
         else:
-            self._broker.replicas.perform(hosted, role.on_leader_offsets(start, end, now))
+            self._surroundings.replicas.perform(hosted, role.on_leader_offsets(start, end, now))
         self.wake(hosted.partition)
 
 

@@ -23,9 +23,13 @@ from tidelog.core.requests import (
 from tidelog.core.types import NO_EPOCH, PartitionId
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.controller_link import ControllerLink
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.logs.disk_rooms import DiskRooms
+    from tidelog.broker.replication.fetchers import Fetchers
     from tidelog.broker.replication.hosted import Hosted
-    from tidelog.host.timers import Timer
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.host.timers import Timer, TimerWheel
     from tidelog.storage.log_directory import LogDirectory
 
 AT_ONCE = 200
@@ -36,10 +40,35 @@ ASK_AGAIN_MS = 1_000
 class LeavingIsr:
     """Owner of what is asked of the controller, and of who is aside for a reason of its own."""
 
-    __slots__ = ("_asking", "_broker", "_in_flight", "_timer", "damaged")
+    __slots__ = (
+        "_asking",
+        "_in_flight",
+        "_link",
+        "_metadata",
+        "_replicas",
+        "_rooms",
+        "_timer",
+        "_timers",
+        "damaged",
+        "fetchers",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    fetchers: Fetchers
+    """Set once, when it is made: it asks us, too."""
+
+    def __init__(
+        self,
+        metadata: LocalMetadata,
+        replicas: Replicas,
+        rooms: DiskRooms,
+        link: ControllerLink,
+        timers: TimerWheel,
+    ) -> None:
+        self._metadata = metadata
+        self._replicas = replicas
+        self._rooms = rooms
+        self._link = link
+        self._timers = timers
         self._asking: dict[PartitionId, None] = {}
         """Still to be asked for, or to be looked at again."""
         self._in_flight = False
@@ -48,7 +77,7 @@ class LeavingIsr:
         """Copies that are being mended."""
 
     def is_aside(self, hosted: Hosted) -> bool:
-        return hosted.directory in self._broker.rooms.full or hosted.partition in self.damaged
+        return hosted.directory in self._rooms.full or hosted.partition in self.damaged
 
     def look_at(self, hosted: Hosted) -> None:
         """Metadata about it were applied: if it is aside, it may have to leave the ISR."""
@@ -59,11 +88,11 @@ class LeavingIsr:
         """A directory became full, or has room again."""
         waiting = [
             hosted.partition
-            for hosted in self._broker.replicas.hosted.values()
+            for hosted in self._replicas.hosted.values()
             if hosted.directory is directory
         ]
         # Later: a write that found no space is often one of many that a fetch brought.
-        self._broker.host.timers.after(0, partial(self._move, waiting))
+        self._timers.after(0, partial(self._move, waiting))
 
     def mend(self, hosted: Hosted) -> None:
         """Its copy is damaged: step aside until `mended`."""
@@ -82,18 +111,18 @@ class LeavingIsr:
     def _move(self, partitions: list[PartitionId]) -> None:
         """Some at a time: a broker may host thousands."""
         for partition in partitions[:AT_ONCE]:
-            hosted = self._broker.replicas.hosted.get(partition)
+            hosted = self._replicas.hosted.get(partition)
             if hosted is None:
                 continue
             if self.is_aside(hosted):
-                self._broker.fetchers.drop(partition)
+                self.fetchers.drop(partition)
                 self._ask_for(partition)
             elif hosted.leader is None:
-                self._broker.replicas.problems.pop(partition, None)
-                self._broker.fetchers.follow(hosted)
-        self._broker.fetchers.wake_all()
+                self._replicas.problems.pop(partition, None)
+                self.fetchers.follow(hosted)
+        self.fetchers.wake_all()
         if len(partitions) > AT_ONCE:
-            self._broker.host.timers.after(0, partial(self._move, partitions[AT_ONCE:]))
+            self._timers.after(0, partial(self._move, partitions[AT_ONCE:]))
 
     def _ask_for(self, partition: PartitionId) -> None:
         self._asking[partition] = None
@@ -103,12 +132,12 @@ class LeavingIsr:
     def _arm(self, delay_ms: int) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._broker.host.timers.after(delay_ms, self._ask)
+        self._timer = self._timers.after(delay_ms, self._ask)
 
     def _ask(self) -> None:
         """One request at a time: what comes meanwhile waits for its answer."""
         self._timer = None
-        link = self._broker.link
+        link = self._link
         if self._in_flight or not self._asking:
             return
         if not link.lifecycle.registered:
@@ -124,16 +153,20 @@ class LeavingIsr:
                     break
         if proposals:
             self._in_flight = True
-            request = AlterPartitionRequest(self._broker.id, link.broker_epoch, tuple(proposals))
+            request = AlterPartitionRequest(
+                self._metadata.own_id, link.broker_epoch, tuple(proposals)
+            )
             link.alter_partitions(request, partial(self._on_answer, request))
 
     def _proposal(self, partition: PartitionId) -> IsrProposal | None:
         """The present ISR without us. None: there is nothing to leave, or nobody to leave it to."""
-        hosted = self._broker.replicas.hosted.get(partition)
-        state = self._broker.image.partition(partition)
+        hosted = self._replicas.hosted.get(partition)
+        state = self._metadata.image.partition(partition)
         if hosted is None or state is None or not self.is_aside(hosted):
             return None
-        rest = tuple(IsrMember(each, NO_EPOCH) for each in state.isr if each != self._broker.id)
+        rest = tuple(
+            IsrMember(each, NO_EPOCH) for each in state.isr if each != self._metadata.own_id
+        )
         if not rest or len(rest) == len(state.isr):
             return None
         return IsrProposal(partition, state.leader_epoch, state.partition_epoch, rest)

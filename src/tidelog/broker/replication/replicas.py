@@ -6,7 +6,7 @@ It does what `core.replication` asks for, in the order it asks, and decides noth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tidelog.broker.logs.directories import Directories
 from tidelog.broker.logs.refused_logs import RefusedLogs
@@ -14,30 +14,57 @@ from tidelog.broker.replication.fetched_batch import FetchedBatch
 from tidelog.broker.replication.hosted import Hosted
 from tidelog.broker.replication.topic_settings import TopicSettings, topic_settings
 from tidelog.core import events
+from tidelog.core.errors import Error
 from tidelog.core.metadata.image import PartitionState
 from tidelog.core.replication import effects as e
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import BrokerStatus, PartitionMetadata
+from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import PartitionId
 from tidelog.storage.checkpoints import PartitionName
-from tidelog.storage.errors import NoSpace, UnexpectedAppend
+from tidelog.storage.errors import DirectoryOffline, NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.new_logs import Made
 from tidelog.wire.records import BatchHeader
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.controller_link import ControllerLink
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.coordination.coordinators import Coordination
+    from tidelog.broker.fetch.fetches import Fetches
+    from tidelog.broker.logs.moves import Moves
+    from tidelog.broker.produce.early_produces import EarlyProduces
+    from tidelog.broker.replication.fetchers import Fetchers
+    from tidelog.broker.replication.leaving_isr import LeavingIsr
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.host.node_host import NodeHost
+
+
+class Others(NamedTuple):
+    """Who has to hear of what becomes of replicas."""
+
+    fetches: Fetches
+    early_produces: EarlyProduces
+    fetchers: Fetchers
+    link: ControllerLink
+    leaving_isr: LeavingIsr
+    moves: Moves
+    coordination: Coordination
 
 
 class Replicas:
     """Owner of every hosted partition."""
 
     __slots__ = (
-        "_broker",
         "_by_log",
         "_by_name",
+        "_config",
+        "_emit",
+        "_metadata",
+        "_now_ms",
+        "_others",
         "_perform",
         "_refused",
         "_topics",
@@ -50,8 +77,14 @@ class Replicas:
         "works_beside_the_loop",
     )
 
-    def __init__(self, broker: Broker, directories: Directories) -> None:
-        self._broker = broker
+    def __init__(
+        self, metadata: LocalMetadata, directories: Directories, config: NodeConfig, host: NodeHost
+    ) -> None:
+        self._metadata = metadata
+        self._config = config
+        self._now_ms = host.clock.monotonic_ms
+        self._emit = host.emit
+        self._others: Others
         self.directories = directories
         self.hosted: dict[PartitionId, Hosted] = {}
         self.statuses: dict[int, BrokerStatus] = {}
@@ -60,7 +93,7 @@ class Replicas:
         self._by_name: dict[PartitionName, Hosted] = {}
         self._by_log: dict[Log, Hosted] = {}
         self._topics: dict[str, TopicSettings] = {}
-        self._refused = RefusedLogs(broker.host.findings)
+        self._refused = RefusedLogs(host.findings)
         self._without_space: dict[PartitionId, None] = {}
         self.coming: dict[PartitionId, None] = {}
         """Partitions whose logs are still to be made."""
@@ -80,24 +113,41 @@ class Replicas:
             events.IsrChanged: self._isr_changed,
         }
 
+    def introduce(self, others: Others) -> None:
+        """Once, before the first replica: they know us, too, so they are made after us."""
+        self._others = others
+
     def named(self, topic: str, index: int) -> Hosted | None:
         return self._by_name.get((topic, index))
+
+    def why_not_led_here(self, topic: str, index: int) -> Error:
+        """What a client is told that takes us for the leader of this partition."""
+        image = self._metadata.image
+        topic_id = image.topic_ids.get(topic)
+        if topic_id is None:
+            return Error.UNKNOWN_TOPIC_OR_PARTITION
+        known = PartitionId(topic_id, index)
+        if image.partition(known) is None:
+            return Error.UNKNOWN_TOPIC_OR_PARTITION
+        if known in self.problems:
+            return Error.KAFKA_STORAGE_ERROR
+        return Error.NOT_LEADER_OR_FOLLOWER
 
     # -- metadata
 
     def refresh_statuses(self) -> None:
         self.statuses = {
             broker.broker_id: BrokerStatus(broker.broker_epoch, broker.active, broker.rack)
-            for broker in self._broker.image.brokers.values()
+            for broker in self._metadata.image.brokers.values()
         }
 
     def tell_about_brokers(self) -> None:
-        now = self._broker.now_ms()
+        now = self._now_ms()
         for hosted in list(self.hosted.values()):
             effects = hosted.replica.on_brokers_changed(self.statuses, now)
             if effects:
                 self.perform(hosted, effects)
-        self._broker.fetchers.wake_all()
+        self._others.fetchers.wake_all()
 
     def forget_settings(self, topic: str | None) -> None:
         """Settings of this topic, or of all, changed: they are read again."""
@@ -112,12 +162,12 @@ class Replicas:
         followers: list[PartitionState] = []
         new: dict[PartitionName, bytes] = {}
         for partition in touched:
-            state = self._broker.image.partition(partition)
+            state = self._metadata.image.partition(partition)
             self.coming.pop(partition, None)
-            if state is None or self._broker.id not in state.replicas:
+            if state is None or self._metadata.own_id not in state.replicas:
                 self._stop_hosting(partition)
                 continue
-            leads = state.leader == self._broker.id
+            leads = state.leader == self._metadata.own_id
             if self._is_new(state):
                 name = self._name_of(state)
                 if self._must_wait(name):
@@ -133,10 +183,10 @@ class Replicas:
             self.directories.create_logs(new)
         for state in (*leaders, *followers):
             self._apply_state(state)
-        self._broker.fetchers.wake_all()
+        self._others.fetchers.wake_all()
         self._make_logs()
         self._remove_logs()
-        self._broker.early_produces.look_again()
+        self._others.early_produces.look_again()
 
     def _must_wait(self, name: PartitionName) -> bool:
         """A new log cannot be made here and now."""
@@ -151,11 +201,11 @@ class Replicas:
         """Its log is still being made, and it will be led here: to wait for another one would
         help nobody."""
         if partition not in self.coming and (
-            partition not in self._broker.changes.touched or partition in self.hosted
+            partition not in self._metadata.unfollowed or partition in self.hosted
         ):
             return False
-        state = self._broker.image.partition(partition)
-        return state is not None and state.leader == self._broker.id
+        state = self._metadata.image.partition(partition)
+        return state is not None and state.leader == self._metadata.own_id
 
     def _remove_logs(self) -> None:
         if self.works_beside_the_loop and any(each.leaving for each in self.directories.all):
@@ -169,7 +219,7 @@ class Replicas:
         """The next partitions whose logs are to be made. They wait until they are hosted."""
         taken: dict[PartitionName, bytes] = {}
         for partition in list(self.coming):
-            state = self._broker.image.partition(partition)
+            state = self._metadata.image.partition(partition)
             if state is None:  # a snapshot came without it
                 del self.coming[partition]
                 continue
@@ -191,8 +241,8 @@ class Replicas:
                     self._note_no_space(name, log)
                 continue  # else it is deleted already
             partition = PartitionId(directory.topic_ids[name], name[1])
-            state = self._broker.image.partition(partition)
-            if state is None or self._broker.id not in state.replicas:
+            state = self._metadata.image.partition(partition)
+            if state is None or self._metadata.own_id not in state.replicas:
                 self._remove(directory, name)
             else:
                 partitions.append(partition)
@@ -200,7 +250,7 @@ class Replicas:
 
     def _note_no_space(self, name: PartitionName, error: NoSpace) -> None:
         """Told of, and tried again by `host_again`; unless it is not wanted any more."""
-        topic_id = self._broker.image.topic_ids.get(name[0])
+        topic_id = self._metadata.image.topic_ids.get(name[0])
         partition = PartitionId(topic_id or b"", name[1])
         if partition in self.coming:
             del self.coming[partition]
@@ -215,28 +265,28 @@ class Replicas:
         )
 
     def _name_of(self, state: PartitionState) -> PartitionName:
-        return self._broker.image.topics[state.id.topic_id].name, state.id.partition
+        return self._metadata.image.topics[state.id.topic_id].name, state.id.partition
 
     def _apply_state(self, state: PartitionState) -> None:
         hosted = self.hosted.get(state.id) or self._host(state)
         if hosted is None:
             return
-        replica, now = hosted.replica, self._broker.now_ms()
+        replica, now = hosted.replica, self._now_ms()
         self._refresh_settings(hosted)
         epoch_before, leader_before = replica.leader_epoch, replica.leader
         effects = replica.apply_metadata(_metadata(state), self.statuses, now)
         if hosted.leader is not None:
-            self._broker.fetchers.drop(state.id)
+            self._others.fetchers.drop(state.id)
         elif replica.leader_epoch != epoch_before or replica.leader != leader_before:
-            self._broker.link.withdraw(state.id)
-            self._broker.fetchers.follow(hosted)
+            self._others.link.withdraw(state.id)
+            self._others.fetchers.follow(hosted)
         self.perform(hosted, effects)
-        self._broker.leaving_isr.look_at(hosted)
+        self._others.leaving_isr.look_at(hosted)
         if hosted.shards is not None:
-            self._broker.coordination.follow(hosted)
+            self._others.coordination.follow(hosted)
         if replica.leader_epoch != epoch_before:
             # Also when we begin to lead, or to follow another: readers may get another answer now.
-            self._broker.reads.wake(state.id)
+            self._others.fetches.wake(state.id)
 
     def _refresh_settings(self, hosted: Hosted) -> None:
         settings = self._settings_of(hosted.topic)
@@ -248,12 +298,12 @@ class Replicas:
             hosted.directory.checkpoints.expect_gaps(hosted.log)
         if hosted.settings.min_insync_replicas != settings.min_insync_replicas:
             hosted.settings.min_insync_replicas = settings.min_insync_replicas
-            self.perform(hosted, hosted.replica.on_settings_changed(self._broker.now_ms()))
+            self.perform(hosted, hosted.replica.on_settings_changed(self._now_ms()))
 
     def _settings_of(self, topic: str) -> TopicSettings:
         settings = self._topics.get(topic)
         if settings is None:
-            settings = topic_settings(self._broker.image, self._broker.config, topic)
+            settings = topic_settings(self._metadata.image, self._config, topic)
             self._topics[topic] = settings
         return settings
 
@@ -261,19 +311,19 @@ class Replicas:
 
     def set_strays_aside(self) -> list[str]:
         """Logs that metadata does not place here: their records are kept, not served."""
-        image = self._broker.image
+        image = self._metadata.image
         moved = []
         for directory in self.directories.all:
             strays = []
             for name, topic_id in directory.topic_ids.items():
                 state = image.partition(PartitionId(topic_id, name[1]))
-                if state is None or self._broker.id not in state.replicas:
+                if state is None or self._metadata.own_id not in state.replicas:
                     strays.append(name)
             moved += directory.set_aside_strays(strays)
         return moved
 
     def _host(self, state: PartitionState) -> Hosted | None:
-        topic = self._broker.image.topics[state.id.topic_id].name
+        topic = self._metadata.image.topics[state.id.topic_id].name
         name = (topic, state.id.partition)
         directory = self.directories.holding(name)
         if directory is not None and directory.topic_ids[name] != state.id.topic_id:
@@ -320,7 +370,7 @@ class Replicas:
     ) -> Log | None:
         """A log with bad or missing records is cut there only if somebody else has what is cut.
         Else it is looked at again whenever metadata about it changes."""
-        if state.leader == self._broker.id or state.isr in ((), (self._broker.id,)):
+        if state.leader == self._metadata.own_id or state.isr in ((), (self._metadata.own_id,)):
             error = directory.refused[name]
             self.problems[state.id] = str(error)
             self._refused.report(state.id, name, error)
@@ -336,11 +386,11 @@ class Replicas:
         log.config.become(settings.log)
         if settings.log.compacts:
             directory.checkpoints.expect_gaps(log)
-        replica_settings = self._broker.config.replica_settings()
+        replica_settings = self._config.replica_settings()
         replica_settings.min_insync_replicas = settings.min_insync_replicas
         replica = Replica(
             state.id,
-            self._broker.id,
+            self._metadata.own_id,
             log,
             replica_settings,
             high_watermark=directory.initial_high_watermark((topic, state.id.partition)),
@@ -350,7 +400,7 @@ class Replicas:
         self._by_name[hosted.name] = hosted
         self._by_log[log] = hosted
         self.directories.preferred.pop(hosted.name, None)
-        self._broker.coordination.adopted(hosted)
+        self._others.coordination.adopted(hosted)
         return hosted
 
     def move_to(self, hosted: Hosted, directory: LogDirectory, future: Log) -> None:
@@ -378,13 +428,13 @@ class Replicas:
         if hosted is None:
             return
         del self._by_name[hosted.name], self._by_log[hosted.log]
-        self._broker.moves.forget(hosted)
+        self._others.moves.forget(hosted)
         if hosted.shards is not None:
             hosted.shards.resigned(hosted.index)
-        self.perform(hosted, hosted.replica.stop(self._broker.now_ms()))
-        self._broker.link.withdraw(partition)
-        self._broker.fetchers.drop(partition)
-        self._broker.reads.wake(partition)
+        self.perform(hosted, hosted.replica.stop(self._now_ms()))
+        self._others.link.withdraw(partition)
+        self._others.fetchers.drop(partition)
+        self._others.fetches.wake(partition)
         self._remove(hosted.directory, hosted.name)
 
     def _remove(self, directory: LogDirectory, name: PartitionName) -> None:
@@ -404,19 +454,25 @@ class Replicas:
     def note_appended(self, hosted: Hosted, base_offset: int) -> None:
         """Records from this offset on are new in the log of a leader or a follower."""
         self.mark_dirty(hosted)
-        self._broker.host.emit(
+        self._emit(
             events.RecordsAppended(
                 hosted.partition,
-                self._broker.id,
+                self._metadata.own_id,
                 base_offset,
                 hosted.log.log_end_offset,
                 hosted.replica.leader_epoch,
             )
         )
 
+    def appended_by_leader(self, hosted: Hosted, role: LeaderReplica, base_offset: int) -> None:
+        """The same, and everything else that follows from one append of a leader."""
+        self.note_appended(hosted, base_offset)
+        self.perform(hosted, role.on_appended(self._now_ms()))
+        self._others.fetches.wake(hosted.partition)
+
     def on_durable(self, logs: Sequence[Log]) -> None:
         """A pass of group commit has moved the durable offset of these."""
-        now = self._broker.now_ms()
+        now = self._now_ms()
         for log in logs:
             hosted = self._by_log.get(log)
             if hosted is None:
@@ -425,7 +481,7 @@ class Replicas:
             if leader is not None:
                 self.perform(hosted, leader.on_durable(now))
             else:
-                self._broker.fetchers.wake(hosted.partition)
+                self._others.fetchers.wake(hosted.partition)
 
     def high_watermarks(
         self, names: Iterable[PartitionName] | None = None
@@ -439,7 +495,7 @@ class Replicas:
     # -- in-sync replicas
 
     def check_isr(self) -> None:
-        now = self._broker.now_ms()
+        now = self._now_ms()
         for hosted in list(self.hosted.values()):
             leader = hosted.leader
             if leader is not None:
@@ -450,18 +506,22 @@ class Replicas:
     # -- effects
 
     def perform(self, hosted: Hosted, effects: Sequence[e.Effect]) -> None:
-        for effect in effects:
-            perform = self._perform.get(type(effect))
-            if perform is not None:
-                perform(hosted, effect)
-            else:
-                self._broker.host.emit(effect)  # type: ignore[arg-type]  # the rest are events
+        try:
+            for effect in effects:
+                perform = self._perform.get(type(effect))
+                if perform is not None:
+                    perform(hosted, effect)
+                else:
+                    self._emit(effect)  # type: ignore[arg-type]  # the rest are events
+        except DirectoryOffline as error:
+            # Whoever caused this has nothing to do with the disk; the node must hear of it.
+            self.directories.on_error(hosted.directory, error)
 
     def _answer_produce(self, _: Hosted, effect: e.AnswerProduce) -> None:
         effect.token.answered(effect.error)  # type: ignore[attr-defined]  # opaque to core
 
     def _propose_isr(self, _: Hosted, effect: e.ProposeIsr) -> None:
-        self._broker.link.propose(effect.proposal)
+        self._others.link.propose(effect.proposal)
 
     def _assign_epoch(self, hosted: Hosted, effect: e.AssignEpoch) -> None:
         hosted.log.assign_epoch(effect.leader_epoch, effect.start_offset)
@@ -477,15 +537,15 @@ class Replicas:
     def _after_cut(self, hosted: Hosted) -> None:
         role = hosted.replica.role
         assert isinstance(role, FollowerReplica), role
-        self._broker.moves.start_over(hosted)
+        self._others.moves.start_over(hosted)
         self.mark_dirty(hosted)  # a pass under way may have been about what was cut
-        self.perform(hosted, role.on_truncated(self._broker.now_ms()))
-        self._broker.reads.wake(hosted.partition)
+        self.perform(hosted, role.on_truncated(self._now_ms()))
+        self._others.fetches.wake(hosted.partition)
 
     def _append_batches(self, hosted: Hosted, effect: e.AppendBatches) -> None:
         role = hosted.replica.role
         assert isinstance(role, FollowerReplica), role
-        base_offset, now_ms = hosted.log.log_end_offset, self._broker.now_ms()
+        base_offset, now_ms = hosted.log.log_end_offset, self._now_ms()
         try:
             hosted.log.append_as_follower(*_received(effect))
         except (NoSpace, UnexpectedAppend) as error:
@@ -501,24 +561,24 @@ class Replicas:
 
     def _raise_log_start(self, hosted: Hosted, effect: e.RaiseLogStart) -> None:
         hosted.log.raise_log_start(effect.offset)
-        self._broker.reads.wake_consumers(hosted.partition)
+        self._others.fetches.wake_consumers(hosted.partition)
 
     def _isr_changed(self, hosted: Hosted, event: events.IsrChanged) -> None:
-        self._broker.host.emit(event)
-        self._broker.reads.wake_consumers(hosted.partition)
+        self._emit(event)
+        self._others.fetches.wake_consumers(hosted.partition)
         if hosted.shards is not None:
-            self._broker.coordination.moved(hosted)
+            self._others.coordination.moved(hosted)
 
     def _ask_leader_offsets(self, hosted: Hosted, effect: e.AskLeaderOffsets) -> None:
-        self._broker.fetchers.ask_leader_offsets(hosted, effect)
+        self._others.fetchers.ask_leader_offsets(hosted, effect)
 
     def _high_watermark_moved(
         self, hosted: Hosted, event: events.HighWatermarkAdvanced | events.HighWatermarkLowered
     ) -> None:
-        self._broker.host.emit(event)
-        self._broker.reads.wake_consumers(hosted.partition)
+        self._emit(event)
+        self._others.fetches.wake_consumers(hosted.partition)
         if hosted.shards is not None:
-            self._broker.coordination.moved(hosted)
+            self._others.coordination.moved(hosted)
 
 
 def _received(effect: e.AppendBatches) -> tuple[list[memoryview], list[BatchHeader]]:

@@ -14,8 +14,10 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.stalls import Stalls
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.replication.fetchers import Fetchers
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.host.node_host import NodeHost
 
 LOOKS_AT_ONCE = 200
 """Partitions looked at in one turn of the event loop."""
@@ -31,10 +33,21 @@ OTHERS = "other partitions"
 class StalledReplicas:
     """Looks for them. One per broker."""
 
-    __slots__ = ("_broker", "_failing", "_reported", "_rest", "_stalled", "_stalls")
+    __slots__ = (
+        "_failing",
+        "_fetchers",
+        "_host",
+        "_replicas",
+        "_reported",
+        "_rest",
+        "_stalled",
+        "_stalls",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, replicas: Replicas, fetchers: Fetchers, host: NodeHost) -> None:
+        self._replicas = replicas
+        self._fetchers = fetchers
+        self._host = host
         self._stalls = Stalls()
         self._rest: list[Hosted] = []
         """Partitions that this pass has not looked at yet."""
@@ -45,9 +58,9 @@ class StalledReplicas:
 
     def look_on(self) -> bool:
         """Look at the next few partitions, or begin a new pass. False at the end of one."""
-        replicas, now_ms = self._broker.replicas, self._broker.now_ms()
+        replicas, now_ms = self._replicas, self._host.now_ms()
         if not self._rest:
-            self._broker.fetchers.revive(now_ms)
+            self._fetchers.revive(now_ms)
             self._rest = list(replicas.hosted.values())
         for _ in range(min(LOOKS_AT_ONCE, len(self._rest))):
             hosted = self._rest.pop()
@@ -91,8 +104,8 @@ class StalledReplicas:
     def _look_at_own_fetching(self, hosted: Hosted, role: FollowerReplica, now_ms: int) -> None:
         effects = role.retry_lost_phase(now_ms)
         if effects is not None:
-            self._broker.replicas.perform(hosted, effects)
-            self._broker.fetchers.wake(hosted.partition)
+            self._replicas.perform(hosted, effects)
+            self._fetchers.wake(hosted.partition)
         since_ms = role.failing_since_ms
         patience_ms = PATIENCE_IN_LAG_TIMES * hosted.settings.replica_lag_time_max_ms
         if since_ms is None or now_ms - since_ms < patience_ms:
@@ -106,7 +119,7 @@ class StalledReplicas:
         )
 
     def _report(self, kind: str, found: dict[str, tuple[str, str]]) -> None:
-        findings = self._broker.host.findings
+        findings = self._host.findings
         named = dict(list(found.items())[:NAMED_MAX])
         if len(found) > NAMED_MAX:
             named[OTHERS] = (f"So it is with {len(found) - NAMED_MAX} more.", "")

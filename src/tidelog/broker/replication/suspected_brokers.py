@@ -17,14 +17,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.control.caught_up import caught_up
-from tidelog.broker.replication.addresses import address_of
 from tidelog.host import tasks
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerRefused, PeerReset
 from tidelog.rpc import Answer, Peer
 from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.host.node_host import NodeHost
 
 SUSPECTED_MS = 500
 SIGN_OF_LIFE_MS = 100
@@ -35,10 +35,12 @@ API_VERSIONS_VERSION = 3
 class SuspectedBrokers:
     """Who is suspected, and until when."""
 
-    __slots__ = ("_asked", "_broker", "_peers", "_until_ms")
+    __slots__ = ("_asked", "_host", "_metadata", "_now_ms", "_peers", "_until_ms")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, metadata: LocalMetadata, host: NodeHost) -> None:
+        self._metadata = metadata
+        self._host = host
+        self._now_ms = host.clock.monotonic_ms
         self._until_ms: dict[int, int] = {}
         """Kept after the time is over, until the broker answers or is fenced: somebody who cannot
         reach it, while the controller can, is not to delay every client again."""
@@ -47,7 +49,7 @@ class SuspectedBrokers:
 
     def begin(self, broker_id: int) -> None:
         """Its end of a connection was closed, or refuses a new one."""
-        self._until_ms.setdefault(broker_id, self._broker.now_ms() + SUSPECTED_MS)
+        self._until_ms.setdefault(broker_id, self._now_ms() + SUSPECTED_MS)
 
     def end(self, broker_id: int) -> None:
         """It answered."""
@@ -58,12 +60,12 @@ class SuspectedBrokers:
         """Whether what metadata say of some broker should not be told yet."""
         if not self._until_ms:
             return False
-        brokers = self._broker.image.brokers
+        brokers = self._metadata.image.brokers
         for broker_id in list(self._until_ms):
             registration = brokers.get(broker_id)
             if registration is None or registration.fenced:
                 del self._until_ms[broker_id]
-        now = self._broker.now_ms()
+        now = self._now_ms()
         return any(until_ms > now for until_ms in self._until_ms.values())
 
     async def settled(self, leaders: Collection[int]) -> None:
@@ -74,8 +76,8 @@ class SuspectedBrokers:
             await asyncio.wait(signs)
         if self.remain():
             # Not SUSPECTED_MS from now: nothing is applied when a doubt has lasted long enough.
-            left_ms = max(self._until_ms.values()) - self._broker.now_ms()
-            await caught_up(self._broker, lambda: not self.remain(), left_ms)
+            left_ms = max(self._until_ms.values()) - self._now_ms()
+            await caught_up(self._metadata, self._host.timers, lambda: not self.remain(), left_ms)
 
     def close(self) -> None:
         peers, self._peers = self._peers, {}
@@ -87,16 +89,16 @@ class SuspectedBrokers:
         asked = self._asked.get(broker_id)
         if asked is not None:
             return asked
-        address = address_of(self._broker, broker_id)
+        address = self._metadata.address_of(broker_id)
         if address is None:
             return None
         peer = self._peers.get(broker_id)
         if peer is None or peer.address != address:
             if peer is not None:
                 peer.close()
-            client_id = f"broker-{self._broker.id}-metadata"
+            client_id = f"broker-{self._metadata.own_id}-metadata"
             peer = Peer(
-                self._broker.host.network,
+                self._host.network,
                 address,
                 client_id,
                 connect_timeout_ms=SIGN_OF_LIFE_MS,
@@ -114,7 +116,7 @@ class SuspectedBrokers:
             self.begin(broker_id)
         elif not isinstance(answer, NetworkError):
             until_ms = self._until_ms.get(broker_id)
-            if until_ms is not None and until_ms <= self._broker.now_ms():
+            if until_ms is not None and until_ms <= self._now_ms():
                 self.end(broker_id)  # an earlier answer could have overtaken the news of its end
         asked = self._asked.pop(broker_id, None)
         if asked is not None and not asked.done():

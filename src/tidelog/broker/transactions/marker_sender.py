@@ -16,8 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidelog.broker.replication.broker_connections import BrokerConnections
-from tidelog.broker.transactions.markers import MarkerOrder, write_marker
+from tidelog.broker.transactions.markers import MarkerOrder
 from tidelog.core.coordination import Marker, TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.transactions.requests import MarkersWritten, SendMarkers
@@ -33,8 +32,12 @@ from tidelog.wire.protocol.schemas.write_txn_markers_request import (
 from tidelog.wire.protocol.schemas.write_txn_markers_response import WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
-    from tidelog.host.timers import Timer
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.coordination.coordinators import Coordination
+    from tidelog.broker.replication.broker_connections import BrokerConnections
+    from tidelog.broker.transactions.concurrent_requests import ConcurrentRequests
+    from tidelog.broker.transactions.markers import MarkerWriter
+    from tidelog.host.timers import Timer, TimerWheel
 
 WRITE_TXN_MARKERS_VERSION = 2
 ANSWER_TIMEOUT_MS = 30_000
@@ -85,11 +88,33 @@ class Load(NamedTuple):
 class MarkerSender:
     """Owner of all markers that this broker's coordinators have ordered. One per broker."""
 
-    __slots__ = ("_broker", "_deliveries", "_due", "_lines")
+    __slots__ = (
+        "_concurrent_requests",
+        "_coordination",
+        "_deliveries",
+        "_due",
+        "_lines",
+        "_metadata",
+        "_timers",
+        "_writer",
+    )
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._lines = BrokerConnections(broker, "markers")
+    def __init__(
+        self,
+        metadata: LocalMetadata,
+        coordination: Coordination,
+        concurrent_requests: ConcurrentRequests,
+        writer: MarkerWriter,
+        lines: BrokerConnections,
+        *,
+        timers: TimerWheel,
+    ) -> None:
+        self._metadata = metadata
+        self._coordination = coordination
+        self._concurrent_requests = concurrent_requests
+        self._writer = writer
+        self._lines = lines
+        self._timers = timers
         self._deliveries: dict[tuple[int, str], Delivery] = {}
         self._due: list[tuple[Delivery, tuple[TopicPartition, ...]]] = []
 
@@ -156,7 +181,7 @@ class MarkerSender:
 
     def _leader_of(self, partition: TopicPartition) -> int:
         """DELETED if there is nothing left to end."""
-        image = self._broker.image
+        image = self._metadata.image
         topic_id = image.topic_ids.get(partition.topic)
         if topic_id is None:
             return DELETED
@@ -164,7 +189,7 @@ class MarkerSender:
         return DELETED if state is None else state.leader
 
     def _send(self, leader: int, loads: list[Load]) -> None:
-        if leader == self._broker.id:
+        if leader == self._metadata.own_id:
             for load in loads:
                 self._write_here(load)
             return
@@ -192,7 +217,7 @@ class MarkerSender:
         )
         for partition in load.partitions:
             done = partial(self._written_here, load, partition)
-            write_marker(self._broker, partition, MarkerOrder(marker, order.version), done)
+            self._writer.write(partition, MarkerOrder(marker, order.version), done)
 
     def _written_here(self, load: Load, partition: TopicPartition, error: Error) -> None:
         self._settle(load, {partition: error})
@@ -242,7 +267,7 @@ class MarkerSender:
             # Later: a shard must not be told of something while it orders it.
             tasks.soon(self._report, delivery, tuple(done))
         if delivery.waiting and delivery.timer is None:
-            delivery.timer = self._broker.host.timers.after(
+            delivery.timer = self._timers.after(
                 delivery.backoff_ms, partial(self._try_again, delivery)
             )
             delivery.backoff_ms = min(2 * delivery.backoff_ms, LONGEST_BACKOFF_MS)
@@ -262,9 +287,9 @@ class MarkerSender:
             done,
             order.decided_ms,
         )
-        self._broker.coordination.transactions.tell(delivery.index, report)
+        self._coordination.transactions.tell(delivery.index, report)
         if not delivery.missing:
-            self._broker.concurrent_requests.on_end(order.transactional_id)
+            self._concurrent_requests.on_end(order.transactional_id)
 
     def _try_again(self, delivery: Delivery) -> None:
         if delivery.timer is not None:
@@ -278,7 +303,7 @@ class MarkerSender:
         """Not if another order took its place, or the coordinator that gave it left office."""
         if self._deliveries.get(delivery.key) is not delivery:
             return False
-        epoch = self._broker.coordination.transactions.leader_epoch(delivery.index)
+        epoch = self._coordination.transactions.leader_epoch(delivery.index)
         if epoch == delivery.order.coordinator_epoch:
             return True
         self._give_up(delivery)

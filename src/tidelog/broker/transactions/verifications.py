@@ -13,8 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.coordination.internal_topics import TRANSACTION_STATE
-from tidelog.broker.replication.broker_connections import BrokerConnections
-from tidelog.broker.transactions import transaction_calls
 from tidelog.broker.transactions.concurrent_requests import PATIENCE_MS
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.verification import NO_SEQUENCE
@@ -31,11 +29,14 @@ from tidelog.wire.protocol.schemas.add_partitions_to_txn_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.coordination.coordinators import Coordination
     from tidelog.broker.produce.open_produce import OpenPartition
+    from tidelog.broker.replication.broker_connections import BrokerConnections
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.transactions.transaction_calls import TransactionCalls
     from tidelog.core.replication.leader import LeaderReplica
     from tidelog.core.types import PartitionId
+    from tidelog.host.timers import TimerWheel
     from tidelog.wire.records import BatchHeader
 
 ADD_PARTITIONS_VERSION = 5
@@ -102,11 +103,21 @@ class Queue:
 class Verifications:
     """Owner of the questions to coordinators and of what waits for them. One per broker."""
 
-    __slots__ = ("_lines", "_queues", "broker")
+    __slots__ = ("_calls", "_coordination", "_lines", "_own_id", "_queues", "timers")
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self._lines = BrokerConnections(broker, "transactions")
+    def __init__(
+        self,
+        own_id: int,
+        coordination: Coordination,
+        calls: TransactionCalls,
+        lines: BrokerConnections,
+        timers: TimerWheel,
+    ) -> None:
+        self._own_id = own_id
+        self._coordination = coordination
+        self._calls = calls
+        self._lines = lines
+        self.timers = timers
         self._queues: dict[tuple[PartitionId, int], Queue] = {}
 
     @property
@@ -151,10 +162,10 @@ class Verifications:
 
     def send(self, question: AddPartitions, asked: OpenQuestion) -> None:
         """To wherever the coordinator is now."""
-        broker, transactional_id = self.broker, question.transactional_id
-        coordinator = broker.coordination.coordinator_of(TRANSACTION_STATE, transactional_id)
-        if coordinator == broker.id:
-            transaction_calls.ask(broker, transactional_id, question, asked)
+        transactional_id = question.transactional_id
+        coordinator = self._coordination.coordinator_of(TRANSACTION_STATE, transactional_id)
+        if coordinator == self._own_id:
+            self._calls.ask(transactional_id, question, asked)
             return
         peer = self._lines.to(coordinator)
         if peer is None:
@@ -183,8 +194,8 @@ class OpenQuestion:
         self._to = to
         self._question = question
         self._on_answer: OnAnswer | None = on_answer
-        self._patient_until_ms = 0 if question.verify_only else to.broker.now_ms() + PATIENCE_MS
-        self._timer = to.broker.host.timers.after(
+        self._patient_until_ms = 0 if question.verify_only else to.timers.now_ms() + PATIENCE_MS
+        self._timer = to.timers.after(
             max(timeout_ms, 0), partial(self._settle, Error.REQUEST_TIMED_OUT)
         )
 
@@ -213,10 +224,10 @@ class OpenQuestion:
         self.refuse(error)
 
     def refuse(self, error: Error) -> None:
-        broker = self._to.broker
+        timers = self._to.timers
         is_early = error is Error.CONCURRENT_TRANSACTIONS
-        if is_early and broker.now_ms() + PAUSE_MS < self._patient_until_ms:
-            broker.host.timers.after(PAUSE_MS, self.send)
+        if is_early and timers.now_ms() + PAUSE_MS < self._patient_until_ms:
+            timers.after(PAUSE_MS, self.send)
         else:
             self._settle(error)
 

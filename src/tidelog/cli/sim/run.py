@@ -146,11 +146,9 @@ def tell_one_of_nodes(seed: int, options: RunOptions) -> int:
         seed, focus=mutation.focus(options.mutant), mutant=options.mutant
     )
     if options.output == "json":
-        print_json(report.node_story_json(told))
+        print_json(report.node_story_json(told, everything=options.everything))
     else:
-        for line in told.lines(everything=options.everything):
-            click.echo(line)
-        report.print_verdict(told.result, again)
+        report.print_node_story(told, again=again, everything=options.everything)
     return VIOLATION if told.result.violations else OK
 
 

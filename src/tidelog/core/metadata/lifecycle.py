@@ -81,6 +81,7 @@ class BrokerLifecycle:
         "_in_flight",
         "_next_send_ms",
         "_ready_told",
+        "_refused_ms",
         "_registration",
         "_rival_since_ms",
         "_sent_ms",
@@ -117,6 +118,7 @@ class BrokerLifecycle:
         self._next_send_ms = 0
         self._first_attempt_ms = -1
         self._rival_since_ms = -1
+        self._refused_ms = -1
         self._attempts = 0
         self._ready_told = False
         self._shutdown_answers = 0
@@ -140,11 +142,12 @@ class BrokerLifecycle:
         assert now_ms >= self._first_attempt_ms, (now_ms, self._first_attempt_ms)
         return now_ms - self._first_attempt_ms
 
-    def rival_outlasts(self, now_ms: int) -> bool:
+    def rival_outlasts(self) -> bool:
         """One controller has refused us for longer than the lease of a dead process lasts: the
-        process that is registered under our id is alive."""
+        process that is registered under our id is alive. The time after its last refusal does
+        not count: a controller that says nothing says nothing about a rival."""
         longest_ms = RIVAL_SESSIONS * self._settings.session_timeout_ms
-        return self._rival_since_ms >= 0 and now_ms - self._rival_since_ms >= longest_ms
+        return self._rival_since_ms >= 0 and self._refused_ms - self._rival_since_ms >= longest_ms
 
     @property
     def next_deadline_ms(self) -> int:
@@ -181,10 +184,12 @@ class BrokerLifecycle:
         """`request` is the very object that `next_request` returned for this answer."""
         if request is not self._in_flight:
             return  # a late or second answer to something already given up
-        if response.error != Error.DUPLICATE_BROKER_REGISTRATION:
+        if response.error == Error.DUPLICATE_BROKER_REGISTRATION:
+            self._refused_ms = now_ms
+            if self._rival_since_ms < 0:
+                self._rival_since_ms = now_ms
+        else:
             self._rival_since_ms = -1
-        elif self._rival_since_ms < 0:
-            self._rival_since_ms = now_ms
         if response.error != Error.NONE:
             self.on_failure(now_ms)
             return

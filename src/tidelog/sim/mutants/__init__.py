@@ -9,7 +9,7 @@ must pass the same ones. Not part of any wheel.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tidelog.sim.mutants import control, coordination, replication, shell, storage
+from tidelog.sim.mutants import control, coordination, replication, shell, shell_control, storage
 from tidelog.sim.mutants.patch import Mutant, Patch
 
 _ALL: tuple[Mutant, ...] = (
@@ -18,6 +18,7 @@ _ALL: tuple[Mutant, ...] = (
     *coordination.MUTANTS,
     *storage.MUTANTS,
     *shell.MUTANTS,
+    *shell_control.MUTANTS,
 )
 
 

@@ -11,14 +11,13 @@ from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.loop import OnError, VirtualLoop
-from tidelog.sim.nodes.server import Server
+from tidelog.sim.nodes.server import CLUSTER_ID, Server
 from tidelog.sim.nodes.tcp import Internet
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 DATA = "/data"
-CLUSTER_ID = "simulated"
 RESERVE_BYTES = 64 * 1024
 """Half of it is a file of zeros on every simulated disk."""
 FIRST_CLIENT = 1_000
@@ -49,7 +48,8 @@ class NodeCluster:
         server.sync_us = self.plan.sync_us
         directory_id = stream(self._seed, f"directory of node {node_id}").randbytes(16)
         identity = MetaProperties(CLUSTER_ID, node_id, directory_id)
-        format_directory(server.files.add(DATA), identity)
+        for path in dict.fromkeys((config.metadata_log_dir, *config.log_dirs)):
+            format_directory(server.files.add(path), identity)
         return server
 
     @property
@@ -68,6 +68,9 @@ class NodeCluster:
             lambda: made.append(Client(self.bootstrap, world=World(clock, TcpNetwork(clock))))
         )
         return loop, made[0]
+
+    def clients(self) -> list[VirtualLoop]:
+        return self._clients
 
     def bury(self) -> None:
         for loop in self._clients:

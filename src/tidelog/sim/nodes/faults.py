@@ -4,19 +4,32 @@ from collections import Counter
 from collections.abc import Callable
 
 from tidelog.sim.kernel import WORLD
+from tidelog.sim.nodes import disk_faults, network_faults, process_faults
 from tidelog.sim.nodes.cluster import NodeCluster
-from tidelog.sim.nodes.fault_plan import ALL_NODES, NodeFault
+from tidelog.sim.nodes.damage import DamageLedger
+from tidelog.sim.nodes.fault_plan import ALL_NODES, KINDS, NodeFault
+from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform, nothing
+from tidelog.sim.nodes.roles import Roles
 from tidelog.sim.nodes.server import Server
-from tidelog.sim.nodes.tcp import Machine
 
-SLOW_DISK_FACTOR = 40
-SLOW_NETWORK_FACTOR = 50
+RESTART_US = 300_000
+"""Until somebody starts a process again that ended because of its disk."""
 
 
 class NodeFaults:
     """Every fault knows how it ends; `heal` ends those that still last."""
 
-    __slots__ = ("_cluster", "_elect", "_healed", "_lasting", "_tell", "counts")
+    __slots__ = (
+        "_cluster",
+        "_elect",
+        "_healed",
+        "_lasting",
+        "_performers",
+        "_scene",
+        "_tell",
+        "counts",
+        "declined",
+    )
 
     def __init__(
         self, cluster: NodeCluster, elect: Callable[[], None], tell: Callable[[str], None]
@@ -25,9 +38,23 @@ class NodeFaults:
         self._cluster = cluster
         self._elect = elect
         self._tell = tell
-        self._lasting: dict[int, Callable[[], None]] = {}
+        self._lasting: dict[int, End] = {}
         self._healed = False
+        roles = Roles(cluster.servers)
+        ledger = DamageLedger(cluster.servers, roles)
+        self._scene = FaultScene(cluster, roles, ledger, self._restart_later)
+        self._performers: dict[str, Perform] = {
+            **process_faults.PERFORMERS,
+            **disk_faults.PERFORMERS,
+            **network_faults.PERFORMERS,
+            "elect": self._elect_leaders,
+        }
+        assert self._performers.keys() == KINDS.keys(), "a kind that nobody performs"
+        for server in cluster.servers.values():
+            server.on_gone = self._on_gone
         self.counts: Counter[str] = Counter()
+        self.declined: Counter[str] = Counter()
+        """Those that made no sense then, or would have broken what we promise."""
 
     def schedule(self, faults: tuple[NodeFault, ...]) -> None:
         for fault in faults:
@@ -41,21 +68,29 @@ class NodeFaults:
         for end in lasting.values():
             end()
         for server in self._cluster.servers.values():
+            server.set_trap(None)
             server.start()
 
     def _begin(self, fault: NodeFault) -> None:
         if self._healed:
             return
+        perform = self._performers[fault.kind]
+        ends = [perform(self._scene, fault, server) for server in self._targets(fault)]
+        performed = [end for end in ends if end is not None]
+        for server in self._cluster.servers.values():
+            server.work.forget()
+        if not performed:
+            self.declined[fault.kind] += 1
+            return
         self._tell(str(fault))
-        ends = [self._break(fault, server) for server in self._targets(fault)]
         self.counts[fault.kind] += 1
         number = len(self._lasting) + self._cluster.kernel.steps
 
-        def end() -> None:
-            for each in ends:
-                each()
+        def end_all() -> None:
+            for end in performed:
+                end()
 
-        self._lasting[number] = end
+        self._lasting[number] = end_all
         self._cluster.kernel.call_in(fault.lasts_ms * 1000, WORLD, self._end, number)
 
     def _end(self, number: int) -> None:
@@ -65,64 +100,25 @@ class NodeFaults:
 
     def _targets(self, fault: NodeFault) -> list[Server]:
         servers = self._cluster.servers
-        return list(servers.values()) if fault.node == ALL_NODES else [servers[fault.node]]
+        if fault.node == ALL_NODES:
+            return list(servers.values())
+        return [self._scene.roles.find(fault.aim, fault.partition, servers[fault.node])]
 
-    def _break(self, fault: NodeFault, server: Server) -> Callable[[], None]:
-        """Do it; what undoes it."""
-        others = [each for each in self._cluster.servers.values() if each is not server]
-        machine, internet = server.machine, self._cluster.internet
-        other = self._cluster.servers[fault.other].machine
-        match fault.kind:
-            case "kill":
-                server.kill()
-                return server.start
-            case "power_loss":
-                server.lose_power()
-                return server.start
-            case "stop":
-                server.stop()
-                return lambda: self._restart(server)
-            case "pause":
-                server.pause()
-                return server.resume
-            case "cut":
-                return self._cut([(machine, other), (other, machine)])
-            case "cut_one_way":
-                return self._cut([(machine, other)])
-            case "isolate":
-                pairs = [(machine, each.machine) for each in others]
-                return self._cut([*pairs, *[(b, a) for a, b in pairs]])
-            case "reset":
-                internet.reset_connections(machine, other)
-                return _nothing
-            case "slow_disk":
-                server.slow_disk(SLOW_DISK_FACTOR)
-                return lambda: server.slow_disk(1)
-            case "slow_network":
-                internet.slow_down(machine, SLOW_NETWORK_FACTOR)
-                return lambda: internet.slow_down(machine, 1)
-            case _:
-                assert fault.kind == "elect", fault
-                self._elect()
-                return _nothing
+    def _elect_leaders(self, scene: FaultScene, fault: NodeFault, server: Server) -> End:
+        self._elect()
+        return nothing
+
+    # -- processes that end by themselves
+
+    def _on_gone(self, server: Server) -> None:
+        self._tell(f"node {server.node_id} has ended: its disk failed")
+        self._restart_later(server)
+
+    def _restart_later(self, server: Server) -> None:
+        if self._healed:
+            server.start()
+        else:
+            self._cluster.kernel.call_in(RESTART_US, WORLD, self._restart, server)
 
     def _restart(self, server: Server) -> None:
-        """It was told to stop. Whoever waits too long for that kills it."""
-        if server.told_to_stop:
-            server.kill()
         server.start()
-
-    def _cut(self, links: list[tuple[Machine, Machine]]) -> Callable[[], None]:
-        internet = self._cluster.internet
-        for source, target in links:
-            internet.cut(source, target)
-
-        def restore() -> None:
-            for source, target in links:
-                internet.restore(source, target)
-
-        return restore
-
-
-def _nothing() -> None:
-    """How a fault ends that does not last."""

@@ -56,6 +56,10 @@ class VirtualLoop:
         self._as_loop = cast(asyncio.AbstractEventLoop, self)
         self.alive = True
 
+    @property
+    def machine(self) -> Machine:
+        return self._machine
+
     # -- running
 
     def perform(self, callback: Callable[[], object]) -> None:

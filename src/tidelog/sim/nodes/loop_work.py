@@ -72,6 +72,10 @@ class LoopWork:
                 self.on_too_long(f"{name_of(callback)} held the loop for about {held_ms} ms")
         self.us = 0
 
+    def forget(self) -> None:
+        """Somebody else looked at the disk."""
+        self.us = 0
+
     # -- DiskWatcher
 
     def before(self, effect: Effect) -> None:

@@ -1,12 +1,14 @@
 """Probes of the metadata quorum and of the controllers."""
 
-from typing import Any
+from typing import Any, cast
 
 from tidelog.controller.open_request import OpenRequest, Refused
 from tidelog.core import events
 from tidelog.core.metadata.controller import Controller
+from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.lifecycle import BrokerLifecycle
 from tidelog.core.metadata.records import MetadataRecord
+from tidelog.core.metadata.replay import replay
 from tidelog.core.quorum import messages as m
 from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.types import LogEntry
@@ -164,8 +166,8 @@ class ControlProbes:
             original(self_, effect)
             life = self._life()
             if life is not None:
-                assert life.controller is not None, "whole nodes are controllers"
-                image, end_offset = life.controller.committed, effect.snapshot.end_offset
+                image = _installed(self_, effect.snapshot, life.controller)
+                end_offset = effect.snapshot.end_offset
                 self._judge.snapshot_installed(self_.node_id, end_offset, image)
 
         return install_snapshot
@@ -239,3 +241,15 @@ class ControlProbes:
                 life.incarnation_id = lifecycle.incarnation_id
 
         return make
+
+
+def _installed(
+    quorum: QuorumMember, snapshot: m.SnapshotId, controller: Controller | None
+) -> MetadataImage:
+    """What the controller made of a snapshot; of a node without one, what it was given."""
+    if controller is not None:
+        return controller.committed
+    image = MetadataImage()
+    for record in cast("tuple[MetadataRecord, ...]", quorum._log.read_snapshot(snapshot)):
+        replay(image, record)
+    return image

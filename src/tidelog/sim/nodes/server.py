@@ -18,9 +18,13 @@ from tidelog.sim.nodes.files import MachineFiles
 from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
 from tidelog.sim.nodes.loop_work import LONGEST_US, LoopWork, Trap
 from tidelog.sim.nodes.tcp import Machine
+from tidelog.storage.meta_properties import MetaProperties, format_directory
+
+CLUSTER_ID = "simulated"
 
 OnEvent = Callable[[int, Event], None]
 OnProblem = Callable[[int, str], None]
+OnLife = Callable[[int, str], None]
 
 
 class Server:
@@ -33,6 +37,7 @@ class Server:
         "_errors_before",
         "_kernel",
         "_on_event",
+        "_on_life",
         "_on_problem",
         "_seed",
         "_slow",
@@ -82,10 +87,15 @@ class Server:
         """Its process has ended because of its disk: somebody has to start it again."""
         self._on_event: OnEvent = lambda node_id, event: None
         self._on_problem: OnProblem = lambda node_id, text: None
+        self._on_life: OnLife = lambda node_id, what: None
 
-    def report_to(self, on_event: OnEvent, on_problem: OnProblem) -> None:
+    def report_to(
+        self, on_event: OnEvent, on_problem: OnProblem, on_life: OnLife | None = None
+    ) -> None:
+        """`on_life` hears of processes that start and end."""
         self._on_event = on_event
         self._on_problem = on_problem
+        self._on_life = on_life or self._on_life
 
     def _stream(self, name: str) -> Random:
         return stream(self._seed, f"{name} of node {self.node_id}")
@@ -95,6 +105,11 @@ class Server:
     @property
     def running(self) -> bool:
         return self.loop is not None
+
+    @property
+    def works(self) -> bool:
+        """It runs, and is not paused."""
+        return self.loop is not None and not self._kernel.is_paused(self.machine.owner)
 
     def start(self) -> None:
         """A new process on what the disks hold. A machine without power boots first."""
@@ -109,6 +124,7 @@ class Server:
         self.loop = loop = VirtualLoop(
             self._kernel, self.machine, self.clock, self._on_error, self.work
         )
+        self._on_life(self.node_id, "starts")
         loop.perform(lambda: loop.create_task(self._main(loop)))
 
     async def _main(self, loop: VirtualLoop) -> None:
@@ -183,10 +199,12 @@ class Server:
 
     def _end(self, *, power_lost: bool) -> None:
         self.set_trap(None)
-        if self.loop is not None:
-            self.loop.kill()
-            self._buried.append(self.loop)
-        self.loop = self.node = None
+        ended, self.loop = self.loop, None
+        if ended is not None:
+            ended.kill()
+            self._buried.append(ended)
+            self._on_life(self.node_id, "loses its power" if power_lost else "is gone")
+        self.node = None
         self.ready = False
         self._workers = []
         self.work.bound_us = None
@@ -229,6 +247,27 @@ class Server:
         workers.stall(self._kernel.now_us + duration_us)
         return True
 
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        return tuple(self.config.log_dirs) if self.config.is_broker else ()
+
+    @property
+    def can_lose_data(self) -> bool:
+        """Its records are on disks of their own. Who loses the metadata log with them forgets
+        its vote, and no quorum promises anything then."""
+        return bool(self.log_dirs) and self.config.metadata_log_dir not in self.log_dirs
+
+    def replace_data(self) -> None:
+        """New log directories, formatted as an operator would. No process may run."""
+        assert self.loop is None, "it still uses them"
+        for path in self.log_dirs:
+            entropy = self._stream(f"{path} formatted at {self._kernel.now_us}")
+            before = self.files.open(path)
+            disk = self.files.add(path)
+            identity = MetaProperties(CLUSTER_ID, self.node_id, entropy.randbytes(16))
+            format_directory(disk, identity)
+            disk.take_over(before)
+
     def bury(self) -> None:
         """The run is over: let everything go."""
         if self.loop is not None:
@@ -257,5 +296,9 @@ class Server:
             self.work.bound_us = None if self.told_to_stop else LONGEST_US
 
     def _on_error(self, message: str, error: BaseException | None) -> None:
+        """An error that nobody has caught. One that a node meets after it has said that it cannot
+        go on, in what is left of that callback, is an echo."""
+        if self.node is not None and self.node.has_failed:
+            return
         if not isinstance(error, asyncio.CancelledError):
             self._on_problem(self.node_id, f"{message}: {error!r}")

@@ -1,0 +1,26 @@
+"""The catalogue of mutants: every one changes something that exists, and puts it back."""
+
+from collections import Counter
+
+import pytest
+
+from tidelog.sim import mutants
+
+CATALOGUE = mutants.catalogue()
+
+
+def test_names_and_titles_are_there_once():
+    for each in ("name", "title"):
+        counts = Counter(getattr(mutant, each) for mutant in CATALOGUE)
+        assert {value for value, count in counts.items() if count > 1} == set()
+
+
+@pytest.mark.parametrize("mutant", CATALOGUE, ids=lambda mutant: mutant.name)
+def test_a_mutant_changes_production_while_it_is_applied(mutant):
+    def now():
+        return [getattr(patch.owner, patch.attribute) for patch in mutant.patches]
+
+    before = now()
+    with mutants.apply(mutant.name):
+        assert all(changed != sound for changed, sound in zip(now(), before, strict=True))
+    assert now() == before
