@@ -8,6 +8,7 @@ from tidelog.core.events import Event
 from tidelog.sim.judge import Judge
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.damage import DamageLedger
 from tidelog.sim.nodes.probes import Method, Probe, attached
 from tidelog.sim.nodes.probes_control import ControlProbes
 from tidelog.sim.nodes.probes_coordination import CoordinationProbes
@@ -50,6 +51,9 @@ class Judging:
             Probe(Server, "start", self._around_start),
             Probe(Server, "_end", self._around_end),
             Probe(Server, "_lose_unsynced", self._around_lose_unsynced),
+            Probe(Server, "replace_data", self._around_replace_data),
+            Probe(DamageLedger, "flip_bit", self._around_damage),
+            Probe(DamageLedger, "lose_segment", self._around_damage),
         ]
         with attached(probes):
             self._kernel.every_steps(SWEEP_EVERY_STEPS, self.judge.sweep)
@@ -99,8 +103,24 @@ class Judging:
 
         return lose_unsynced
 
+    def _around_replace_data(self, original: Method) -> Method:
+        def replace_data(server: Server) -> None:
+            self.view.wiped(server.node_id)
+            original(server)
+
+        return replace_data
+
+    def _around_damage(self, original: Method) -> Method:
+        def damage(ledger: DamageLedger, server: Server, *choice: int) -> bool:
+            done: bool = original(ledger, server, *choice)
+            if done:
+                self.view.damaged(server.node_id)
+            return done
+
+        return damage
+
 
 def check_quorum_ms(cluster: NodeCluster) -> int:
     """How long a leader may go on without a majority, by true time: the slowest clock included."""
     server = next(iter(cluster.servers.values()))
-    return server.config.quorum_settings().fetch_timeout_ms * 3 // 2 * 21 // 20
+    return server.config.quorum_settings().fetch_timeout_ms * 3 // 2 * 5 // 4

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tidelog.broker.fetch.reads import Reads
+from tidelog.broker.fetch.session_reader import SessionReader
 from tidelog.broker.replication.hosted import Hosted
 from tidelog.broker.replication.replicas import Replicas
 from tidelog.core import events
@@ -20,6 +20,7 @@ from tidelog.sim.judge import Judge
 from tidelog.sim.nodes.probes import Method, Probe
 from tidelog.sim.nodes.view import HostedReplica, NodesView
 from tidelog.sim.nodes.view_log import ShadowBatch, shadow_batch
+from tidelog.storage.errors import StorageError
 from tidelog.storage.log import Log
 from tidelog.wire.records import BatchHeader
 
@@ -64,7 +65,7 @@ class DataProbes:
             Probe(LeaderReplica, "await_duplicate", self._around_await_duplicate),
             Probe(Replicas, "_answer_produce", self._around_answer),
             Probe(LeaderReplica, "on_follower_fetch", self._around_follower_fetch),
-            Probe(Reads, "_read", self._around_read),
+            Probe(SessionReader, "_read", self._around_read),
             Probe(SentPositions, "send", self._around_send),
             Probe(SentFetch, "answered", self._around_answered),
             Probe(FollowerReplica, "on_fetch_answer", self._around_fetch_answer),
@@ -86,7 +87,11 @@ class DataProbes:
                 return
             shadow = hosted.log
             shadow.arriving = datas
-            original(log, datas, headers)
+            try:
+                original(log, datas, headers)
+            except StorageError:
+                shadow.failed()
+                raise
             shadow.arriving = ()
             for data in datas:
                 batches = shadow.contents.batches_in(data)
@@ -308,8 +313,10 @@ class DataProbes:
     def _around_read(self, original: Method) -> Method:
         """Whatever is read for a consumer, byte for byte."""
 
-        def read(reads: Reads, hosted: Hosted, fetch: Any, scope: Any, *rest: Any, **n: Any) -> Any:
-            look = original(reads, hosted, fetch, scope, *rest, **n)
+        def read(
+            reader: SessionReader, hosted: Hosted, fetch: Any, scope: Any, *rest: Any, **n: Any
+        ) -> Any:
+            look = original(reader, hosted, fetch, scope, *rest, **n)
             seen = self._view.of_replica(hosted.replica)
             if seen is not None and not scope.is_follower and len(look.records):
                 records = look.records
