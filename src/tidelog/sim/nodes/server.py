@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Protocol
 
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.events import Event
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
+from tidelog.host.ports import Entropy, Network
+from tidelog.host.timers import TimerWheel
 from tidelog.node.disks import CannotStart
 from tidelog.node.node import Node
 from tidelog.sim.entropy import SeededEntropy, stream
@@ -21,6 +24,14 @@ from tidelog.sim.nodes.tcp import Machine
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 
 CLUSTER_ID = "simulated"
+
+
+class NetworkWithWheel(Network, Protocol):
+    """A network that drives the timers of its node."""
+
+    @property
+    def wheel(self) -> TimerWheel: ...
+
 
 OnEvent = Callable[[int, Event], None]
 OnProblem = Callable[[int, str], None]
@@ -129,12 +140,12 @@ class Server:
 
     async def _main(self, loop: VirtualLoop) -> None:
         """What `node.process` does, with this machine as its host."""
-        network = TcpNetwork(self.clock)
+        network = self._make_network(loop)
         host = NodeHost(
             self.clock,
             network.wheel,
             network,
-            SeededEntropy(self._seed, f"start {self.starts} of node {self.node_id}"),
+            self._make_entropy(),
             partial(self._emit, loop),
             disk_space=self.files.space,
             filesystem=self.files,
@@ -276,6 +287,12 @@ class Server:
             loop.bury()
 
     # -- what the host needs
+
+    def _make_network(self, loop: VirtualLoop) -> NetworkWithWheel:
+        return TcpNetwork(self.clock)
+
+    def _make_entropy(self) -> Entropy:
+        return SeededEntropy(self._seed, f"start {self.starts} of node {self.node_id}")
 
     def _make_workers(self, _name: str, threads: int) -> VirtualWorkers:
         assert self.loop is not None, "workers of a process that is gone"
