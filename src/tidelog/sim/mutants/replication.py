@@ -9,11 +9,12 @@ from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FetchDecision, FollowerFetch
 from tidelog.core.replication.leader import LeaderReplica
-from tidelog.core.replication.producers import AppendedBatch
+from tidelog.core.replication.producers import AppendedBatch, ProducerStates
 from tidelog.core.replication.sent_positions import SentFetch
 from tidelog.core.types import EpochEnd, PartitionId
 from tidelog.sim.mutants.patch import Mutant, Patch
-from tidelog.sim.sim_log import SimLog
+from tidelog.storage import log, recovery
+from tidelog.storage.errors import CorruptFile
 
 
 def _ack_at_once(
@@ -86,8 +87,9 @@ def _propose_any_time(leader: LeaderReplica) -> bool:
     return leader.leads()
 
 
-def _forget_sequences(log: SimLog) -> None:
-    log.producers.clear()
+def _forget_sequences(producers: ProducerStates, *_: Any, **__: Any) -> list[CorruptFile]:
+    producers.clear()
+    return []
 
 
 def _answer_duplicate_at_once(
@@ -136,8 +138,9 @@ MUTANTS = (
          LeaderReplica, "enough_replicas_to_commit", _yes),
     _one("M21", "a second ISR change is proposed while one is in flight",
          LeaderReplica, "may_propose", _propose_any_time),
-    _one("M25", "sequences are not rebuilt from the log",
-         SimLog, "rebuild_producers", _forget_sequences),
+    Mutant("M25", "sequences are not rebuilt from the log",
+           (Patch(log, "rebuild", _forget_sequences),
+            Patch(recovery, "rebuild", _forget_sequences))),
     _one("M26", "a duplicate is acknowledged before it is replicated",
          LeaderReplica, "await_duplicate", _answer_duplicate_at_once),
     _one("M44", "an answer is judged by the newest position, not by that of its own request",
