@@ -118,7 +118,7 @@ def chosen(names: tuple[str, ...], only: str | None = None) -> list[Mutant]:
         catalogue = [mutant for mutant in catalogue if mutant.name.startswith(only)]
         if not catalogue:
             raise CommandError(
-                f"no mutant has a name that begins with {only!r}", advice="--only M or --only S"
+                "no such mutants", why=f"no name begins with {only!r}", advice="--only S"
             )
     known = {mutant.name: mutant for mutant in catalogue}
     for name in names:
