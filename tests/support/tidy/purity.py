@@ -50,12 +50,14 @@ VIRTUAL_LOOP_NAMES = frozenset(
         "CancelledError",
         "Future",
         "Handle",
+        "Lock",
         "Task",
         "TimerHandle",
         "Transport",
         "_get_running_loop",
         "_set_running_loop",
         "all_tasks",
+        "gather",
         "sleep",
     )
 )

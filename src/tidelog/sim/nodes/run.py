@@ -159,7 +159,7 @@ class NodeRun:
                 self.story.world("PhaseBegan", f"── {phase}")
 
     def _not_whole(self) -> str | None:
-        return rules.unfinished(self.cluster.servers)
+        return rules.unfinished(self.cluster.servers) or self.workload.unfinished()
 
     def _from_now(self, faults: tuple[NodeFault, ...]) -> tuple[NodeFault, ...]:
         now_ms = self.kernel.now_ms
