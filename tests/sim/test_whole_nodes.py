@@ -19,7 +19,7 @@ def test_whole_nodes_keep_their_promises_through_the_faults_of_a_seed(seed):
 
 
 def digest_of(seeds, hash_seed):
-    command = ("sim", "run", "--depth", "node", "--seeds", str(seeds), "--jobs", "1", "-o", "json")
+    command = ("sim", "run", "--seeds", str(seeds), "--jobs", "1", "-o", "json")
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     ran = subprocess.run(
         [sys.executable, "-m", "tidelog", *command],
