@@ -55,20 +55,6 @@ def test_a_run_that_is_stopped_early_is_the_beginning_of_the_whole_one():
     assert half.violations == ()
 
 
-@pytest.mark.parametrize(
-    ("mutant", "focus"),
-    [
-        ("M1", ("isolate", "kill")),
-        ("M3", ("isolate", "kill")),
-        ("S2", ("power_loss", "pause")),
-    ],
-)
-def test_whole_nodes_with_a_broken_rule_break_a_promise(mutant, focus):
-    results = (run_node_seed(seed, focus=focus, mutant=mutant) for seed in range(5))
-    broken = next((result.rule for result in results if result.violations), None)
-    assert broken is not None, f"{mutant} survived"
-
-
 def test_a_story_tells_the_faults_and_what_the_nodes_did():
     told = tell_node_seed(6)
     lines = list(told.lines(everything=False))
