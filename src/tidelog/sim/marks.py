@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from tidelog.sim.plan import NODE_DEPTH
+
 if TYPE_CHECKING:
     from tidelog.sim.world_port import Counters
 
@@ -220,6 +222,11 @@ class Marks:
 def sentence(name: str) -> str:
     """What the mark means."""
     return MARKS.get(name) or MARKS_OF_BYTES.get(name) or ONLY_ON_WHOLE_NODES[name]
+
+
+def table_of(depth: str) -> Mapping[str, str]:
+    """The marks that runs at this depth can reach."""
+    return WHOLE_NODE_MARKS if depth == NODE_DEPTH else MARKS
 
 
 def all_counts(reached: Mapping[str, int], table: Mapping[str, str] = MARKS) -> dict[str, int]:
