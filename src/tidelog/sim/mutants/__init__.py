@@ -9,7 +9,15 @@ must pass the same ones. Not part of any wheel.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tidelog.sim.mutants import control, coordination, replication, shell, shell_control, storage
+from tidelog.sim.mutants import (
+    control,
+    coordination,
+    replication,
+    shell,
+    shell_control,
+    shell_coordination,
+    storage,
+)
 from tidelog.sim.mutants.patch import Mutant, Patch
 
 _ALL: tuple[Mutant, ...] = (
@@ -19,6 +27,7 @@ _ALL: tuple[Mutant, ...] = (
     *storage.MUTANTS,
     *shell.MUTANTS,
     *shell_control.MUTANTS,
+    *shell_coordination.MUTANTS,
 )
 
 

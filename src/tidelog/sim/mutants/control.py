@@ -96,7 +96,7 @@ MUTANTS = (
          "controller_cut", "pause", "clog"),
     _one("M19", "an ISR proposal naming a former incarnation is accepted (KIP-903)",
          alter_partition, "names_this_incarnation", _yes,
-         "kill_in_start", "pause", "kill"),
+         "late_join", "writers"),
     _one("M20", "a broker that crashed keeps its seat in the ISR (KIP-966)",
          registration, "seats_lost_by_restart", _no_seats_lost,
          "wipe", "power_loss"),

@@ -1,18 +1,22 @@
 """S1–S11: what the shell does with records, on their way from a client to every replica."""
 
+from tidelog.broker.fetch.fetch_sessions import PartitionFetch
 from tidelog.broker.produce.appends import Appends
 from tidelog.broker.produce.open_produce import OpenPartition, OpenProduce
 from tidelog.broker.replication.fetchers import Fetchers
 from tidelog.broker.replication.hosted import Hosted
+from tidelog.broker.replication.replicas import Replicas
 from tidelog.core.errors import NO_ERROR, Error
-from tidelog.core.replication.effects import Effect
+from tidelog.core.replication.effects import AnswerProduce, Effect
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.sent_positions import SentFetch
 from tidelog.host.client import FrameConnection
 from tidelog.host.ports import CloseReason
 from tidelog.sim.mutants.patch import Mutant, Patch
 from tidelog.sim.mutants.replication import newest_position
+from tidelog.storage.epoch_file import EpochFile
 from tidelog.storage.group_commit import PendingPass
+from tidelog.wire.protocol.schemas.fetch_request import FetchPartition
 
 DAY_MS = 86_400_000
 
@@ -38,11 +42,31 @@ def _answer_before_append(appends: Appends, produce: OpenProduce) -> None:
     appends._turn_end.add(appends._append_offered)
 
 
+_answer_produce = Replicas._answer_produce
+
+
+def _forget_who_waited(replicas: Replicas, hosted: Hosted, effect: AnswerProduce) -> None:
+    if effect.error is not Error.NOT_LEADER_OR_FOLLOWER:
+        _answer_produce(replicas, hosted, effect)
+
+
 def _settle_newest(connection: FrameConnection, frame: memoryview) -> None:
     if not connection._pending:
         connection._end(CloseReason.UNEXPECTED_RESPONSE)
     else:
         connection._settle(connection._pending.pop(), frame)
+
+
+_move = PartitionFetch.move
+
+
+def _first_position_stays(fetch: PartitionFetch, wanted: FetchPartition) -> None:
+    if fetch.max_bytes == 0:
+        _move(fetch, wanted)
+
+
+def _no_limit(_file: EpochFile, synced_offset: int) -> int:
+    return synced_offset
 
 
 _answered = OpenPartition.answered
@@ -77,9 +101,18 @@ MUTANTS: tuple[Mutant, ...] = (
     _node("S3", "a produce is answered before it is appended",
           (Patch(Appends, "close_later", _answer_before_append),),
           "pause"),
+    _node("S4", "who waits for a commit is forgotten when the leadership ends",
+          (Patch(Replicas, "_answer_produce", _forget_who_waited),),
+          "isolate", "writers"),
     _node("S5", "an answer is given to the newest request, whichever it answers",
           (Patch(FrameConnection, "on_frame", _settle_newest),),
           "elect", "reset"),
+    _node("S6", "a fetch session keeps the position that it was told first",
+          (Patch(PartitionFetch, "move", _first_position_stays),),
+          "elect", "writers"),
+    _node("S7", "recovery points pass records whose leader epochs are not stored",
+          (Patch(EpochFile, "limit_of", _no_limit),),
+          "kill", "power_loss", "elect", "writers"),
     _node("S10", "a produce that was appended is acknowledged when the leadership ends",
           (Patch(OpenPartition, "answered", _appended_is_good_enough),),
           "isolate"),

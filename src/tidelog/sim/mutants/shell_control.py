@@ -4,8 +4,10 @@ from typing import Any
 
 from tidelog.broker.control.controller_link import ControllerLink
 from tidelog.broker.control.metadata_changes import MetadataChanges
+from tidelog.core.metadata.controller import Controller
+from tidelog.core.metadata.effects import Answer, Effect
 from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, BrokerLifecycle
-from tidelog.core.requests import HeartbeatRequest, RegisterBrokerRequest
+from tidelog.core.requests import ControllerRequest, HeartbeatRequest, RegisterBrokerRequest
 from tidelog.host.ports import Buffer, Disk
 from tidelog.quorum import member
 from tidelog.quorum.member import QuorumMember
@@ -45,6 +47,24 @@ def _sync_reported_at_once(quorum: QuorumMember) -> None:
 def _write_snapshot_unsynced(store: SnapshotStore, snapshot: Any, content: bytes) -> None:
     store._decode(snapshot, content)
     _replace_unsynced(store._disk, store._path(snapshot), content)
+
+
+_handle = Controller.handle
+
+
+def _answer_before_commit(
+    controller: Controller,
+    token: object,
+    request: ControllerRequest,
+    now_ms: int,
+    *,
+    part_of: object = None,
+) -> list[Effect]:
+    effects = _handle(controller, token, request, now_ms, part_of=part_of)
+    waiting = controller._waiting
+    if waiting and waiting[-1].token is token:
+        effects.append(Answer(token, waiting.pop().response))
+    return effects
 
 
 _next_request = BrokerLifecycle.next_request
@@ -90,6 +110,9 @@ MUTANTS: tuple[Mutant, ...] = (
     _node("S15", "a snapshot of the metadata takes the place of the log before it is synced",
           (Patch(SnapshotStore, "write", _write_snapshot_unsynced),),
           "power_loss", "isolate"),
+    _node("S16", "the controller answers before its records are committed",
+          (Patch(Controller, "handle", _answer_before_commit),),
+          "isolate", "split", "writers"),
     _node("S18", "a broker that could not register within a minute gives up",
           (Patch(BrokerLifecycle, "next_request", _give_up_after_a_minute),),
           "lonely_node", "writers"),

@@ -22,6 +22,7 @@ from tidelog.sim.nodes.fault_plan import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
 from tidelog.sim.nodes.healed_core import NO_PROGRESS, CoreProgress, sufficient_core
 from tidelog.sim.nodes.judging import Judging
+from tidelog.sim.nodes.owed_answers import FORGOTTEN, OwedAnswers
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.nodes.state_table import describe
 from tidelog.sim.nodes.story import Story
@@ -102,6 +103,8 @@ class NodeRun:
         self._event_rules = rules.EventRules(self._report)
         self._until_us = None if until_ms is None else until_ms * 1000
         self._lost = 0
+        self._owed: OwedAnswers | None = None
+        """From when everything is healed."""
         self._traceback = ""
 
     def execute(self) -> SeedResult:
@@ -162,6 +165,7 @@ class NodeRun:
         self.faults.heal(tuple(self.cluster.servers))
         self._advance(SETTLE_US)
         self.workload.stop()
+        self._owed = OwedAnswers()
         return self._until(self._not_whole, HEAL_LIMIT_US)
 
     def _judge(self) -> None:
@@ -177,7 +181,12 @@ class NodeRun:
                 self.story.world("PhaseBegan", f"── {phase}")
 
     def _not_whole(self) -> str | None:
-        return rules.unfinished(self.cluster.servers) or self.workload.unfinished()
+        missing = rules.unfinished(self.cluster.servers)
+        if missing is None and self._owed is not None:
+            overdue = self._owed.overdue(self.cluster.servers.values(), self.kernel.now_ms)
+            if overdue is not None:
+                self._report(FORGOTTEN, overdue)
+        return missing or self.workload.unfinished()
 
     def _from_now(self, faults: tuple[NodeFault, ...]) -> tuple[NodeFault, ...]:
         now_ms = self.kernel.now_ms
