@@ -8,8 +8,6 @@ from tidelog.client.errors import KafkaError
 from tidelog.client.producer import NewRecord, Producer
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.errors import Error
-from tidelog.host.network import TcpNetwork
-from tidelog.host.ports import Clock
 from tidelog.observe.event_topic import EventRecord
 
 TIMEOUT_MS = 2_000
@@ -23,13 +21,13 @@ class EventWriter:
 
     __slots__ = ("_client", "_producer", "_topic_is_there")
 
-    def __init__(self, config: NodeConfig, clock: Clock) -> None:
+    def __init__(self, config: NodeConfig, world: World) -> None:
         listener = config.broker_endpoints[0]
         self._client = Client(
             f"{listener.host}:{listener.port}",
             client_id=f"node-{config.node_id}-events",
             timeout_ms=TIMEOUT_MS,
-            world=World(clock, TcpNetwork(clock)),
+            world=world,
         )
         self._producer = Producer(self._client, acks=ACKS_LEADER)
         self._topic_is_there = False

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from tidelog.client.client import system_world
 from tidelog.config.node_config import NodeConfig
 from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
@@ -68,7 +69,9 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
         node = Node(config, host)
         delay = LoopDelay()
         watch = LoopWatch(host.work, delay)
-        observation = Observation(node, stream, handler, network, gate, delay=delay)
+        observation = Observation(
+            node, stream, handler, network, gate, delay=delay, client_world=system_world
+        )
         stop = _stop_signals()
         watch.start()
         try:
