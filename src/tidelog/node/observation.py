@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tidelog.client.client import World
 from tidelog.core import events
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.records import MetadataRecord
@@ -44,12 +43,11 @@ class Observation:
         gate: GatedNetwork | None,
         *,
         delay: LoopDelay,
-        client_world: Callable[[], World],
     ) -> None:
         self._config = node.config
+        self._host = node.host
         self._journal = journal
         self._delay = delay
-        self._client_world = client_world
         self._stream = stream
         self._counts = EventCounts(stream)
         self._view = LiveNode(node, network)
@@ -68,7 +66,7 @@ class Observation:
 
     async def start(self) -> None:
         if self._config.events_topic_enabled and self._config.is_broker:
-            self._writer = EventWriter(self._config, self._client_world())
+            self._writer = EventWriter(self._config, self._host)
             self._topic = EventTopic(self._stream, self._renderer, self._writer.produce)
             self._topic.start()
         address = self._config.http_listener

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable
 
-from tidelog.client.client import system_world
 from tidelog.config.node_config import NodeConfig
 from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
@@ -69,9 +68,7 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
         node = Node(config, host)
         delay = LoopDelay()
         watch = LoopWatch(host.work, delay)
-        observation = Observation(
-            node, stream, handler, network, gate, delay=delay, client_world=system_world
-        )
+        observation = Observation(node, stream, handler, network, gate, delay=delay)
         stop = _stop_signals()
         watch.start()
         try:

@@ -8,7 +8,6 @@ import asyncio
 from random import Random
 from typing import Final
 
-from tidelog.client.client import World
 from tidelog.host import tasks
 from tidelog.host.network import TcpNetwork
 from tidelog.host.ports import Clock
@@ -34,15 +33,7 @@ class Watching:
         self, node: Node, stream: EventStream, network: TcpNetwork, clock: Clock, entropy: Random
     ) -> None:
         journal = JournalHandler(_read_by_nobody, clock)
-        self._observation = Observation(
-            node,
-            stream,
-            journal,
-            network,
-            None,
-            delay=LoopDelay(),
-            client_world=lambda: World(clock, TcpNetwork(clock)),
-        )
+        self._observation = Observation(node, stream, journal, network, None, delay=LoopDelay())
         self._entropy = entropy
         self._asking: asyncio.Task[None] | None = None
 
