@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, NamedTuple
 
 from tidelog.core.events import Event
@@ -100,6 +101,7 @@ class NodeRun:
     def _live(self) -> None:
         for server in self.cluster.servers.values():
             server.report_to(self._on_event, self._on_problem)
+            server.work.on_too_long = partial(self._on_held, server.node_id)
             server.start()
         if not self._until_whole(START_LIMIT_US):
             return
@@ -176,6 +178,9 @@ class NodeRun:
 
     def _on_problem(self, node_id: int, text: str) -> None:
         self._report(rules.FAILED, f"node {node_id}: {text}")
+
+    def _on_held(self, node_id: int, text: str) -> None:
+        self._report(rules.HELD, f"node {node_id}: {text}")
 
     def _on_client_error(self, message: str, error: BaseException | None) -> None:
         self._report(rules.FAILED, f"a client: {message}: {error!r}")
