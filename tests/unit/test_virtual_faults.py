@@ -13,7 +13,7 @@ from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
 from tidelog.sim.nodes.cluster import DATA, NodeCluster
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
-from tidelog.sim.nodes.fault_plan import (
+from tidelog.sim.nodes.fault_kinds import (
     AIMS,
     ALL_AT_ONCE,
     CONTROLLER,
@@ -21,8 +21,9 @@ from tidelog.sim.nodes.fault_plan import (
     KINDS,
     LEADER,
     NodeFault,
-    draw_faults,
 )
+from tidelog.sim.nodes.fault_plan import draw_faults
+from tidelog.sim.nodes.fault_plots import PLOTS, draw_plot
 from tidelog.sim.nodes.faults import NodeFaults
 from tidelog.sim.nodes.roles import Roles
 
@@ -421,6 +422,30 @@ def test_every_kind_is_drawn_in_plain_values():
             assert str(fault).startswith(fault.kind.replace("_", " "))
             assert fault.aim in ("", *AIMS)
     assert drawn.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_plot_is_a_few_ordinary_faults_in_step(name):
+    for seed in range(20):
+        faults = draw_plot(name, stream(seed, "plot"), 5_000, 3, 4_000)
+        assert len(faults) > 1
+        assert {fault.kind for fault in faults} <= KINDS.keys()
+        assert {fault.aim for fault in faults} <= {"", *AIMS}
+        assert all(1 <= fault.node <= 3 and fault.node != fault.other for fault in faults)
+        assert all(5_000 <= fault.at_ms < 20_000 and fault.lasts_ms > 0 for fault in faults)
+
+
+def test_a_run_may_consist_of_one_plot():
+    drawn = [
+        draw_faults(stream(seed, "faults"), 3, 1_000, 20_000, ("epoch_twice",)) for seed in range(9)
+    ]
+    assert {fault.kind for faults in drawn for fault in faults} <= {
+        "pause",
+        "kill",
+        "power_loss",
+        "stop",
+    }
+    assert any(drawn)
 
 
 def test_some_faults_hit_all_nodes_at_once():

@@ -7,6 +7,7 @@ so that one more knob changes nothing else in a seed.
 
 from typing import Final, NamedTuple
 
+from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.sim.entropy import stream
 
 MILLION: Final = 1_000_000
@@ -58,6 +59,12 @@ class ClusterPlan(NamedTuple):
     def replication_factor(self) -> int:
         """Of topics that ask for none."""
         return min(3, self.brokers)
+
+    @property
+    def session_ms(self) -> int:
+        """A broker that is silent for so long is fenced."""
+        key = "broker.session.timeout.ms"
+        return int(dict(self.settings).get(key) or PROFILES[BRISK][key])
 
     def clock(self, node_id: int) -> ClockPlan:
         return self.clocks[node_id - 1] if self.clocks else ClockPlan()

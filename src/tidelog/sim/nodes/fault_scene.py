@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.damage import DamageLedger
-from tidelog.sim.nodes.fault_plan import NodeFault
+from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.roles import Roles
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.tcp import Machine

@@ -7,7 +7,7 @@ from tidelog.sim.kernel import WORLD
 from tidelog.sim.nodes import disk_faults, network_faults, process_faults
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.damage import DamageLedger
-from tidelog.sim.nodes.fault_plan import ALL_NODES, KINDS, NodeFault
+from tidelog.sim.nodes.fault_kinds import ALL_NODES, KINDS, NodeFault
 from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform, nothing
 from tidelog.sim.nodes.roles import Roles
 from tidelog.sim.nodes.server import Server

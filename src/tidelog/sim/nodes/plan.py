@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from tidelog.sim.entropy import stream
 from tidelog.sim.nodes.client_plan import ClientPlan, draw_client_plan
 from tidelog.sim.nodes.cluster_plan import ClusterPlan, draw_cluster
-from tidelog.sim.nodes.fault_plan import NodeFault, draw_faults
+from tidelog.sim.nodes.fault_kinds import NodeFault
+from tidelog.sim.nodes.fault_plan import draw_faults
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
 
 CALM_MS: Final = 4_000
@@ -67,5 +68,6 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
         phases.calm_ms,
         phases.chaos_ms,
         focus,
+        session_ms=cluster.session_ms,
     )
     return NodePlan(seed, cluster, topics, draw_client_plan(seed), phases, faults)

@@ -5,7 +5,7 @@ from typing import Final
 
 from tidelog.sim.disk_state import SyncFile
 from tidelog.sim.kernel import WORLD
-from tidelog.sim.nodes.fault_plan import NodeFault
+from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform, nothing
 from tidelog.sim.nodes.loop_work import Trap
 from tidelog.sim.nodes.server import Server
