@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench proof wheels exactly-once examples clean
+.PHONY: help setup check test demo sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench proof wheels exactly-once examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -40,6 +40,15 @@ sim: setup ## The long proof: 2,000 seeds, every crash state, every mutant
 	$(BIN)/tidelog sim run --seeds 2000 --require-marks
 	$(BIN)/tidelog sim crash-states
 	$(BIN)/tidelog sim mutants
+
+MINUTES  ?= 10
+CAMPAIGN ?= campaign
+
+campaign: setup ## More whole-node seeds for MINUTES=10, added to the table in CAMPAIGN=campaign
+	$(BIN)/tidelog sim campaign $(CAMPAIGN) --minutes $(MINUTES)
+
+coverage: setup ## How much of production whole-node seeds run, package by package
+	$(BIN)/tidelog sim coverage --seeds 100
 
 failover: setup ## Kill the leader 20 times under load: what is lost, how long it takes
 	$(BIN)/tidelog bench failover

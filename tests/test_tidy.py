@@ -5,6 +5,7 @@ one it must leave alone, because a check that has never failed proves nothing.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,9 @@ from support.tidy.source import ROOT, Finding, Source, load
 
 SOURCES = load(ROOT, "src/tidelog")
 TESTS = load(ROOT, "tests")
+
+ARCHITECTURE = (ROOT / "docs/architecture.md").read_text("utf-8")
+NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen"}
 
 Check = Callable[[Source], list[Finding]]
 
@@ -77,6 +81,25 @@ def test_documents_speak_of_code_that_exists():
     if not (ROOT / "src/tidelog/sim/world.py").exists():
         pytest.skip("they describe the simulated world, which is not there yet")
     complain(documents.bad_references(ROOT, SOURCES))
+
+
+def test_the_map_of_the_architecture_is_the_map_of_the_import_check():
+    assert documents.untrue_map(ARCHITECTURE) == []
+
+
+def test_the_architecture_names_every_pool_of_threads():
+    pools = documents.pools_in(SOURCES)
+    assert documents.pools_of(ARCHITECTURE) == pools
+    assert f"{NUMBERS[len(pools)]} pools" in ARCHITECTURE
+
+
+def test_no_walk_of_the_architecture_has_more_than_twelve_steps():
+    walks = ARCHITECTURE.split("## Walk ")[1:]
+    assert len(walks) == 3
+    for walk in walks:
+        steps = re.findall(r"^(\d+)\. ", walk.partition("\n## ")[0], re.MULTILINE)
+        assert steps == [str(number) for number in range(1, len(steps) + 1)]
+        assert 1 < len(steps) <= 12, walk.partition("\n")[0]
 
 
 @pytest.mark.parametrize("package", ASSERT_FLOOR)
@@ -301,3 +324,19 @@ def test_assertions_are_counted_per_function_worth_asserting_in():
     short = "def g(x):\n    return x\n"
     density = shape.assert_density([Source(CORE, long + short)], "core")
     assert (density.asserts, density.functions, density.ratio) == (1, 1, 1.0)
+
+
+def test_an_untrue_row_of_the_map_is_found():
+    assert documents.untrue_map(
+        ARCHITECTURE.replace("| words, `core.replication.epochs` |", "| words |")
+    )
+    assert documents.untrue_map(ARCHITECTURE.replace("| `console` |", "| `consoles` |"))
+    rows = ARCHITECTURE.splitlines()
+    first = next(at for at, row in enumerate(rows) if row.startswith("| `core.groups`"))
+    rows[first], rows[first + 1] = rows[first + 1], rows[first]
+    assert documents.untrue_map("\n".join(rows))
+
+
+def test_a_pool_of_threads_is_found_however_it_is_made():
+    text = "host.make_workers('one', 1)\nself._make_workers('two', 8)\nmake_workers('three', 2)"
+    assert documents.pools_in([Source(BROKER, text)]) == {"one", "two", "three"}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tidelog.broker.replication import strays
 from tidelog.core.errors import Error
 from tidelog.core.metadata import alter_partition, elr, partition_change, registration
 from tidelog.core.metadata import elections as electing
@@ -20,7 +21,6 @@ from tidelog.core.replication.producers import ProducerStates
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_EPOCH, NO_OFFSET, EpochEnd
 from tidelog.sim.scenario import ScriptError, difference
-from tidelog.sim.scenario.broker import StageBroker
 
 HERE = Path(__file__).parent
 
@@ -261,8 +261,8 @@ BREAKS = [
     Break(
         "t26_recreated_topic",
         "a log of an unknown topic is not put aside",
-        StageBroker,
-        "_drop_strays",
+        strays,
+        "set_aside",
         always(None),
     ),
     Break(

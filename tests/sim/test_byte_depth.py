@@ -9,7 +9,8 @@ import pytest
 
 from tidelog.sim import mutation
 from tidelog.sim.faults import KINDS_OF_BYTES
-from tidelog.sim.run import SeedResult, run_seed
+from tidelog.sim.results import SeedResult
+from tidelog.sim.run import run_seed
 
 SEEDS = (3, 4, 7, 10, 13, 18, 28, 63, 91, 166)
 SMALL = (13, 91, 166)

@@ -6,8 +6,9 @@ import pytest
 
 from tidelog.sim import mutation
 from tidelog.sim.marks import MARKS
+from tidelog.sim.results import ASSERTION
 from tidelog.sim.rules import ALL_RULES
-from tidelog.sim.run import ASSERTION, run_seed
+from tidelog.sim.run import run_seed
 
 SEEDS = 60
 CHUNK = 6

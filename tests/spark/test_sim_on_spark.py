@@ -11,16 +11,25 @@ SPEED = "steps_per_second"
 
 
 def test_seeds_on_spark_give_the_report_of_seeds_here(spark):
-    orders = Orders(first=40, seeds=3)
+    orders = Orders(first=40, seeds=3, done=(41,))
     told: list[int] = []
-    here = run_fleet(orders, partial(run_seed, depth="object"))
-    there = spread(spark.sparkContext, orders, "object", lambda so_far: told.append(so_far.seeds))
+    run_one = partial(run_seed, depth="node")
+    here = run_fleet(orders, run_one)
+    heard: list[int] = []
+    there = spread(
+        spark.sparkContext,
+        orders,
+        run_one,
+        lambda so_far: told.append(so_far.seeds),
+        FleetReport(on_finished=lambda finished: heard.append(finished.result.seed)),
+    )
+    assert sorted(heard) == [40, 42, 43]
     assert without_speed(there) == without_speed(here)
     assert there.seeds == 3
     assert told == sorted(told)
 
 
 def without_speed(report: FleetReport) -> dict[str, object]:
-    document = fleet_json(report, depth="object", mutant=None)
+    document = fleet_json(report, depth="node", mutant=None)
     del document[SPEED]
     return document

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from support.toy_world import assemble, assemble_strict
-from tidelog.sim.fleet import FleetError, Orders, run_fleet
+from tidelog.sim.fleet import FleetError, FleetReport, Orders, run_fleet
 from tidelog.sim.run import run_seed
 
 
@@ -85,11 +85,20 @@ def test_an_interrupt_ends_the_fleet_with_what_was_finished(jobs):
     assert multiprocessing.active_children() == []
 
 
-def test_a_worker_that_cannot_run_its_seeds_says_which_and_why():
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_seeds_that_are_done_are_left_out_and_not_counted(jobs):
+    heard = []
+    report = FleetReport(on_finished=lambda finished: heard.append(finished.result.seed))
+    orders = Orders(first=2, seeds=5, jobs=jobs, done={0, 3, 5, 6})
+    assert run_fleet(orders, toy, None, report) is report
+    assert sorted(heard) == sorted(report.digests) == [2, 4, 7, 8, 9]
+
+
+def test_a_worker_that_cannot_run_its_seed_says_which_and_why():
     def broken(seed):
         raise LookupError("no world")
 
-    with pytest.raises(FleetError, match=r"seeds \d to \d: LookupError: no world"):
+    with pytest.raises(FleetError, match=r"at seed \d: LookupError: no world"):
         run_fleet(Orders(seeds=4, jobs=2), broken)
     assert multiprocessing.active_children() == []
 

@@ -499,6 +499,16 @@ def test_broker_id_and_log_dir_are_understood_as_the_older_names():
             "at most replica.socket.timeout.ms=30000",
         ),
         (
+            with_lines("offsets.topic.segment.bytes=1000"),
+            "offsets.topic.segment.bytes",
+            "from 1048576",
+        ),
+        (
+            with_lines("transaction.state.log.segment.bytes=1000"),
+            "transaction.state.log.segment.bytes",
+            "from 1048576",
+        ),
+        (
             with_lines("authorizer.class.name=org.example.Gate"),
             "authorizer.class.name",
             "less safe than asked",

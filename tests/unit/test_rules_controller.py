@@ -18,6 +18,8 @@ from tidelog.core.requests import (
     DeleteTopicRequest,
     HeartbeatRequest,
     HeartbeatResponse,
+    IsrMember,
+    IsrProposal,
     IsrResult,
     RegisterBrokerRequest,
     RegisterBrokerResponse,
@@ -97,6 +99,10 @@ def test_pending_records_are_part_of_the_active_controllers_image():
 # -- K12
 
 
+def proposal_of(*isr: int) -> IsrProposal:
+    return IsrProposal(PARTITION, 0, 0, tuple(IsrMember(each, -1) for each in isr), 0)
+
+
 def claimed() -> Bench:
     bench = three()
     bench.judge.controller_claimed(1, 1)
@@ -151,7 +157,7 @@ def test_success_for_a_broker_from_a_former_controller_is_reported():
 
 def test_an_isr_answered_before_it_is_committed_is_reported():
     bench = claimed()
-    request = AlterPartitionRequest(A, 0, ())
+    request = AlterPartitionRequest(A, 0, (proposal_of(A, B),))
     ahead = IsrResult(PARTITION, Error.NONE, A, 0, (A, B), 0, 1)
     bench.judge.controller_answered(1, request, AlterPartitionResponse(Error.NONE, (ahead,)))
     assert bench.broken == ["K12"]
@@ -163,7 +169,20 @@ def test_an_isr_answered_after_it_is_committed_is_fine():
     result = IsrResult(PARTITION, Error.NONE, A, 0, (B, A), 0, 1)
     refused = IsrResult(PARTITION, Error.FENCED_LEADER_EPOCH)
     response = AlterPartitionResponse(Error.NONE, (result, refused))
-    bench.judge.controller_answered(1, AlterPartitionRequest(A, 0, ()), response)
+    request = AlterPartitionRequest(A, 0, (proposal_of(A, B),))
+    bench.judge.controller_answered(1, request, response)
+    assert bench.broken == []
+
+
+def test_who_is_told_that_it_has_left_the_isr_has_left_it():
+    bench = claimed()
+    request = AlterPartitionRequest(B, 0, (proposal_of(A, C),))
+    response = AlterPartitionResponse(Error.NONE, (IsrResult(PARTITION, Error.NONE),))
+    bench.judge.controller_answered(1, request, response)
+    assert bench.broken == ["K12"]
+    bench.judge.broken.clear()
+    bench.change(isr=(A, C))
+    bench.judge.controller_answered(1, request, response)
     assert bench.broken == []
 
 

@@ -11,6 +11,7 @@ from tidelog.sim import mutation, replay_file
 from tidelog.sim import run as runs
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.plan import draw_plan
+from tidelog.sim.results import ASSERTION, EXCEPTION
 from tidelog.sim.run import Run, run_plan, run_seed
 
 
@@ -74,7 +75,7 @@ def test_a_failed_assertion_is_a_violation_with_its_text_and_place():
             super()._greet(node)
 
     result = run_seed(1, assemble=with_world(Asserting))
-    assert result.rule == runs.ASSERTION
+    assert result.rule == ASSERTION
     text = result.violations[0].text
     assert "high watermark 7 above log end" in text
     assert "test_run.py:" in text
@@ -88,7 +89,7 @@ def test_any_other_exception_is_a_violation_too():
             raise KeyError("no such replica")
 
     result = run_seed(1, assemble=with_world(Crashing))
-    assert result.rule == runs.EXCEPTION
+    assert result.rule == EXCEPTION
     assert "KeyError: 'no such replica'" in result.violations[0].text
 
 

@@ -183,7 +183,7 @@ def test_a_lost_registration_is_tried_again() -> None:
 def test_the_next_controller_goes_on_where_the_last_one_stopped() -> None:
     player = Player(SCENE)
     player.next()
-    assert player.perform("crash controller") == ("controller: claims controller-epoch=2",)
+    assert player.perform("crash controller") == ("controller: claims controller-epoch=3",)
     assert player.perform("crash A") == (
         "controller: leader=B leader-epoch=1 isr=(B) partition-epoch=1",
     )

@@ -144,12 +144,12 @@ class Broker:
         host, config, metadata = self.host, self.config, self.metadata
         self.coordination = Coordination(metadata, self.replicas, self.mending, config, host)
         self.internal_topics = InternalTopics(metadata, self.link, config.coordinating)
-        self.group_calls = GroupCalls(self.coordination, metadata, host)
         self.absences = Absences(
             self.coordination,
             host.timers,
             disconnect_grace_ms=config.coordinating.disconnect_grace_ms,
         )
+        self.group_calls = GroupCalls(self.coordination, self.absences, metadata, host)
         self.concurrent_requests = ConcurrentRequests(host.timers)
         self.transaction_calls = TransactionCalls(
             self.coordination, self.concurrent_requests, self.link.producer_ids

@@ -85,6 +85,7 @@ class GroupConsumer:
         "_joined",
         "_led",
         "_member_id",
+        "_session_timeout_ms",
         "_topics",
     )
 
@@ -96,8 +97,11 @@ class GroupConsumer:
         first_offset: FirstOffset,
         *,
         committed: bool = False,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
     ) -> None:
+        """A member that is silent for longer than its session is taken for gone."""
         self._client = client
+        self._session_timeout_ms = session_timeout_ms
         self._group_id = group_id
         self._topics = tuple(topics)
         self._first_offset = first_offset
@@ -202,7 +206,7 @@ class GroupConsumer:
     async def _ask_to_join(self) -> JoinGroupResponse:
         request = JoinGroupRequest(
             group_id=self._group_id,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
+            session_timeout_ms=self._session_timeout_ms,
             rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
             member_id=self._member_id,
             protocol_type=CONSUMER_PROTOCOL,

@@ -16,6 +16,8 @@ from tidelog.config.key_types import (
 from tidelog.core.metadata.topic_configs import DAY_MS, HOUR_MS, INT32_MAX
 
 SHORT_MAX = 2**15 - 1
+LEAST_SEGMENT_BYTES = 1024**2
+"""As for every topic: with less, an internal topic could not be created."""
 
 SOCKETS: tuple[BrokerKey, ...] = (
     *implemented(
@@ -157,7 +159,7 @@ OFFSETS: tuple[BrokerKey, ...] = (
             "offsets.topic.segment.bytes",
             100 * 1024**2,
             "The largest size of one file of the topic of offsets.",
-            at_least=1,
+            at_least=LEAST_SEGMENT_BYTES,
             at_most=INT32_MAX,
         ),
         duration(
@@ -369,7 +371,7 @@ TRANSACTIONS: tuple[BrokerKey, ...] = (
             "transaction.state.log.segment.bytes",
             100 * 1024**2,
             "The largest size of one file of the topic of transactions.",
-            at_least=1,
+            at_least=LEAST_SEGMENT_BYTES,
             at_most=INT32_MAX,
         ),
         duration(

@@ -83,6 +83,22 @@ class LogTruncated(NamedTuple):
     below_high_watermark: bool
 
 
+class LogDeleted(NamedTuple):
+    """Metadata no longer places this replica here, or its topic is gone."""
+
+    partition: PartitionId
+    broker: int
+    log_end_offset: int
+
+
+class StraySetAside(NamedTuple):
+    """A log that metadata does not place here: its records are kept and not served."""
+
+    partition: PartitionId
+    broker: int
+    directory: str
+
+
 class LeaderElected(NamedTuple):
     """The controller decided: who leads from now on (-1: nobody can)."""
 
@@ -196,6 +212,8 @@ Event = (
     | IsrChanged
     | FetchDiverged
     | LogTruncated
+    | LogDeleted
+    | StraySetAside
     | LeaderElected
     | IsrCommitted
     | BrokerRegistered

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from tidelog.broker.broker import Broker
+from tidelog.broker.control.controller_link import ControllerLink
 from tidelog.core.quorum.rules import majority
 from tidelog.core.types import NO_LEADER
 from tidelog.host import tasks
@@ -27,18 +27,24 @@ class Leaving:
     silence alone could be a slow election; processes that refuse connections are gone.
     """
 
-    __slots__ = ("_broker", "_node_id", "_quorum", "_voters")
+    __slots__ = ("_link", "_network", "_node_id", "_quorum", "_voters")
 
     def __init__(
-        self, broker: Broker, quorum: QuorumMember, voters: dict[int, Address], node_id: int
+        self,
+        link: ControllerLink,
+        quorum: QuorumMember,
+        voters: dict[int, Address],
+        node_id: int,
+        network: Network,
     ) -> None:
-        self._broker = broker
+        self._link = link
+        self._network = network
         self._quorum = quorum
         self._voters = voters
         self._node_id = node_id
 
     async def wait(self) -> None:
-        link = self._broker.link
+        link = self._link
         link.begin_shutdown()
         waited_ms = leaderless_ms = 0
         while waited_ms < STOP_TIMEOUT_MS and leaderless_ms < LEADERLESS_TIMEOUT_MS:
@@ -55,8 +61,7 @@ class Leaving:
 
     async def _majority_is_gone(self) -> bool:
         others = [address for node_id, address in self._voters.items() if node_id != self._node_id]
-        network = self._broker.host.network
-        refused = await asyncio.gather(*(_is_refused(network, each) for each in others))
+        refused = await asyncio.gather(*(_is_refused(self._network, each) for each in others))
         return len(self._voters) - sum(refused) < majority(len(self._voters))
 
 

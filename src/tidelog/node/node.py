@@ -208,7 +208,10 @@ class Node:
         broker = self.broker
         if broker is not None:
             voters = _voters(self.config)
-            await Leaving(broker, self.quorum, voters, self.config.node_id).wait()
+            leaving = Leaving(
+                broker.link, self.quorum, voters, self.config.node_id, self.host.network
+            )
+            await leaving.wait()
             await broker.fetchers.stop()
             broker.suspected.close()
             broker.coordination.close()  # members are told at once to look for the next one

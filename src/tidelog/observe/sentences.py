@@ -114,6 +114,20 @@ def _truncated(event: events.LogTruncated, name: NamePartition) -> str:
     )
 
 
+def _deleted(event: events.LogDeleted, name: NamePartition) -> str:
+    return (
+        f"{name(event.partition)} broker {event.broker} deletes its log, which ended at"
+        f" {event.log_end_offset}"
+    )
+
+
+def _set_aside(event: events.StraySetAside, name: NamePartition) -> str:
+    return (
+        f"{name(event.partition)} broker {event.broker} sets its log aside as"
+        f" {event.directory}: metadata does not place it here"
+    )
+
+
 def _elected(event: events.LeaderElected, name: NamePartition) -> str:
     before = "" if event.previous == NO_LEADER else f" (was {event.previous})"
     how = "elected uncleanly, records may be lost" if event.unclean else "elected"
@@ -198,6 +212,8 @@ _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.IsrCommitted: _isr_committed,
     events.FetchDiverged: _diverged,
     events.LogTruncated: _truncated,
+    events.LogDeleted: _deleted,
+    events.StraySetAside: _set_aside,
     events.LeaderElected: _elected,
     events.BrokerRegistered: _registration("registered"),
     events.BrokerFenced: _registration("fenced"),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.network import Network, NetworkPlan
-from tidelog.sim.run import quiet_collector
+from tidelog.sim.results import quiet_collector
 
 STEPS = 200_000
 ROUNDS = 3

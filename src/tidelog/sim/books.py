@@ -4,6 +4,7 @@ Records of internal topics are values of the core. A log of the simulator holds 
 batch of such records is given one.
 """
 
+import struct
 from collections.abc import Callable
 from zlib import crc32
 
@@ -43,6 +44,10 @@ class Books:
     def new_member_id(self) -> str:
         self._member_ids += 1
         return f"member-{self._member_ids}"
+
+    def read_assignment(self, assignment: bytes) -> tuple[int, ...]:
+        """What a member of the classic protocol was given."""
+        return struct.unpack(f">{len(assignment) // 2}h", assignment)
 
     # -- names
 

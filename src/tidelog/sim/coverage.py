@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.run import run_node_seed
-from tidelog.sim.run import SeedResult
+from tidelog.sim.results import SeedResult
 
 SHELL: Final = ("broker", "controller", "quorum", "coordinators", "node", "rpc")
 """What runs around `core`: the packages that a simulator with a shell of its own cannot reach."""

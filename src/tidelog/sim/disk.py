@@ -368,6 +368,10 @@ class SimFile:
             self._disk.watcher.reading(size_bytes)
         return bytes(memoryview(file.data)[position : position + size_bytes])
 
+    def content(self) -> bytes:
+        """All of it, for whoever judges a run: no fault hits this, and nobody notices."""
+        return bytes(self._disk._state.file(self._node).data)
+
     def range_in_memory(self, position: int, size_bytes: int) -> FileRange | None:
         """As on a system that does not tell."""
         return None

@@ -1,8 +1,8 @@
 """Many seeds over the cores of this machine, added up into one report.
 
-Processes are forked, one per core, and ask for the next few seeds when they have finished;
-no threads, so a fork is safe. Seeds are handed out in order, and results are put back into
-order before they are added up: the report does not depend on how many processes there were.
+Processes are forked, one per core, and ask for the next seed when they have finished one; no
+threads, so a fork is safe. Seeds are handed out in order, and the report does not depend on how
+many processes there were.
 
 This is the one place of the package that reads a real clock: to say how fast it went.
 """
@@ -13,17 +13,17 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count, islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Final, NamedTuple
 
-from tidelog.sim.run import SeedResult
+from tidelog.sim.results import SeedResult
 
 RunOne = Callable[[int], SeedResult]
 
-CHUNK_MAX: Final = 16
 TICK_SECONDS: Final = 0.5
 
 
@@ -35,13 +35,13 @@ class Finished(NamedTuple):
 
 
 class Stumbled(NamedTuple):
-    """A worker could not run its seeds at all: not a finding, but a fault of the machinery."""
+    """A worker could not run its seed at all: not a finding, but a fault of the machinery."""
 
     traceback: str
 
 
 class FleetError(Exception):
-    """A process of the fleet could not go on; the text names the seeds it was running."""
+    """A process of the fleet could not go on; the text names the seed it was running."""
 
 
 @dataclass(slots=True)
@@ -64,6 +64,8 @@ class FleetReport:
     declined: Counter[str] = field(default_factory=Counter)
     interrupted: bool = False
     digests: dict[int, str] = field(default_factory=dict)
+    on_finished: Callable[[Finished], None] | None = field(default=None, compare=False)
+    """Hears of every seed as it is added."""
 
     @property
     def steps_per_second(self) -> float:
@@ -100,10 +102,12 @@ class FleetReport:
         if result.violations:
             self.failures.append(result)
             self.failures.sort(key=lambda failure: failure.seed)
+        if self.on_finished is not None:
+            self.on_finished(finished)
 
 
 Progress = Callable[[FleetReport], None]
-"""Called after every few seeds and at least twice a second."""
+"""Called after every seed and at least twice a second."""
 
 
 @dataclass(slots=True)
@@ -118,13 +122,25 @@ class Orders:
     """No new seeds after this time."""
     stop_at_first: bool = False
     """No new seeds after a violation; lower seeds are finished, so the first one is known."""
+    done: Collection[int] = ()
+    """Seeds that are left out. `seeds` counts the others."""
+
+    def upcoming(self) -> Iterator[int]:
+        """The seeds to run, in order."""
+        unrun = (seed for seed in count(self.first) if seed not in self.done)
+        return islice(unrun, self.seeds)
 
 
-def run_fleet(orders: Orders, run_one: RunOne, progress: Progress | None = None) -> FleetReport:
+def run_fleet(
+    orders: Orders,
+    run_one: RunOne,
+    progress: Progress | None = None,
+    report: FleetReport | None = None,
+) -> FleetReport:
     """Run the seeds; on Ctrl-C, what has been finished, marked as interrupted."""
     assert orders.seeds is not None or orders.seconds is not None, "a fleet without an end"
     assert orders.jobs >= 1, f"{orders.jobs} jobs"
-    report = FleetReport()
+    report = FleetReport() if report is None else report
     tell = progress or (lambda _: None)
     try:
         if orders.jobs == 1 or orders.seeds == 1:
@@ -136,99 +152,87 @@ def run_fleet(orders: Orders, run_one: RunOne, progress: Progress | None = None)
     return report
 
 
-def _chunks(orders: Orders, report: FleetReport) -> Iterator[range]:
-    """The next seeds to run, for as long as there should be any."""
+def _next_seeds(orders: Orders, report: FleetReport) -> Iterator[int]:
+    """For as long as there should be any."""
     deadline = None if orders.seconds is None else time.monotonic() + orders.seconds
-    size = 1
-    if orders.seeds is not None:
-        size = max(1, min(CHUNK_MAX, orders.seeds // (8 * orders.jobs)))
-    seed = orders.first
-    while orders.seeds is None or seed < orders.first + orders.seeds:
+    for seed in orders.upcoming():
         if deadline is not None and time.monotonic() >= deadline:
             return
         if orders.stop_at_first and report.failures:
             return
-        end = seed + size
-        if orders.seeds is not None:
-            end = min(end, orders.first + orders.seeds)
-        yield range(seed, end)
-        seed = end
+        yield seed
 
 
-def run_seeds(
-    seeds: Iterable[int], run_one: RunOne, *, stop_at_first: bool = False
-) -> Iterator[Finished]:
+def run_seeds(seeds: Iterable[int], run_one: RunOne) -> Iterator[Finished]:
     """One after the other, each with the time it took."""
     for seed in seeds:
         begin_ns = time.process_time_ns()
         result = run_one(seed)
         yield Finished(result, time.process_time_ns() - begin_ns)
-        if stop_at_first and result.violations:
-            return
 
 
 def _run_here(orders: Orders, run_one: RunOne, report: FleetReport, tell: Progress) -> None:
-    for chunk in _chunks(orders, report):
-        for finished in run_seeds(chunk, run_one, stop_at_first=orders.stop_at_first):
-            report.add(finished)
-            tell(report)
+    for finished in run_seeds(_next_seeds(orders, report), run_one):
+        report.add(finished)
+        tell(report)
 
 
 def _run_forked(orders: Orders, run_one: RunOne, report: FleetReport, tell: Progress) -> None:
-    workers = [_Worker(run_one, orders) for _ in range(orders.jobs)]
-    chunks = _chunks(orders, report)
+    workers = [_Worker(run_one) for _ in range(orders.jobs)]
+    seeds = _next_seeds(orders, report)
     try:
         for worker in workers:
-            worker.give(next(chunks, None))
-        while busy := [worker for worker in workers if worker.chunk is not None]:
+            worker.give(next(seeds, None))
+        while busy := [worker for worker in workers if worker.seed is not None]:
             ready = wait([worker.connection for worker in busy], TICK_SECONDS)
             for worker in busy:
                 if worker.connection in ready:
-                    for finished in worker.take():
-                        report.add(finished)
-                    worker.give(next(chunks, None))
+                    report.add(worker.take())
+                    worker.give(next(seeds, None))
             tell(report)
         for worker in workers:
             worker.process.join()
+    except KeyboardInterrupt:
+        for worker in workers:
+            if worker.seed is not None and worker.connection.poll():
+                report.add(worker.take())
+        raise
     finally:
         for worker in workers:
             worker.end()
 
 
 class _Worker:
-    """One forked process and the seeds it is running."""
+    """One forked process and the seed it is running."""
 
-    __slots__ = ("chunk", "connection", "process")
+    __slots__ = ("connection", "process", "seed")
 
-    def __init__(self, run_one: RunOne, orders: Orders) -> None:
+    def __init__(self, run_one: RunOne) -> None:
         context = multiprocessing.get_context("fork")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(
-            target=_serve, args=(theirs, run_one, orders.stop_at_first), daemon=True
+            target=_serve, args=(theirs, run_one), daemon=True
         )
         self.process.start()
         theirs.close()
-        self.chunk: range | None = None
+        self.seed: int | None = None
 
-    def give(self, chunk: range | None) -> None:
-        self.chunk = chunk
-        self.connection.send(chunk)
+    def give(self, seed: int | None) -> None:
+        self.seed = seed
+        self.connection.send(seed)
 
-    def take(self) -> list[Finished]:
-        assert self.chunk is not None, "results of no seeds"
+    def take(self) -> Finished:
+        seed, self.seed = self.seed, None
+        assert seed is not None, "a result of no seed"
         try:
-            answer: list[Finished] | Stumbled = self.connection.recv()
+            answer: Finished | Stumbled = self.connection.recv()
         except EOFError:
             self.process.join()
             raise FleetError(
-                f"the process running seeds {self.chunk.start} to {self.chunk.stop - 1} "
-                f"ended with exit code {self.process.exitcode}"
+                f"the process running seed {seed} ended with exit code {self.process.exitcode}"
             ) from None
         if isinstance(answer, Stumbled):
-            raise FleetError(
-                f"at seeds {self.chunk.start} to {self.chunk.stop - 1}: "
-                f"{answer.traceback.splitlines()[-1]}"
-            )
+            raise FleetError(f"at seed {seed}: {answer.traceback.splitlines()[-1]}")
         return answer
 
     def end(self) -> None:
@@ -238,23 +242,19 @@ class _Worker:
         self.connection.close()
 
 
-def _serve(
-    connection: "Connection[list[Finished] | Stumbled, range | None]",
-    run_one: RunOne,
-    stop_at_first: bool,
-) -> None:
-    """A worker's life: take seeds, run them, answer, until None comes."""
+def _serve(connection: "Connection[Finished | Stumbled, int | None]", run_one: RunOne) -> None:
+    """A worker's life: take a seed, run it, answer, until None comes."""
     # Ctrl-C goes to the whole process group; only the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        while (chunk := connection.recv()) is not None:
-            connection.send(_answer(chunk, run_one, stop_at_first=stop_at_first))
+        while (seed := connection.recv()) is not None:
+            connection.send(_answer(seed, run_one))
     except (EOFError, BrokenPipeError):
         return  # the parent is gone: nobody wants the rest
 
 
-def _answer(chunk: range, run_one: RunOne, *, stop_at_first: bool) -> list[Finished] | Stumbled:
+def _answer(seed: int, run_one: RunOne) -> Finished | Stumbled:
     try:
-        return list(run_seeds(chunk, run_one, stop_at_first=stop_at_first))
+        return next(run_seeds((seed,), run_one))
     except Exception:
         return Stumbled(traceback.format_exc())

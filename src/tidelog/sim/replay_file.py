@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from tidelog import __version__
 from tidelog.sim import plan as plans
 from tidelog.sim.plan import Plan
-from tidelog.sim.run import SeedResult
-from tidelog.sim.world_port import Violation
+from tidelog.sim.results import SeedResult, Violation
 
 
 class Replay(NamedTuple):

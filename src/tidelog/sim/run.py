@@ -8,21 +8,17 @@ A seed is the border where anything goes wrong inside is caught: a failed assert
 code under test is a finding like a broken rule, and so is any other exception.
 """
 
-import gc
 import importlib
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import PurePath
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from tidelog.sim import mutation
 from tidelog.sim.faults import Fault
 from tidelog.sim.happenings import FaultDeclined, FaultInjected, PhaseBegan, RuleBroken
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.plan import NODE_DEPTH, Plan, draw_plan
+from tidelog.sim.results import Caught, SeedResult, Violation, quiet_collector
 from tidelog.sim.trace import NOWHERE, RING_SIZE, Trace
-from tidelog.sim.world_port import Assemble, JudgePort, Violation, WorldPort
+from tidelog.sim.world_port import Assemble, JudgePort, WorldPort
 
 SWEEP_EVERY_STEPS: Final = 500
 STEP_LIMIT: Final = 3_000_000
@@ -33,36 +29,9 @@ LOOK_EVERY_MS: Final = 100
 FOREVER_MS: Final = 1 << 40
 STOPPED_EARLY: Final = "stopped early"
 
-ASSERTION: Final = "assertion"
-EXCEPTION: Final = "exception"
 LIVENESS_CORE: Final = "liveness of a healed core"
 LIVENESS_ALL: Final = "liveness when all is healed"
 STEPS: Final = "step limit"
-
-
-class SeedResult(NamedTuple):
-    """What one run came to. Plain values: it travels between processes."""
-
-    seed: int
-    steps: int
-    simulated_ms: int
-    acknowledged: int
-    refused: int
-    timed_out: int
-    lost: int
-    forfeited: int
-    violations: tuple[Violation, ...]
-    marks: dict[str, int]
-    faults: dict[str, int]
-    declined: dict[str, int]
-    digest: str
-    traceback: str = ""
-    """Of an assertion or exception, for --debug."""
-
-    @property
-    def rule(self) -> str | None:
-        """The rule that was broken first, if any."""
-        return self.violations[0].rule if self.violations else None
 
 
 def run_plan(
@@ -137,10 +106,8 @@ class Run:
         with mutation.applied(mutant):
             try:
                 self._live(assemble)
-            except AssertionError as reason:
-                self._caught(ASSERTION, reason)
             except Exception as reason:
-                self._caught(EXCEPTION, reason)
+                self._caught(reason)
         return self._result()
 
     def _live(self, assemble: Assemble) -> None:
@@ -217,12 +184,10 @@ class Run:
         self.trace.happened(NOWHERE, RuleBroken(rule, text))
         self.kernel.stop(rule)
 
-    def _caught(self, rule: str, reason: BaseException) -> None:
-        self._traceback = "".join(traceback.format_exception(reason))
-        text = str(reason).strip() or "no message"
-        if rule == EXCEPTION:
-            text = f"{type(reason).__name__}: {text}"
-        self._report(rule, f"{text} ({_place(reason)})")
+    def _caught(self, reason: Exception) -> None:
+        caught = Caught.of(reason)
+        self._traceback = caught.traceback
+        self._report(caught.rule, caught.text)
 
     def _result(self) -> SeedResult:
         counters = self.world.counters if self.world is not None else None
@@ -253,33 +218,3 @@ def the_real_world() -> Assemble:
 def whole_nodes() -> Any:
     """`tidelog.sim.nodes.run`, imported by those who want it: production comes with it."""
     return importlib.import_module("tidelog.sim.nodes.run")
-
-
-@contextmanager
-def quiet_collector() -> Iterator[None]:
-    """No garbage collection while a seed runs: it costs a tenth of the time and finds little.
-
-    What was there before is frozen, so that the collection at the end looks only at what
-    the seed has left behind, and memory stays that of one seed.
-    """
-    was_enabled = gc.isenabled()
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.unfreeze()
-        if was_enabled:
-            gc.enable()
-
-
-def _place(reason: BaseException) -> str:
-    """`core/replication/leader.py:120 in on_follower_fetch`: where it was raised."""
-    frames = traceback.extract_tb(reason.__traceback__)
-    if not frames:
-        return "nowhere"
-    last = frames[-1]
-    parts = PurePath(last.filename).parts
-    start = len(parts) - 1 - parts[::-1].index("tidelog") + 1 if "tidelog" in parts else -1
-    return f"{'/'.join(parts[start:])}:{last.lineno} in {last.name}"

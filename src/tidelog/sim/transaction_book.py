@@ -59,8 +59,8 @@ class TransactionBook:
     def of_value(self, value: int) -> SimTransaction | None:
         return self._by_value.get(value)
 
-    def numbered(self, number: int) -> SimTransaction:
-        return self._by_number[number]
+    def numbered(self, number: int) -> SimTransaction | None:
+        return self._by_number.get(number)
 
     def all(self) -> list[SimTransaction]:
         return list(self._by_number.values())

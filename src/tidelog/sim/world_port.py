@@ -7,20 +7,12 @@ rules) are built by `tidelog.sim.world.assemble`; tests of the machinery pass a 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tidelog.sim.faults import Fault
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.plan import Plan
 from tidelog.sim.trace import Trace
-
-
-class Violation(NamedTuple):
-    """A rule that did not hold, and the numbers that show it."""
-
-    rule: str
-    at_ms: int
-    text: str
 
 
 @dataclass(slots=True)

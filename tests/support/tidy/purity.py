@@ -50,12 +50,14 @@ VIRTUAL_LOOP_NAMES = frozenset(
         "CancelledError",
         "Future",
         "Handle",
+        "Lock",
         "Task",
         "TimerHandle",
         "Transport",
         "_get_running_loop",
         "_set_running_loop",
         "all_tasks",
+        "gather",
         "sleep",
     )
 )
@@ -64,7 +66,9 @@ VIRTUAL_LOOP_NAMES = frozenset(
 AROUND_A_SEED = {
     "tidelog.sim.fleet": "runs many seeds in processes and says how fast it went",
     "tidelog.sim.bench": "measures steps per second",
+    "tidelog.sim.campaign": "keeps what seeds came to in files",
     "tidelog.sim.coverage": "traces seeds and reads the source of what they ran",
+    "tidelog.sim.nodes.replay_file": "writes and reads the file of a failed seed",
     "tidelog.sim.replay_file": "writes and reads the file of a failed seed",
 }
 

@@ -11,6 +11,7 @@ from tidelog.core.groups.requests import ClientName
 if TYPE_CHECKING:
     from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.broker.coordination.coordinators import Coordination
+    from tidelog.broker.groups.absences import Absences
     from tidelog.core.coordination import Token
     from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Call
@@ -23,10 +24,17 @@ TOPIC_WAIT_MS = 1_000
 class GroupCalls:
     """Brings what clients ask to the coordinator of their group. One per broker."""
 
-    __slots__ = ("coordination", "host", "metadata")
+    __slots__ = ("absences", "coordination", "host", "metadata")
 
-    def __init__(self, coordination: Coordination, metadata: LocalMetadata, host: NodeHost) -> None:
+    def __init__(
+        self,
+        coordination: Coordination,
+        absences: Absences,
+        metadata: LocalMetadata,
+        host: NodeHost,
+    ) -> None:
         self.coordination = coordination
+        self.absences = absences
         self.metadata = metadata
         self.host = host
 

@@ -6,7 +6,7 @@ What is added is the partition of `__consumer_offsets` in which they will stand.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
 from tidelog.broker.coordination.pending_call import PendingCall
@@ -18,22 +18,32 @@ from tidelog.wire.protocol.schemas.add_offsets_to_txn_request import AddOffsetsT
 from tidelog.wire.protocol.schemas.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.coordination.coordinators import Coordination
+    from tidelog.broker.coordination.internal_topics import InternalTopics
+    from tidelog.broker.transactions.transaction_calls import TransactionCalls
     from tidelog.rpc import Call
 
 FENCED_SINCE = 2
 CREATE_TIMEOUT_MS = 1_000
 
 
-def handle(broker: Broker, call: Call) -> None:
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    coordination: Coordination
+    internal_topics: InternalTopics
+    transaction_calls: TransactionCalls
+
+
+def handle(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, AddOffsetsToTxnRequest), request
     if not request.group_id:
         call.answer(_refusal(Error.INVALID_GROUP_ID))
         return
-    index = broker.coordination.group_partition(request.group_id)
+    index = parts.coordination.group_partition(request.group_id)
     if index is None:
-        call.run(_create(broker, call))
+        call.run(_create(parts, call))
         return
     asked = AddPartitions(
         request.transactional_id,
@@ -44,12 +54,12 @@ def handle(broker: Broker, call: Call) -> None:
         version=transaction_calls.FIRST_VERSION,
     )
     token = PendingCall(call, partial(_response, call.version), _refusal)
-    broker.transaction_calls.ask_patiently(request.transactional_id, asked, token)
+    parts.transaction_calls.ask_patiently(request.transactional_id, asked, token)
 
 
-async def _create(broker: Broker, call: Call) -> None:
+async def _create(parts: Parts, call: Call) -> None:
     """Nobody has looked for the group's coordinator yet: the producer does only after this."""
-    await broker.internal_topics.create(CONSUMER_OFFSETS, CREATE_TIMEOUT_MS)
+    await parts.internal_topics.create(CONSUMER_OFFSETS, CREATE_TIMEOUT_MS)
     call.answer(_refusal(Error.COORDINATOR_NOT_AVAILABLE))
 
 

@@ -31,7 +31,8 @@ from tidelog.wire.protocol.schemas.add_partitions_to_txn_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.transactions.transaction_calls import TransactionCalls
     from tidelog.rpc import Call
 
 FIRST_VERSION_OF_BROKERS = 4
@@ -53,7 +54,14 @@ class Asked(NamedTuple):
         )
 
 
-def handle(broker: Broker, call: Call) -> None:
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    metadata: LocalMetadata
+    transaction_calls: TransactionCalls
+
+
+def handle(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, AddPartitionsToTxnRequest), request
     transactions = _asked(request, call.version)
@@ -63,7 +71,7 @@ def handle(broker: Broker, call: Call) -> None:
     for position, asked in enumerate(transactions):
         to_result = partial(_result, call.version, asked)
         partitions = asked.partitions()
-        unknown = _unknown(broker, partitions)
+        unknown = _unknown(parts, partitions)
         if unknown:
             gathering.put(position, to_result(AddPartitionsResponse(NO_ERROR, unknown)))
             continue
@@ -81,7 +89,7 @@ def handle(broker: Broker, call: Call) -> None:
         )
         # Questions of other producers wait behind those of a broker: it is patient itself.
         at_once = asked.verify_only or is_on_a_line(call)
-        calls = broker.transaction_calls
+        calls = parts.transaction_calls
         ask = calls.ask if at_once else calls.ask_patiently
         ask(asked.transactional_id, question, token)
 
@@ -109,9 +117,9 @@ def _asked(request: AddPartitionsToTxnRequest, version: int) -> list[Asked]:
     ]
 
 
-def _unknown(broker: Broker, partitions: tuple[TopicPartition, ...]) -> tuple[Error, ...]:
+def _unknown(parts: Parts, partitions: tuple[TopicPartition, ...]) -> tuple[Error, ...]:
     """All or nothing: if one does not exist, none is added. Empty if all of them do."""
-    image = broker.image
+    image = parts.metadata.image
     errors = []
     for topic, index in partitions:
         topic_id = image.topic_ids.get(topic)

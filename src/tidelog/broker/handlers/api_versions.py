@@ -29,7 +29,7 @@ from tidelog.wire.protocol.schemas.api_versions_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
 
 KRAFT_VERSION_FEATURE = "kraft.version"
 FIRST_WITH_LEVEL_ZERO = 4
@@ -51,10 +51,12 @@ SUPPORTED_FEATURES = (
 )
 
 
-def handle(broker: Broker, call: Call, *, ranges: Callable[[], Sequence[ApiRange]]) -> None:
+def handle(
+    metadata: LocalMetadata, call: Call, *, ranges: Callable[[], Sequence[ApiRange]]
+) -> None:
     finalized = [
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-        for name, level in broker.image.features.items()
+        for name, level in metadata.image.features.items()
     ]
     response = ApiVersionsResponse(
         api_keys=[
@@ -67,7 +69,7 @@ def handle(broker: Broker, call: Call, *, ranges: Callable[[], Sequence[ApiRange
             if each.first > 0 or call.version >= FIRST_WITH_LEVEL_ZERO
         ],
         # It only grows, and clients ignore features that come with a smaller one than before.
-        finalized_features_epoch=broker.metadata.offset,
+        finalized_features_epoch=metadata.offset,
         finalized_features=finalized,
     )
     call.answer(response)

@@ -29,14 +29,14 @@ from tidelog.wire.protocol.schemas.consumer_group_describe_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 CONSUMER = 1
 """The type of a member that speaks the consumer protocol."""
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, ConsumerGroupDescribeRequest), request
 
@@ -47,13 +47,13 @@ def handle(broker: Broker, call: Call) -> None:
     gathering = Gathering(len(request.group_ids), finish)
     for position, group_id in enumerate(request.group_ids):
         token = gathering.part(
-            position, partial(described, broker, group_id, operations), partial(refused, group_id)
+            position, partial(described, groups, group_id, operations), partial(refused, group_id)
         )
-        broker.group_calls.ask(group_id, DescribeConsumerGroup(group_id), token)
+        groups.ask(group_id, DescribeConsumerGroup(group_id), token)
 
 
 def described(
-    broker: Broker, group_id: str, operations: int, group: DescribedConsumerGroup
+    groups: GroupCalls, group_id: str, operations: int, group: DescribedConsumerGroup
 ) -> DescribedGroup:
     if group.error is not NO_ERROR:
         return refused(group_id, group.error, group.message)
@@ -63,12 +63,12 @@ def described(
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
-        members=[member(broker, each) for each in group.members],
+        members=[member(groups, each) for each in group.members],
         authorized_operations=operations,
     )
 
 
-def member(broker: Broker, consumer: DescribedConsumer) -> Member:
+def member(groups: GroupCalls, consumer: DescribedConsumer) -> Member:
     return Member(
         member_id=consumer.member_id,
         instance_id=consumer.instance_id,
@@ -78,15 +78,15 @@ def member(broker: Broker, consumer: DescribedConsumer) -> Member:
         client_host=consumer.client.client_host,
         subscribed_topic_names=consumer.subscribed_topics,
         subscribed_topic_regex=consumer.subscribed_regex,
-        assignment=assignment(broker, consumer.assignment),
-        target_assignment=assignment(broker, consumer.target),
+        assignment=assignment(groups, consumer.assignment),
+        target_assignment=assignment(groups, consumer.target),
         member_type=CONSUMER,
     )
 
 
-def assignment(broker: Broker, partitions: Partitions) -> Assignment:
+def assignment(groups: GroupCalls, partitions: Partitions) -> Assignment:
     """Without topics that were deleted a moment ago: they have no name to show."""
-    topics = broker.image.topics
+    topics = groups.metadata.image.topics
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=each, topic_name=topics[each].name, partitions=some)

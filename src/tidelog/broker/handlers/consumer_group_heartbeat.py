@@ -19,7 +19,7 @@ from tidelog.wire.protocol.schemas.consumer_group_heartbeat_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 FIRST_WITH_OWN_ID = 1
@@ -27,19 +27,21 @@ FIRST_WITH_OWN_ID = 1
 JOINING = 0
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, ConsumerGroupHeartbeatRequest), request
-    broker.absences.expect(call)
+    groups.absences.expect(call)
     if call.version >= FIRST_WITH_OWN_ID and not request.member_id:
         message = "member_id is empty: since v1 members make their own ids"
         call.answer(refused(Error.INVALID_REQUEST, message))
         return
-    token = PendingCall(call, partial(heard, broker, call, request), refused)
-    broker.group_calls.ask_for_member(request.group_id, asked(broker, call, request), token)
+    token = PendingCall(call, partial(heard, groups, call, request), refused)
+    groups.ask_for_member(request.group_id, asked(groups, call, request), token)
 
 
-def asked(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerHeartbeat:
+def asked(
+    groups: GroupCalls, call: Call, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerHeartbeat:
     owned, topics = request.topic_partitions, request.subscribed_topic_names
     return ConsumerHeartbeat(
         request.group_id,
@@ -55,12 +57,12 @@ def asked(broker: Broker, call: Call, request: ConsumerGroupHeartbeatRequest) ->
         None
         if owned is None
         else tuple(sorted((each.topic_id, tuple(sorted(each.partitions))) for each in owned)),
-        broker.group_calls.fresh_member_id(call.client_id),
+        groups.fresh_member_id(call.client_id),
     )
 
 
 def heard(
-    broker: Broker,
+    groups: GroupCalls,
     call: Call,
     request: ConsumerGroupHeartbeatRequest,
     response: ConsumerHeartbeatResponse,
@@ -68,9 +70,9 @@ def heard(
     member_id = response.member_id or request.member_id
     if response.error is NO_ERROR:
         if request.member_epoch >= JOINING:
-            broker.absences.heard(call, request.group_id, member_id)
+            groups.absences.heard(call, request.group_id, member_id)
         else:
-            broker.absences.forget(request.group_id, member_id)
+            groups.absences.forget(request.group_id, member_id)
     assignment = None
     if response.assignment is not None:
         assignment = Assignment(

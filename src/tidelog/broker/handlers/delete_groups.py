@@ -15,11 +15,11 @@ from tidelog.wire.protocol.schemas.delete_groups_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, DeleteGroupsRequest), request
 
@@ -29,7 +29,7 @@ def handle(broker: Broker, call: Call) -> None:
     gathering = Gathering(len(request.groups_names), finish)
     for position, group_id in enumerate(request.groups_names):
         token = gathering.part(position, partial(deleted, group_id), partial(refused, group_id))
-        broker.group_calls.ask(group_id, DeleteGroup(group_id), token)
+        groups.ask(group_id, DeleteGroup(group_id), token)
 
 
 def deleted(group_id: str, response: DeleteGroupResponse) -> DeletableGroupResult:

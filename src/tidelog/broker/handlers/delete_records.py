@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.fetch import own_writes
 from tidelog.core.errors import NO_ERROR, Error
-from tidelog.core.types import NO_OFFSET, PartitionId
+from tidelog.core.types import NO_OFFSET
 from tidelog.storage.errors import StorageError
 from tidelog.wire.protocol.schemas.delete_records_request import (
     DeleteRecordsPartition,
@@ -26,30 +26,40 @@ from tidelog.wire.protocol.schemas.delete_records_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.fetch.fetches import Fetches
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
     from tidelog.core.replication.leader import LeaderReplica
+    from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Call
 
 LOOK_AGAIN_MS = 20
 """Nobody reports a follower's log start; an operator's request can afford to look for it."""
 
 
-def handle(broker: Broker, call: Call) -> None:
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    replicas: Replicas
+    fetches: Fetches
+    host: NodeHost
+
+
+def handle(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, DeleteRecordsRequest), request
-    deadline_ms = broker.now_ms() + max(request.timeout_ms, 0)
-    begin = partial(_delete_records, broker, call, request, deadline_ms)
+    deadline_ms = parts.host.now_ms() + max(request.timeout_ms, 0)
+    begin = partial(_delete_records, parts, call, request, deadline_ms)
     own_writes.when_readable(
-        broker.replicas, broker.host.timers, _not_committed_yet(broker, request), begin
+        parts.replicas, parts.host.timers, _not_committed_yet(parts, request), begin
     )
 
 
-def _not_committed_yet(broker: Broker, request: DeleteRecordsRequest) -> Iterator[Hosted]:
+def _not_committed_yet(parts: Parts, request: DeleteRecordsRequest) -> Iterator[Hosted]:
     """Partitions of which records are to go that are in the log and not committed."""
     for topic in request.topics:
         for asked in topic.partitions:
-            hosted = broker.replicas.named(topic.name, asked.partition_index)
+            hosted = parts.replicas.named(topic.name, asked.partition_index)
             if hosted is None:
                 continue
             committed, end = hosted.replica.high_watermark, hosted.log.log_end_offset
@@ -58,9 +68,9 @@ def _not_committed_yet(broker: Broker, request: DeleteRecordsRequest) -> Iterato
 
 
 def _delete_records(
-    broker: Broker, call: Call, request: DeleteRecordsRequest, deadline_ms: int
+    parts: Parts, call: Call, request: DeleteRecordsRequest, deadline_ms: int
 ) -> None:
-    deletion = Deletion(broker, call, deadline_ms)
+    deletion = Deletion(parts, call, deadline_ms)
     for topic in request.topics:
         results = [deletion.begin(topic.name, asked) for asked in topic.partitions]
         deletion.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
@@ -88,10 +98,10 @@ class Waiting:
 class Deletion:
     """One request; it answers once, when every partition is decided."""
 
-    __slots__ = ("_broker", "_call", "_deadline_ms", "_waiting", "topics")
+    __slots__ = ("_call", "_deadline_ms", "_parts", "_waiting", "topics")
 
-    def __init__(self, broker: Broker, call: Call, deadline_ms: int) -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts, call: Call, deadline_ms: int) -> None:
+        self._parts = parts
         self._call = call
         self._deadline_ms = deadline_ms
         self._waiting: list[Waiting] = []
@@ -101,20 +111,20 @@ class Deletion:
         result = DeleteRecordsPartitionResult(
             partition_index=asked.partition_index, low_watermark=NO_OFFSET
         )
-        hosted = self._broker.replicas.named(topic, asked.partition_index)
+        hosted = self._parts.replicas.named(topic, asked.partition_index)
         if hosted is None:
-            result.error_code = self._why_not_hosted(topic, asked.partition_index)
+            result.error_code = self._parts.replicas.why_not_led_here(topic, asked.partition_index)
         else:
             result.error_code = self._delete(hosted, asked.offset, result)
         return result
 
     def look(self) -> None:
         """Answer, or look again a little later."""
-        now_ms = self._broker.now_ms()
+        now_ms = self._parts.host.now_ms()
         is_over = now_ms >= self._deadline_ms
         self._waiting = [each for each in self._waiting if not _decide(each, is_over=is_over)]
         if self._waiting:
-            self._broker.host.timers.add(min(now_ms + LOOK_AGAIN_MS, self._deadline_ms), self.look)
+            self._parts.host.timers.add(min(now_ms + LOOK_AGAIN_MS, self._deadline_ms), self.look)
         else:
             self._call.answer(DeleteRecordsResponse(topics=self.topics))
 
@@ -130,20 +140,11 @@ class Deletion:
         try:
             hosted.log.raise_log_start(answer.offset)
         except StorageError as error:
-            self._broker.replicas.directories.on_error(hosted.directory, error)
+            self._parts.replicas.directories.on_error(hosted.directory, error)
             return error.kafka_error
-        self._broker.fetches.answer_followers(hosted.partition)
+        self._parts.fetches.answer_followers(hosted.partition)
         self._waiting.append(Waiting(hosted, role, answer.offset, result))
         return NO_ERROR
-
-    def _why_not_hosted(self, topic: str, index: int) -> Error:
-        image = self._broker.image
-        partition = PartitionId(image.topic_ids.get(topic, b""), index)
-        if partition in self._broker.replicas.problems:
-            return Error.KAFKA_STORAGE_ERROR
-        if image.partition(partition) is not None:
-            return Error.NOT_LEADER_OR_FOLLOWER
-        return Error.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _decide(waiting: Waiting, *, is_over: bool) -> bool:

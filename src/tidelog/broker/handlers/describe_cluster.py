@@ -15,19 +15,19 @@ from tidelog.wire.protocol.schemas.describe_cluster_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
 
 BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(metadata: LocalMetadata, cluster_id: str, call: Call) -> None:
     request = call.request
     assert isinstance(request, DescribeClusterRequest), request
     if request.endpoint_type != BROKERS:
         call.answer(refusal(request.endpoint_type))
         return
-    image, listener = broker.image, call.listener
+    image, listener = metadata.image, call.listener
     live = neighbours(image, listener)
     shown = live
     if request.include_fenced_brokers:
@@ -37,8 +37,8 @@ def handle(broker: Broker, call: Call) -> None:
     )
     response = DescribeClusterResponse(
         endpoint_type=BROKERS,
-        cluster_id=broker.cluster_id,
-        controller_id=controller_for_clients(live, broker.id),
+        cluster_id=cluster_id,
+        controller_id=controller_for_clients(live, metadata.own_id),
         brokers=[
             DescribeClusterBroker(
                 broker_id=each.broker_id,

@@ -51,7 +51,9 @@ from tidelog.wire.protocol.schemas.describe_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.host.node_host import NodeHost
 
 UNKNOWN_TYPE = 0
 LIST_TYPE = 7
@@ -70,9 +72,9 @@ TYPES = {
 
 MEANINGS = {
     LEADER_THROTTLED_REPLICAS: "Replicas whose followers are sent no more than the leader's"
-    " throttled rate: partition:broker,… or * for all.",
+    " throttled rate: partition:parts,… or * for all.",
     FOLLOWER_THROTTLED_REPLICAS: "Replicas that fetch no faster than the follower's throttled"
-    " rate: partition:broker,… or * for all.",
+    " rate: partition:parts,… or * for all.",
     SESSION_TIMEOUT_MS: "How long a member of this group may be silent.",
     HEARTBEAT_INTERVAL_MS: "How often a member of this group says that it is alive.",
     client_metrics_configs.INTERVAL_MS: "How often clients would send metrics; none are collected.",
@@ -113,17 +115,25 @@ class RefusedResourceError(Exception):
         self.error = error
 
 
-def handle(broker: Broker, call: Call) -> None:
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    metadata: LocalMetadata
+    config: NodeConfig
+    host: NodeHost
+
+
+def handle(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, DescribeConfigsRequest), request
-    if knows_topics(broker, request):
-        answer(broker, call, request)
+    if knows_topics(parts, request):
+        answer(parts, call, request)
     else:
-        call.run(answer_later(broker, call, request))
+        call.run(answer_later(parts, call, request))
 
 
-def knows_topics(broker: Broker, request: DescribeConfigsRequest) -> bool:
-    known = broker.image.topic_ids
+def knows_topics(parts: Parts, request: DescribeConfigsRequest) -> bool:
+    known = parts.metadata.image.topic_ids
     return all(
         each.resource_name in known or check_topic_name(each.resource_name) is not None
         for each in request.resources
@@ -131,42 +141,42 @@ def knows_topics(broker: Broker, request: DescribeConfigsRequest) -> bool:
     )
 
 
-async def answer_later(broker: Broker, call: Call, request: DescribeConfigsRequest) -> None:
+async def answer_later(parts: Parts, call: Call, request: DescribeConfigsRequest) -> None:
     """Another broker may just have told the client that the topic is there."""
     await caught_up(
-        broker.metadata, broker.host.timers, lambda: knows_topics(broker, request), NEW_TOPIC_MS
+        parts.metadata, parts.host.timers, lambda: knows_topics(parts, request), NEW_TOPIC_MS
     )
-    answer(broker, call, request)
+    answer(parts, call, request)
 
 
-def answer(broker: Broker, call: Call, request: DescribeConfigsRequest) -> None:
+def answer(parts: Parts, call: Call, request: DescribeConfigsRequest) -> None:
     results = []
     for resource in request.resources:
         # Clients that filter nothing send null, or, as librdkafka did, an empty list.
         keys = frozenset(resource.configuration_keys or ()) or None
         shown = Shown(keys, request.include_synonyms, request.include_documentation)
-        results.append(describe(broker, resource, shown))
+        results.append(describe(parts, resource, shown))
     call.answer(DescribeConfigsResponse(results=results))
 
 
 def describe(
-    broker: Broker, resource: DescribeConfigsResource, shown: Shown
+    parts: Parts, resource: DescribeConfigsResource, shown: Shown
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
         if resource.resource_type == RESOURCE_TOPIC:
-            result.configs = topic_settings(broker, resource.resource_name, shown)
+            result.configs = topic_settings(parts, resource.resource_name, shown)
         elif resource.resource_type == RESOURCE_BROKER:
-            result.configs = broker_settings(broker, resource.resource_name, shown)
+            result.configs = broker_settings(parts, resource.resource_name, shown)
         elif resource.resource_type == RESOURCE_BROKER_LOGGER:
-            result.configs = logger_levels(broker, resource.resource_name, shown)
+            result.configs = logger_levels(parts, resource.resource_name, shown)
         elif resource.resource_type == RESOURCE_CLIENT_METRICS:
-            layers = client_metrics_layers(broker.image, named(resource, "subscription"))
+            layers = client_metrics_layers(parts.metadata.image, named(resource, "subscription"))
             result.configs = entries(layers, shown)
         elif resource.resource_type == RESOURCE_GROUP:
-            layers = group_layers(broker.image, broker.config, named(resource, "group"))
+            layers = group_layers(parts.metadata.image, parts.config, named(resource, "group"))
             result.configs = entries(layers, shown)
         else:
             reason = f"resource type {resource.resource_type} has no settings here"
@@ -178,29 +188,30 @@ def describe(
 
 
 def topic_settings(
-    broker: Broker, topic: str, shown: Shown
+    parts: Parts, topic: str, shown: Shown
 ) -> Sequence[DescribeConfigsResourceResult]:
-    if topic not in broker.image.topic_ids:
+    if topic not in parts.metadata.image.topic_ids:
         reason = check_topic_name(topic)
         if reason is not None:
             raise RefusedResourceError(Error.INVALID_TOPIC_EXCEPTION, reason)
         raise RefusedResourceError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
     return [
-        entry(name, topic_layers(broker.image, broker.config, topic, name), shown)
+        entry(name, topic_layers(parts.metadata.image, parts.config, topic, name), shown)
         for name in wanted(KNOWN, shown)
     ]
 
 
 def broker_settings(
-    broker: Broker, name: str, shown: Shown
+    parts: Parts, name: str, shown: Shown
 ) -> Sequence[DescribeConfigsResourceResult]:
     if name == CLUSTER_DEFAULT:
-        said = {each.name: each for each in cluster_defaults(broker.image)}
+        said = {each.name: each for each in cluster_defaults(parts.metadata.image)}
         return [entry(key, [said[key]], shown) for key in wanted(sorted(said), shown)]
-    if name != str(broker.id):
-        reason = f"broker {broker.id} knows its own settings and the cluster's, not those of {name}"
+    own_id = parts.metadata.own_id
+    if name != str(own_id):
+        reason = f"broker {own_id} knows its own settings and the cluster's, not those of {name}"
         raise RefusedResourceError(Error.INVALID_REQUEST, reason)
-    image, config = broker.image, broker.config
+    image, config = parts.metadata.image, parts.config
     layers = only_kafkas_layers(image, config)
     return [
         entry(key, layers.get(key) or broker_layers(image, config, key), shown, of_broker=True)
@@ -208,11 +219,9 @@ def broker_settings(
     ]
 
 
-def logger_levels(
-    broker: Broker, name: str, shown: Shown
-) -> Sequence[DescribeConfigsResourceResult]:
-    if name != str(broker.id):
-        reason = f"broker {broker.id} knows its own loggers, not those of {name!r}"
+def logger_levels(parts: Parts, name: str, shown: Shown) -> Sequence[DescribeConfigsResourceResult]:
+    if name != str(parts.metadata.own_id):
+        reason = f"broker {parts.metadata.own_id} knows its own loggers, not those of {name!r}"
         raise RefusedResourceError(Error.INVALID_REQUEST, reason)
     levels = loggers.levels()
     return [

@@ -21,14 +21,14 @@ from tidelog.wire.protocol.schemas.describe_groups_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 DEAD = "Dead"
 FIRST_WITH_NOT_FOUND = 6
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, DescribeGroupsRequest), request
 
@@ -43,7 +43,7 @@ def handle(broker: Broker, call: Call) -> None:
             partial(described, group_id, call.version, operations),
             partial(refused, group_id),
         )
-        broker.group_calls.ask(group_id, DescribeGroup(group_id), token)
+        groups.ask(group_id, DescribeGroup(group_id), token)
 
 
 def described(group_id: str, version: int, operations: int, group: Described) -> DescribedGroup:

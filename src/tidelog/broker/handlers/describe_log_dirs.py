@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.errors import Error
 from tidelog.rpc import Call
@@ -17,49 +17,60 @@ from tidelog.wire.protocol.schemas.describe_log_dirs_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
-    from tidelog.broker.logs.moves import Move
+    from tidelog.broker.logs.moves import Move, Moves
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.host.node_host import NodeHost
 
 UNKNOWN_SIZE = -1
 
 
-def handle(broker: Broker, call: Call) -> None:
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    replicas: Replicas
+    moves: Moves
+    config: NodeConfig
+    host: NodeHost
+
+
+def handle(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, DescribeLogDirsRequest), request
-    hosted = list(asked_for(broker, request))
+    hosted = list(asked_for(parts, request))
     results = [
-        describe(broker, path, directory, hosted)
+        describe(parts, path, directory, hosted)
         for path, directory in zip(
-            broker.config.log_dirs, broker.replicas.directories.all, strict=True
+            parts.config.log_dirs, parts.replicas.directories.all, strict=True
         )
     ]
     call.answer(DescribeLogDirsResponse(results=results))
 
 
-def asked_for(broker: Broker, request: DescribeLogDirsRequest) -> Iterable[Hosted]:
+def asked_for(parts: Parts, request: DescribeLogDirsRequest) -> Iterable[Hosted]:
     """Null means all. What is not hosted here is left out of the answer."""
     if request.topics is None:
-        return broker.replicas.hosted.values()
+        return parts.replicas.hosted.values()
     names = dict.fromkeys(
         (each.topic, index) for each in request.topics for index in each.partitions
     )
-    found = (broker.replicas.named(topic, index) for topic, index in names)
+    found = (parts.replicas.named(topic, index) for topic, index in names)
     return [each for each in found if each is not None]
 
 
 def describe(
-    broker: Broker, path: str, directory: LogDirectory, asked: list[Hosted]
+    parts: Parts, path: str, directory: LogDirectory, asked: list[Hosted]
 ) -> DescribeLogDirsResult:
     if not directory.online:
         return DescribeLogDirsResult(error_code=Error.KAFKA_STORAGE_ERROR, log_dir=path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for each in [each for each in asked if each.directory is directory]:
         topics.setdefault(each.topic, []).append(described(each))
-    for move in broker.moves.under_way.values():
+    for move in parts.moves.under_way.values():
         if move.destination is directory and move.hosted in asked:
             topics.setdefault(move.hosted.topic, []).append(described_future(move))
-    space = broker.host.disk_space(path)
+    space = parts.host.disk_space(path)
     return DescribeLogDirsResult(
         log_dir=path,
         topics=[

@@ -15,18 +15,18 @@ from tidelog.wire.protocol.schemas.describe_producers_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.replication.replicas import Replicas
     from tidelog.rpc import Call
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(replicas: Replicas, call: Call) -> None:
     request = call.request
     assert isinstance(request, DescribeProducersRequest), request
     topics = [
         TopicResponse(
             name=topic.name,
             partitions=[
-                _partition(broker, TopicPartition(topic.name, index))
+                _partition(replicas, TopicPartition(topic.name, index))
                 for index in topic.partition_indexes
             ],
         )
@@ -35,12 +35,12 @@ def handle(broker: Broker, call: Call) -> None:
     call.answer(DescribeProducersResponse(topics=topics))
 
 
-def _partition(broker: Broker, partition: TopicPartition) -> PartitionResponse:
+def _partition(replicas: Replicas, partition: TopicPartition) -> PartitionResponse:
     """Of any replica, as Kafka's tools expect: `--broker-id` compares a follower with its leader. A
     follower may not have heard of the end of a transaction yet."""
-    hosted = broker.replicas.named(*partition)
+    hosted = replicas.named(*partition)
     if hosted is None:
-        error = broker.replicas.why_not_led_here(*partition)
+        error = replicas.why_not_led_here(*partition)
         return PartitionResponse(partition_index=partition.partition, error_code=error)
     return PartitionResponse(
         partition_index=partition.partition,

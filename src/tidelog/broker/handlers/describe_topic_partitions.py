@@ -27,13 +27,13 @@ from tidelog.wire.protocol.schemas.describe_topic_partitions_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
 
 PARTITIONS_MAX = 2000
 """Of one page, whatever a client asks for."""
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(metadata: LocalMetadata, call: Call) -> None:
     request = call.request
     assert isinstance(request, DescribeTopicPartitionsRequest), request
     cursor = request.cursor
@@ -41,11 +41,11 @@ def handle(broker: Broker, call: Call) -> None:
         call.answer(refusal(request))
         return
     page = Page(
-        broker.image,
-        neighbours(broker.image, call.listener),
+        metadata.image,
+        neighbours(metadata.image, call.listener),
         min(max(request.response_partition_limit, 1), PARTITIONS_MAX),
     )
-    names: Iterable[str] = {topic.name for topic in request.topics} or broker.image.topic_ids
+    names: Iterable[str] = {topic.name for topic in request.topics} or metadata.image.topic_ids
     for name in sorted(names):
         if cursor is not None and name < cursor.topic_name:
             continue

@@ -20,11 +20,11 @@ from tidelog.wire.protocol.schemas.describe_transactions_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.transactions.transaction_calls import TransactionCalls
     from tidelog.rpc import Call
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(transactions: TransactionCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, DescribeTransactionsRequest), request
     ids = request.transactional_ids
@@ -33,7 +33,7 @@ def handle(broker: Broker, call: Call) -> None:
         token = gathering.part(
             position, partial(_state, transactional_id), partial(_refused, transactional_id)
         )
-        broker.transaction_calls.ask(transactional_id, DescribeTransaction(transactional_id), token)
+        transactions.ask(transactional_id, DescribeTransaction(transactional_id), token)
 
 
 def _finish(call: Call, states: list[TransactionState]) -> None:

@@ -19,24 +19,24 @@ from tidelog.wire.protocol.schemas.end_txn_request import EndTxnRequest
 from tidelog.wire.protocol.schemas.end_txn_response import EndTxnResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.transactions.transaction_calls import TransactionCalls
     from tidelog.rpc import Call
 
 FIRST_VERSION_THAT_RAISES_THE_EPOCH = 5
 FENCED_SINCE = 2
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(transactions: TransactionCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, EndTxnRequest), request
     if call.version < FIRST_VERSION_THAT_RAISES_THE_EPOCH:
-        _ask(broker, call, request, NO_PRODUCER)
+        _ask(transactions, call, request, NO_PRODUCER)
         return
-    later = WithProducerId(partial(_ask, broker, call, request), partial(_refuse, call))
-    broker.transaction_calls.with_producer_id(request.transactional_id, call, later, ending=True)
+    later = WithProducerId(partial(_ask, transactions, call, request), partial(_refuse, call))
+    transactions.with_producer_id(request.transactional_id, call, later, ending=True)
 
 
-def _ask(broker: Broker, call: Call, request: EndTxnRequest, fresh_id: int) -> None:
+def _ask(transactions: TransactionCalls, call: Call, request: EndTxnRequest, fresh_id: int) -> None:
     raises = call.version >= FIRST_VERSION_THAT_RAISES_THE_EPOCH
     asked = EndTransaction(
         request.transactional_id,
@@ -47,7 +47,7 @@ def _ask(broker: Broker, call: Call, request: EndTxnRequest, fresh_id: int) -> N
         fresh_id,
     )
     token = PendingCall(call, partial(_response, call.version), _refusal)
-    broker.transaction_calls.ask(request.transactional_id, asked, token)
+    transactions.ask(request.transactional_id, asked, token)
 
 
 def _response(version: int, identity: ProducerIdentity) -> EndTxnResponse:

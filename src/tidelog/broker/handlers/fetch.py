@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 from tidelog.wire.protocol.schemas.fetch_request import FetchRequest
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.fetch.fetches import Fetches
+    from tidelog.broker.produce.appends import Appends
     from tidelog.rpc import Call
 
 
-def handle(broker: Broker, call: Call) -> None:
-    broker.appends.then(partial(_fetch, broker), call)
+def handle(appends: Appends, fetches: Fetches, call: Call) -> None:
+    appends.then(partial(_fetch, fetches), call)
 
 
-def _fetch(broker: Broker, call: Call) -> None:
+def _fetch(fetches: Fetches, call: Call) -> None:
     request = call.request
     assert isinstance(request, FetchRequest), request
-    broker.fetches.fetch(call, request)
+    fetches.fetch(call, request)

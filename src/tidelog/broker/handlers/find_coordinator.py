@@ -9,7 +9,7 @@ coordinator is asked for a sign of life before a client is told of it, as leader
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.answers.neighbours import NOBODY, neighbours
 from tidelog.broker.control.caught_up import caught_up
@@ -23,7 +23,11 @@ from tidelog.wire.protocol.schemas.find_coordinator_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.coordination.coordinators import Coordination
+    from tidelog.broker.coordination.internal_topics import InternalTopics
+    from tidelog.broker.replication.suspected_brokers import SuspectedBrokers
+    from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Call
 
 FIRST_WITH_KEYS = 4
@@ -33,7 +37,17 @@ CREATE_WAIT_MS = 1_000
 ELECTION_WAIT_MS = 500
 
 
-def handle(broker: Broker, call: Call) -> None:
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    metadata: LocalMetadata
+    coordination: Coordination
+    internal_topics: InternalTopics
+    suspected: SuspectedBrokers
+    host: NodeHost
+
+
+def handle(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, FindCoordinatorRequest), request
     keys = request.coordinator_keys if call.version >= FIRST_WITH_KEYS else (request.key,)
@@ -43,38 +57,42 @@ def handle(broker: Broker, call: Call) -> None:
         message = f"key type {request.key_type} has no coordinator: {kinds}"
         answer(call, [unfound(each, Error.INVALID_REQUEST, message) for each in keys])
         return
-    leaders = {broker.coordination.coordinator_of(topic, key) for key in keys}
-    if topic in broker.image.topic_ids and leaders <= {broker.id} and not broker.suspected.remain():
-        answer(call, list(found(broker, call, topic, keys)))
+    leaders = {parts.coordination.coordinator_of(topic, key) for key in keys}
+    if (
+        topic in parts.metadata.image.topic_ids
+        and leaders <= {parts.metadata.own_id}
+        and not parts.suspected.remain()
+    ):
+        answer(call, list(found(parts, call, topic, keys)))
     else:
-        call.run(_wait_and_answer(broker, call, topic, keys))
+        call.run(_wait_and_answer(parts, call, topic, keys))
 
 
-async def _wait_and_answer(broker: Broker, call: Call, topic: str, keys: Sequence[str]) -> None:
-    coordination = broker.coordination
+async def _wait_and_answer(parts: Parts, call: Call, topic: str, keys: Sequence[str]) -> None:
+    coordination = parts.coordination
     wait_ms, refusal = ELECTION_WAIT_MS, None
-    if topic not in broker.image.topic_ids:
-        deadline_ms = broker.now_ms() + CREATE_WAIT_MS
-        refusal = await broker.internal_topics.create(topic, CREATE_WAIT_MS)
-        wait_ms = 0 if refusal is not None else max(0, deadline_ms - broker.now_ms())
+    if topic not in parts.metadata.image.topic_ids:
+        deadline_ms = parts.host.now_ms() + CREATE_WAIT_MS
+        refusal = await parts.internal_topics.create(topic, CREATE_WAIT_MS)
+        wait_ms = 0 if refusal is not None else max(0, deadline_ms - parts.host.now_ms())
     else:
         leaders = {coordination.coordinator_of(topic, key) for key in keys}
-        await broker.suspected.settled(leaders - {broker.id, NO_LEADER})
+        await parts.suspected.settled(leaders - {parts.metadata.own_id, NO_LEADER})
 
     def all_led() -> bool:
-        live = neighbours(broker.image, call.listener)
+        live = neighbours(parts.metadata.image, call.listener)
         return all(coordination.coordinator_of(topic, key) in live for key in keys)
 
-    await caught_up(broker.metadata, broker.host.timers, all_led, wait_ms)
-    answer(call, list(found(broker, call, topic, keys, refusal)))
+    await caught_up(parts.metadata, parts.host.timers, all_led, wait_ms)
+    answer(call, list(found(parts, call, topic, keys, refusal)))
 
 
 def found(
-    broker: Broker, call: Call, topic: str, keys: Sequence[str], refusal: str | None = None
+    parts: Parts, call: Call, topic: str, keys: Sequence[str], refusal: str | None = None
 ) -> Iterator[Coordinator]:
-    live = neighbours(broker.image, call.listener)
+    live = neighbours(parts.metadata.image, call.listener)
     for key in keys:
-        leader = live.get(broker.coordination.coordinator_of(topic, key))
+        leader = live.get(parts.coordination.coordinator_of(topic, key))
         if leader is None:
             message = refusal or f"the partition of {topic} that {key!r} belongs to has no leader"
             yield unfound(key, Error.COORDINATOR_NOT_AVAILABLE, message)

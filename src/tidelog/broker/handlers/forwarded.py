@@ -22,7 +22,9 @@ from tidelog.wire.protocol.schemas.delete_topics_request import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.controller_link import ControllerLink
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.host.node_host import NodeHost
 
 DEFAULT_TIMEOUT_MS = 15_000
 """Of requests that name none: shorter than the 30 s after which clients give up by themselves."""
@@ -78,27 +80,35 @@ ROWS: dict[int, Row] = {
 }
 
 
-def handle(broker: Broker, call: Call) -> None:
-    call.run(_forward(broker, call, ROWS[call.header.api_key]))
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    metadata: LocalMetadata
+    link: ControllerLink
+    host: NodeHost
 
 
-async def _forward(broker: Broker, call: Call, row: Row) -> None:
+def handle(parts: Parts, call: Call) -> None:
+    call.run(_forward(parts, call, ROWS[call.header.api_key]))
+
+
+async def _forward(parts: Parts, call: Call, row: Row) -> None:
     request = row.translated(call.request)
     version = call.version if row.version is None else row.version
-    call.answer(await answer_of_controller(broker, request, version, row))
+    call.answer(await answer_of_controller(parts, request, version, row))
 
 
-async def answer_of_controller(broker: Broker, request: Message, version: int, row: Row) -> Message:
+async def answer_of_controller(parts: Parts, request: Message, version: int, row: Row) -> Message:
     timeout_ms = timeout_of(request)
     try:
-        response = await broker.link.forward(request, version, timeout_ms)
+        response = await parts.link.forward(request, version, timeout_ms)
     except NetworkError as error:
         why = f"no active controller answered within {timeout_ms} ms: {error}"
         return row.refused(request, Error.REQUEST_TIMED_OUT, why)
     await caught_up(
-        broker.metadata,
-        broker.host.timers,
-        lambda: row.settled(broker.image, request, response),
+        parts.metadata,
+        parts.host.timers,
+        lambda: row.settled(parts.metadata.image, request, response),
         CATCH_UP_MS,
     )
     return response

@@ -13,28 +13,28 @@ from tidelog.wire.protocol.schemas.heartbeat_request import HeartbeatRequest
 from tidelog.wire.protocol.schemas.heartbeat_response import HeartbeatResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 ALIVE = (Error.NONE, Error.REBALANCE_IN_PROGRESS)
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, HeartbeatRequest), request
-    broker.absences.expect(call)
+    groups.absences.expect(call)
     asked = Heartbeat(
         request.group_id, request.generation_id, request.member_id, request.group_instance_id
     )
-    token = PendingCall(call, partial(heard, broker, call, request), refused)
-    broker.group_calls.ask_for_member(request.group_id, asked, token)
+    token = PendingCall(call, partial(heard, groups, call, request), refused)
+    groups.ask_for_member(request.group_id, asked, token)
 
 
 def heard(
-    broker: Broker, call: Call, request: HeartbeatRequest, response: Heard
+    groups: GroupCalls, call: Call, request: HeartbeatRequest, response: Heard
 ) -> HeartbeatResponse:
     if response.error in ALIVE:
-        broker.absences.heard(call, request.group_id, request.member_id)
+        groups.absences.heard(call, request.group_id, request.member_id)
     return HeartbeatResponse(error_code=response.error)
 
 

@@ -21,22 +21,23 @@ from tidelog.wire.protocol.schemas.incremental_alter_configs_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
     from tidelog.rpc import Call
 
 KEY = 44
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(parts: forwarded.Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, IncrementalAlterConfigsRequest), request
     if any(each.resource_type == RESOURCE_BROKER_LOGGER for each in request.resources):
-        call.run(_answer(broker, call, request))
+        call.run(_answer(parts, call, request))
     else:
-        forwarded.handle(broker, call)
+        forwarded.handle(parts, call)
 
 
-async def _answer(broker: Broker, call: Call, request: IncrementalAlterConfigsRequest) -> None:
+async def _answer(
+    parts: forwarded.Parts, call: Call, request: IncrementalAlterConfigsRequest
+) -> None:
     """In the order of the request."""
     here = [each.resource_type == RESOURCE_BROKER_LOGGER for each in request.resources]
     elsewhere = [each for each, is_here in zip(request.resources, here, strict=True) if not is_here]
@@ -46,7 +47,7 @@ async def _answer(broker: Broker, call: Call, request: IncrementalAlterConfigsRe
             resources=elsewhere, validate_only=request.validate_only
         )
         answer = await forwarded.answer_of_controller(
-            broker, passed_on, call.version, forwarded.ROWS[KEY]
+            parts, passed_on, call.version, forwarded.ROWS[KEY]
         )
         assert isinstance(answer, IncrementalAlterConfigsResponse), answer
         responses = list(answer.responses)
@@ -54,7 +55,7 @@ async def _answer(broker: Broker, call: Call, request: IncrementalAlterConfigsRe
     call.answer(
         IncrementalAlterConfigsResponse(
             responses=[
-                _change(broker, each, validate_only=request.validate_only)
+                _change(parts.metadata.own_id, each, validate_only=request.validate_only)
                 if is_here
                 else next(others)
                 for each, is_here in zip(request.resources, here, strict=True)
@@ -64,7 +65,7 @@ async def _answer(broker: Broker, call: Call, request: IncrementalAlterConfigsRe
 
 
 def _change(
-    broker: Broker, resource: AlterConfigsResource, *, validate_only: bool
+    own_id: int, resource: AlterConfigsResource, *, validate_only: bool
 ) -> AlterConfigsResourceResponse:
     result = AlterConfigsResourceResponse(
         resource_type=resource.resource_type, resource_name=resource.resource_name
@@ -73,10 +74,8 @@ def _change(
         Operation(each.name, each.config_operation, each.value) for each in resource.configs
     ]
     try:
-        if resource.resource_name != str(broker.id):
-            reason = (
-                f"broker {broker.id} has its own loggers, not those of {resource.resource_name!r}"
-            )
+        if resource.resource_name != str(own_id):
+            reason = f"broker {own_id} has its own loggers, not those of {resource.resource_name!r}"
             raise ConfigError(Error.INVALID_REQUEST, reason)
         loggers.change(operations, validate_only=validate_only)
     except ConfigError as refused:

@@ -18,37 +18,39 @@ from tidelog.wire.protocol.schemas.init_producer_id_request import InitProducerI
 from tidelog.wire.protocol.schemas.init_producer_id_response import InitProducerIdResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.transactions.transaction_calls import TransactionCalls
     from tidelog.rpc import Call
 
 FIRST_EPOCH = 0
 FENCED_SINCE = 4
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(transactions: TransactionCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, InitProducerIdRequest), request
     if request.transactional_id is None:
-        _give_new_id(broker, call)
+        _give_new_id(transactions, call)
         return
-    later = WithProducerId(partial(_ask, broker, call, request), partial(_refuse, call))
-    broker.transaction_calls.with_producer_id(request.transactional_id, call, later, ending=False)
+    later = WithProducerId(partial(_ask, transactions, call, request), partial(_refuse, call))
+    transactions.with_producer_id(request.transactional_id, call, later, ending=False)
 
 
 # ---- without a transactional id: one that is sent along is ignored, as Kafka does
 
 
-def _give_new_id(broker: Broker, call: Call) -> None:
+def _give_new_id(transactions: TransactionCalls, call: Call) -> None:
     def go(producer_id: int) -> None:
         call.answer(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
 
-    broker.transaction_calls.with_new_id(call, WithProducerId(go, partial(_refuse, call)))
+    transactions.with_new_id(call, WithProducerId(go, partial(_refuse, call)))
 
 
 # ---- with one
 
 
-def _ask(broker: Broker, call: Call, request: InitProducerIdRequest, fresh_id: int) -> None:
+def _ask(
+    transactions: TransactionCalls, call: Call, request: InitProducerIdRequest, fresh_id: int
+) -> None:
     transactional_id = request.transactional_id
     assert transactional_id is not None, request
     asked = InitProducer(
@@ -59,7 +61,7 @@ def _ask(broker: Broker, call: Call, request: InitProducerIdRequest, fresh_id: i
         fresh_id,
     )
     token = PendingCall(call, partial(_response, call.version), _refusal)
-    broker.transaction_calls.ask_patiently(transactional_id, asked, token)
+    transactions.ask_patiently(transactional_id, asked, token)
 
 
 def _response(version: int, identity: ProducerIdentity) -> InitProducerIdResponse:

@@ -16,7 +16,7 @@ from tidelog.wire.protocol.schemas.join_group_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 NOT_GIVEN = -1
@@ -26,22 +26,22 @@ FIRST_WITH_NO_PROTOCOL = 7
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, JoinGroupRequest), request
     token = WaitingCall(
-        broker.absences,
+        groups.absences,
         call,
         request.group_id,
-        partial(joined, broker, call, request),
+        partial(joined, groups, call, request),
         partial(refused, call, request),
     )
     if request.member_id:
-        broker.absences.heard_again(call, request.group_id, request.member_id)
-    broker.group_calls.ask_for_member(request.group_id, asked(broker, call, request), token)
+        groups.absences.heard_again(call, request.group_id, request.member_id)
+    groups.ask_for_member(request.group_id, asked(groups, call, request), token)
 
 
-def asked(broker: Broker, call: Call, request: JoinGroupRequest) -> JoinGroup:
+def asked(groups: GroupCalls, call: Call, request: JoinGroupRequest) -> JoinGroup:
     rebalance_timeout_ms = request.rebalance_timeout_ms
     return JoinGroup(
         request.group_id,
@@ -53,17 +53,17 @@ def asked(broker: Broker, call: Call, request: JoinGroupRequest) -> JoinGroup:
         request.session_timeout_ms if rebalance_timeout_ms == NOT_GIVEN else rebalance_timeout_ms,
         request.protocol_type,
         tuple(JoinProtocol(each.name, each.metadata) for each in request.protocols),
-        broker.group_calls.fresh_member_id(request.group_instance_id or call.client_id),
+        groups.fresh_member_id(request.group_instance_id or call.client_id),
         needs_known_member_id=call.version >= FIRST_WITH_KNOWN_IDS,
         may_skip_assignment=call.version >= FIRST_WITH_SKIPPED_ASSIGNMENT,
     )
 
 
 def joined(
-    broker: Broker, call: Call, request: JoinGroupRequest, response: JoinResponse
+    groups: GroupCalls, call: Call, request: JoinGroupRequest, response: JoinResponse
 ) -> JoinGroupResponse:
     if response.error in (NO_ERROR, Error.MEMBER_ID_REQUIRED):
-        broker.absences.heard(call, request.group_id, response.member_id)
+        groups.absences.heard(call, request.group_id, response.member_id)
     protocol = response.protocol
     if protocol is None and call.version < FIRST_WITH_NO_PROTOCOL:
         protocol = ""

@@ -17,21 +17,21 @@ from tidelog.wire.protocol.schemas.leave_group_request import LeaveGroupRequest
 from tidelog.wire.protocol.schemas.leave_group_response import LeaveGroupResponse, MemberResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 FIRST_WITH_MANY = 3
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, LeaveGroupRequest), request
     asked = LeaveGroup(request.group_id, leavers_of(request, call.version))
     if call.version < FIRST_WITH_MANY:
-        token = PendingCall(call, partial(one_left, broker, asked), one_refused)
+        token = PendingCall(call, partial(one_left, groups, asked), one_refused)
     else:
-        token = PendingCall(call, partial(left, broker, asked), partial(refused, asked.members))
-    broker.group_calls.ask_for_member(request.group_id, asked, token)
+        token = PendingCall(call, partial(left, groups, asked), partial(refused, asked.members))
+    groups.ask_for_member(request.group_id, asked, token)
 
 
 def leavers_of(request: LeaveGroupRequest, version: int) -> tuple[Leaver, ...]:
@@ -42,10 +42,10 @@ def leavers_of(request: LeaveGroupRequest, version: int) -> tuple[Leaver, ...]:
     )
 
 
-def one_left(broker: Broker, asked: LeaveGroup, response: LeaveResponse) -> LeaveGroupResponse:
+def one_left(groups: GroupCalls, asked: LeaveGroup, response: LeaveResponse) -> LeaveGroupResponse:
     if response.error is not NO_ERROR:
         return one_refused(response.error)
-    forget(broker, asked, response)
+    forget(groups, asked, response)
     return LeaveGroupResponse(error_code=response.errors[0])
 
 
@@ -53,10 +53,10 @@ def one_refused(error: Error) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=error)
 
 
-def left(broker: Broker, asked: LeaveGroup, response: LeaveResponse) -> LeaveGroupResponse:
+def left(groups: GroupCalls, asked: LeaveGroup, response: LeaveResponse) -> LeaveGroupResponse:
     if response.error is not NO_ERROR:
         return refused(asked.members, response.error)
-    forget(broker, asked, response)
+    forget(groups, asked, response)
     members = [
         member_response(leaver, error)
         for leaver, error in zip(asked.members, response.errors, strict=True)
@@ -64,11 +64,11 @@ def left(broker: Broker, asked: LeaveGroup, response: LeaveResponse) -> LeaveGro
     return LeaveGroupResponse(members=members)
 
 
-def forget(broker: Broker, asked: LeaveGroup, response: LeaveResponse) -> None:
+def forget(groups: GroupCalls, asked: LeaveGroup, response: LeaveResponse) -> None:
     """Who has left may hang up. One that could not leave is missed as if it had been killed."""
     for leaver, error in zip(asked.members, response.errors, strict=True):
         if error is NO_ERROR:
-            broker.absences.forget(asked.group_id, leaver.member_id)
+            groups.absences.forget(asked.group_id, leaver.member_id)
 
 
 def refused(leavers: Sequence[Leaver], error: Error) -> LeaveGroupResponse:

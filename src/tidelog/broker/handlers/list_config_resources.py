@@ -24,7 +24,7 @@ from tidelog.wire.protocol.schemas.list_config_resources_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
 
 LISTED = (
     RESOURCE_TOPIC,
@@ -35,7 +35,7 @@ LISTED = (
 )
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(metadata: LocalMetadata, call: Call) -> None:
     request = call.request
     assert isinstance(request, ListConfigResourcesRequest), request
     kinds = list(dict.fromkeys(request.resource_types)) or list(LISTED)
@@ -47,7 +47,7 @@ def handle(broker: Broker, call: Call) -> None:
     resources = [
         ConfigResource(resource_name=name, resource_type=kind)
         for kind in kinds
-        for name in names_of(broker.image, kind)
+        for name in names_of(metadata.image, kind)
     ]
     call.answer(ListConfigResourcesResponse(config_resources=resources))
 

@@ -16,11 +16,11 @@ from tidelog.wire.protocol.schemas.list_groups_request import ListGroupsRequest
 from tidelog.wire.protocol.schemas.list_groups_response import ListedGroup, ListGroupsResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, ListGroupsRequest), request
     states = {each.lower() for each in request.states_filter}
@@ -45,7 +45,7 @@ def handle(broker: Broker, call: Call) -> None:
         else:
             call.answer(ListGroupsResponse(groups=groups))
 
-    shards = broker.coordination.groups
+    shards = groups.coordination.groups
     indexes = shards.indexes()
     gathering = Gathering(len(indexes), finish)
     for position, index in enumerate(indexes):

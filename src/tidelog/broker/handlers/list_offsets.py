@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tidelog.broker.fetch import own_writes
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.replication.inputs import EARLIEST, LATEST, OffsetAnswer
-from tidelog.core.types import NO_OFFSET, PartitionId
+from tidelog.core.types import NO_OFFSET
 from tidelog.storage.errors import StorageError
 from tidelog.wire.protocol.schemas.list_offsets_request import (
     ListOffsetsPartition,
@@ -22,8 +22,11 @@ from tidelog.wire.protocol.schemas.list_offsets_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.logs.mending import Mending
+    from tidelog.broker.produce.appends import Appends
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Call
     from tidelog.storage.lookups import TimestampOffset
 
@@ -66,30 +69,39 @@ class Found(NamedTuple):
     timestamp: int = NO_TIMESTAMP
 
 
-def handle(broker: Broker, call: Call) -> None:
-    broker.appends.then(partial(_await_own_writes, broker), call)
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    appends: Appends
+    replicas: Replicas
+    mending: Mending
+    host: NodeHost
 
 
-def _await_own_writes(broker: Broker, call: Call) -> None:
+def handle(parts: Parts, call: Call) -> None:
+    parts.appends.then(partial(_await_own_writes, parts), call)
+
+
+def _await_own_writes(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, ListOffsetsRequest), request
-    asked = _asked_by_client(broker, request) if request.replica_id == CONSUMER else ()
+    asked = _asked_by_client(parts, request) if request.replica_id == CONSUMER else ()
     own_writes.when_readable(
-        broker.replicas, broker.host.timers, asked, partial(_list_offsets, broker, call, request)
+        parts.replicas, parts.host.timers, asked, partial(_list_offsets, parts, call, request)
     )
 
 
-def _asked_by_client(broker: Broker, request: ListOffsetsRequest) -> Iterator[Hosted]:
+def _asked_by_client(parts: Parts, request: ListOffsetsRequest) -> Iterator[Hosted]:
     """The partitions of which it wants to know the end, or a record that may be the last one."""
     for topic in request.topics:
         for wanted in topic.partitions:
             if wanted.timestamp in (LATEST, MAX_TIMESTAMP) or wanted.timestamp >= 0:
-                hosted = broker.replicas.named(topic.name, wanted.partition_index)
+                hosted = parts.replicas.named(topic.name, wanted.partition_index)
                 if hosted is not None:
                     yield hosted
 
 
-def _list_offsets(broker: Broker, call: Call, request: ListOffsetsRequest) -> None:
+def _list_offsets(parts: Parts, call: Call, request: ListOffsetsRequest) -> None:
     asker = Asker(
         request.replica_id,
         request.isolation_level == 1,
@@ -105,7 +117,7 @@ def _list_offsets(broker: Broker, call: Call, request: ListOffsetsRequest) -> No
             elif call.version < FIRST_VERSIONS.get(min(wanted.timestamp, 0), 0):
                 found = Found(OffsetAnswer(Error.UNSUPPORTED_VERSION))
             else:
-                found = _find(broker, topic.name, wanted, asker)
+                found = _find(parts, topic.name, wanted, asker)
             partitions.append(_partition_response(wanted, found))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     call.answer(ListOffsetsResponse(topics=topics))
@@ -133,10 +145,10 @@ def _partition_response(wanted: ListOffsetsPartition, found: Found) -> ListOffse
     )
 
 
-def _find(broker: Broker, topic: str, wanted: ListOffsetsPartition, asker: Asker) -> Found:
-    hosted = broker.replicas.named(topic, wanted.partition_index)
+def _find(parts: Parts, topic: str, wanted: ListOffsetsPartition, asker: Asker) -> Found:
+    hosted = parts.replicas.named(topic, wanted.partition_index)
     if hosted is None:
-        return Found(OffsetAnswer(why_missing(broker, topic, wanted.partition_index)))
+        return Found(OffsetAnswer(parts.replicas.why_not_led_here(topic, wanted.partition_index)))
     leader_only = asker.replica_id != DEBUGGER
     error = hosted.replica.check_reader(wanted.current_leader_epoch, leader_only=leader_only)
     if error is not NO_ERROR:
@@ -150,19 +162,9 @@ def _find(broker: Broker, topic: str, wanted: ListOffsetsPartition, asker: Asker
     try:
         return _at_time(hosted, wanted.timestamp, asker)
     except StorageError as failure:
-        broker.replicas.problems[hosted.partition] = str(failure)
-        broker.mending.found(hosted, failure)
+        parts.replicas.problems[hosted.partition] = str(failure)
+        parts.mending.found(hosted, failure)
         return Found(OffsetAnswer(failure.kafka_error))
-
-
-def why_missing(broker: Broker, topic: str, index: int) -> Error:
-    """A partition that is not hosted here: is it elsewhere, or nowhere?"""
-    topic_id = broker.image.topic_ids.get(topic)
-    if topic_id is None or broker.image.partition(PartitionId(topic_id, index)) is None:
-        return Error.UNKNOWN_TOPIC_OR_PARTITION
-    if PartitionId(topic_id, index) in broker.replicas.problems:
-        return Error.KAFKA_STORAGE_ERROR
-    return Error.NOT_LEADER_OR_FOLLOWER
 
 
 def _end_of_log(hosted: Hosted, wanted: ListOffsetsPartition, asker: Asker) -> OffsetAnswer:

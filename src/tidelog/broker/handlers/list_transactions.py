@@ -21,7 +21,8 @@ from tidelog.wire.protocol.schemas import list_transactions_response as wire
 from tidelog.wire.protocol.schemas.list_transactions_request import ListTransactionsRequest
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.coordination.coordinators import Coordination
+    from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Call
 
 
@@ -42,15 +43,22 @@ class Filters(NamedTuple):
         )
 
 
-def handle(broker: Broker, call: Call) -> None:
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    coordination: Coordination
+    host: NodeHost
+
+
+def handle(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, ListTransactionsRequest), request
     try:
-        filters = _filters(request, broker.host.clock.wall_ms())
+        filters = _filters(request, parts.host.clock.wall_ms())
     except InvalidRegex:
         call.answer(wire.ListTransactionsResponse(error_code=Error.INVALID_REGULAR_EXPRESSION))
         return
-    shards = broker.coordination.transactions
+    shards = parts.coordination.transactions
     indexes = shards.indexes()
     gathering: Gathering[ListTransactionsResponse] = Gathering(
         len(indexes), partial(_finish, call, request, filters)

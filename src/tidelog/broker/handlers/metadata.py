@@ -9,7 +9,7 @@ LEADER_NOT_AVAILABLE, which all of them take for "not yet".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.answers import authorized_operations
 from tidelog.broker.answers.neighbours import Neighbour, controller_for_clients, neighbours
@@ -34,7 +34,12 @@ from tidelog.wire.protocol.schemas.metadata_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.controller_link import ControllerLink
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.control.recently_fenced import RecentlyFenced
+    from tidelog.broker.replication.suspected_brokers import SuspectedBrokers
+    from tidelog.config.node_config import NodeConfig
+    from tidelog.host.node_host import NodeHost
 
 FIRST_BY_ID = 12
 """v10 and v11 have a field for topic ids that no client fills sensibly (wire.md gotcha 28)."""
@@ -53,13 +58,26 @@ Key = tuple[bytes, str | None]
 Asked = dict[Key, None]
 
 
+class Parts(NamedTuple):
+    """What Metadata is answered from."""
+
+    metadata: LocalMetadata
+    link: ControllerLink
+    suspected: SuspectedBrokers
+    recently_fenced: RecentlyFenced
+    config: NodeConfig
+    cluster_id: str
+    host: NodeHost
+
+
 class MetadataAnswers:
     """Serves Metadata for one broker, from fragments that are kept."""
 
-    __slots__ = ("_broker", "_creating", "_fragments", "_live", "_offset")
+    __slots__ = ("_creating", "_fragments", "_live", "_metadata", "_offset", "_parts")
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._metadata = parts.metadata
         self._offset = -1
         self._live: dict[str, dict[int, Neighbour]] = {}
         self._fragments: dict[View, TopicFragments] = {}
@@ -77,13 +95,13 @@ class MetadataAnswers:
             call.run(self._create_and_answer(call, request, asked, missing))
             return
         leaders = self._other_leaders(asked)
-        if leaders or self._broker.suspected.remain():
+        if leaders or self._parts.suspected.remain():
             call.run(self._answer_without_doubt(call, request, asked, leaders))
         else:
             self._answer(call, request, asked, {})
 
     def _is_large(self, request: MetadataRequest, version: int) -> bool:
-        topics = self._broker.image.topics if wants_all(request, version) else request.topics
+        topics = self._metadata.image.topics if wants_all(request, version) else request.topics
         return len(topics or ()) > AT_ONCE
 
     async def _answer_in_slices(self, call: Call, request: MetadataRequest) -> None:
@@ -96,11 +114,11 @@ class MetadataAnswers:
         async for keys in slices(asked, AT_ONCE):
             missing += self._to_be_created(request, keys)
         errors = await self._created(missing) if missing else {}
-        if self._broker.suspected.remain():
-            await self._broker.suspected.settled(())
+        if self._parts.suspected.remain():
+            await self._parts.suspected.settled(())
         fragments: list[bytes] = []
         if wants_all(request, version):
-            async for topics in slices(list(self._broker.image.topics.values()), AT_ONCE):
+            async for topics in slices(list(self._metadata.image.topics.values()), AT_ONCE):
                 fragments += self._of_topics(topics, view_of(call, request))
         else:
             async for keys in slices(asked, AT_ONCE):
@@ -110,7 +128,7 @@ class MetadataAnswers:
     async def _answer_without_doubt(
         self, call: Call, request: MetadataRequest, asked: Asked, leaders: Collection[int]
     ) -> None:
-        await self._broker.suspected.settled(leaders)
+        await self._parts.suspected.settled(leaders)
         self._answer(call, request, asked, {})
 
     def _other_leaders(self, asked: Asked) -> set[int]:
@@ -118,13 +136,13 @@ class MetadataAnswers:
         is no client whose leader has just died."""
         if len(asked) > CONFIRMED_TOPICS_MAX:
             return set()
-        image = self._broker.image
+        image = self._metadata.image
         leaders: set[int] = set()
         for topic_id, name in asked:
             known = image.topics.get(topic_id if name is None else image.topic_ids.get(name, b""))
             if known is not None and len(known.partitions) <= CONFIRMED_PARTITIONS_MAX:
                 leaders.update(state.leader for state in known.partitions.values())
-        return leaders - {self._broker.id, NO_LEADER}
+        return leaders - {self._metadata.own_id, NO_LEADER}
 
     # -- answers
 
@@ -133,14 +151,14 @@ class MetadataAnswers:
     ) -> None:
         view = view_of(call, request)
         if wants_all(request, view.version):
-            topics = self._of_topics(self._broker.image.topics.values(), view)
+            topics = self._of_topics(self._metadata.image.topics.values(), view)
         else:
             topics = list(self._asked_for(asked, view, errors))
         self._send(call, request, topics)
 
     def _of_topics(self, topics: Iterable[TopicState], view: View) -> list[bytes]:
         fragments = self._current_fragments(view)
-        image, offset = self._broker.image, self._broker.metadata.offset
+        image, offset = self._metadata.image, self._metadata.offset
         return [fragments.of(image, topic, offset) for topic in topics]
 
     def _send(self, call: Call, request: MetadataRequest, topics: Sequence[bytes]) -> None:
@@ -156,30 +174,30 @@ class MetadataAnswers:
                 )
                 for each in self._told_of(live, call)
             ],
-            cluster_id=self._broker.cluster_id,
-            controller_id=controller_for_clients(live, self._broker.id),
+            cluster_id=self._parts.cluster_id,
+            controller_id=controller_for_clients(live, self._metadata.own_id),
             cluster_authorized_operations=operations,
         )
         call.answer_encoded(assemble(envelope, topics, call.version))
 
     def _told_of(self, live: dict[int, Neighbour], call: Call) -> Iterable[Neighbour]:
         """The live brokers, and those that were until a moment ago."""
-        departed = self._broker.recently_fenced.to_be_told(call.connection)
+        departed = self._parts.recently_fenced.to_be_told(call.connection)
         if not departed:
             return live.values()
-        everybody = neighbours(self._broker.image, call.listener, with_fenced=True)
+        everybody = neighbours(self._metadata.image, call.listener, with_fenced=True)
         return [
             each for each in everybody.values() if not each.fenced or each.broker_id in departed
         ]
 
     def _current_fragments(self, view: View) -> TopicFragments:
-        broker = self._broker
-        if broker.metadata.offset != self._offset:
+        metadata = self._metadata
+        if metadata.offset != self._offset:
             self._live.clear()
-            self._offset = broker.metadata.offset
+            self._offset = metadata.offset
         live = self._live.get(view.listener)
         if live is None:
-            live = self._live[view.listener] = neighbours(broker.image, view.listener)
+            live = self._live[view.listener] = neighbours(metadata.image, view.listener)
         fragments = self._fragments.get(view)
         if fragments is None:
             fragments = self._fragments[view] = TopicFragments(view)
@@ -191,7 +209,7 @@ class MetadataAnswers:
     ) -> Iterator[bytes]:
         """Once each, in the order of the request."""
         fragments = self._current_fragments(view)
-        image, offset = self._broker.image, self._broker.metadata.offset
+        image, offset = self._metadata.image, self._metadata.offset
         for topic_id, name in asked:
             if name is None:
                 known = image.topics.get(topic_id)
@@ -212,9 +230,9 @@ class MetadataAnswers:
     # -- creation
 
     def _to_be_created(self, request: MetadataRequest, asked: Iterable[Key]) -> list[str]:
-        if not (request.allow_auto_topic_creation and self._broker.config.auto_create_topics):
+        if not (request.allow_auto_topic_creation and self._parts.config.auto_create_topics):
             return []
-        known = self._broker.image.topic_ids
+        known = self._metadata.image.topic_ids
         return [
             name
             for _, name in asked
@@ -230,13 +248,13 @@ class MetadataAnswers:
         """What is to be said of those that do not exist yet: some of them are created."""
         errors = dict.fromkeys(missing, Error.LEADER_NOT_AVAILABLE)
         some = missing[:CREATED_AT_ONCE_MAX]
-        deadline_ms = self._broker.now_ms() + CREATE_WAIT_MS
+        deadline_ms = self._parts.host.now_ms() + CREATE_WAIT_MS
         errors.update(await self._create(some))
         hopeful = [name for name in some if errors[name] is Error.LEADER_NOT_AVAILABLE]
-        left_ms = max(0, deadline_ms - self._broker.now_ms())
+        left_ms = max(0, deadline_ms - self._parts.host.now_ms())
         await caught_up(
-            self._broker.metadata,
-            self._broker.host.timers,
+            self._metadata,
+            self._parts.host.timers,
             lambda: self._all_exist(hopeful),
             left_ms,
         )
@@ -250,7 +268,7 @@ class MetadataAnswers:
             return {}
         self._creating.update(mine)
         try:
-            response = await self._broker.link.forward(
+            response = await self._parts.link.forward(
                 creation_of(mine), CREATE_TOPICS_VERSION, CREATE_WAIT_MS
             )
         except NetworkError:
@@ -265,7 +283,7 @@ class MetadataAnswers:
         }
 
     def _all_exist(self, names: Iterable[str]) -> bool:
-        known = self._broker.image.topic_ids
+        known = self._metadata.image.topic_ids
         return all(name in known for name in names)
 
 

@@ -26,7 +26,7 @@ from tidelog.wire.protocol.schemas.offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.core.metadata.image import TopicState
     from tidelog.rpc import Call
 
@@ -34,10 +34,10 @@ FIRST_WITH_EPOCHS = 9
 FIRST_BY_ID = 10
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, OffsetCommitRequest), request
-    commit = Commit(broker, call, request)
+    commit = Commit(groups, call, request)
     if not commit.offsets:
         call.answer(commit.message())
         return
@@ -50,7 +50,7 @@ def handle(broker: Broker, call: Call) -> None:
         knows_epochs=call.version >= FIRST_WITH_EPOCHS,
     )
     token = PendingCall(call, commit.committed, commit.refused)
-    broker.group_calls.ask(request.group_id, asked, token)
+    groups.ask(request.group_id, asked, token)
 
 
 class Commit:
@@ -58,17 +58,17 @@ class Commit:
 
     __slots__ = ("_places", "_topics", "offsets")
 
-    def __init__(self, broker: Broker, call: Call, request: OffsetCommitRequest) -> None:
+    def __init__(self, groups: GroupCalls, call: Call, request: OffsetCommitRequest) -> None:
         self.offsets: list[NewOffset] = []
         self._places: list[OffsetCommitResponsePartition] = []
         """Where the result of each of `offsets` belongs."""
         by_id = call.version >= FIRST_BY_ID
-        wall_ms = broker.host.clock.wall_ms()
+        wall_ms = groups.host.clock.wall_ms()
         self._topics = [
             OffsetCommitResponseTopic(
                 topic_id=topic.topic_id,
                 name=topic.name,
-                partitions=list(self._take(broker, topic, wall_ms, by_id=by_id)),
+                partitions=list(self._take(groups, topic, wall_ms, by_id=by_id)),
             )
             for topic in request.topics
         ]
@@ -89,9 +89,9 @@ class Commit:
         return self.message()
 
     def _take(
-        self, broker: Broker, topic: OffsetCommitRequestTopic, wall_ms: int, *, by_id: bool
+        self, groups: GroupCalls, topic: OffsetCommitRequestTopic, wall_ms: int, *, by_id: bool
     ) -> Iterator[OffsetCommitResponsePartition]:
-        image = broker.image
+        image = groups.metadata.image
         known = image.topics.get(topic.topic_id if by_id else image.topic_ids.get(topic.name, b""))
         for each in topic.partitions:
             place = OffsetCommitResponsePartition(partition_index=each.partition_index)

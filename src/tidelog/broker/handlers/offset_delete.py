@@ -20,17 +20,17 @@ from tidelog.wire.protocol.schemas.offset_delete_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, OffsetDeleteRequest), request
-    deletion = Deletion(broker, request)
+    deletion = Deletion(groups, request)
     asked = DeleteOffsets(request.group_id, tuple(deletion.partitions))
     token = PendingCall(call, deletion.deleted, deletion.refused)
-    broker.group_calls.ask_for_member(request.group_id, asked, token)
+    groups.ask_for_member(request.group_id, asked, token)
 
 
 class Deletion:
@@ -38,12 +38,12 @@ class Deletion:
 
     __slots__ = ("_places", "_topics", "partitions")
 
-    def __init__(self, broker: Broker, request: OffsetDeleteRequest) -> None:
+    def __init__(self, groups: GroupCalls, request: OffsetDeleteRequest) -> None:
         self.partitions: list[TopicPartition] = []
         self._places: list[OffsetDeleteResponsePartition] = []
         """Where the result of each of `partitions` belongs."""
         self._topics = [
-            OffsetDeleteResponseTopic(name=topic.name, partitions=list(self._take(broker, topic)))
+            OffsetDeleteResponseTopic(name=topic.name, partitions=list(self._take(groups, topic)))
             for topic in request.topics
         ]
 
@@ -60,9 +60,11 @@ class Deletion:
         return OffsetDeleteResponse(error_code=error, topics=self._topics)
 
     def _take(
-        self, broker: Broker, topic: OffsetDeleteRequestTopic
+        self, groups: GroupCalls, topic: OffsetDeleteRequestTopic
     ) -> Iterator[OffsetDeleteResponsePartition]:
-        known = broker.image.topics.get(broker.image.topic_ids.get(topic.name, b""))
+        known = groups.metadata.image.topics.get(
+            groups.metadata.image.topic_ids.get(topic.name, b"")
+        )
         for each in topic.partitions:
             place = OffsetDeleteResponsePartition(partition_index=each.partition_index)
             if known is None or each.partition_index not in known.partitions:

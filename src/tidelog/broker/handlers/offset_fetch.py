@@ -31,7 +31,7 @@ from tidelog.wire.protocol.schemas.offset_fetch_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 FIRST_WITH_ERROR = 2
@@ -48,11 +48,11 @@ class AskedTopic(NamedTuple):
     partitions: tuple[int, ...]
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, OffsetFetchRequest), request
     if call.version < FIRST_WITH_GROUPS:
-        fetch_one(broker, call, request)
+        fetch_one(groups, call, request)
         return
 
     def finish(groups: list[OffsetFetchResponseGroup]) -> None:
@@ -61,10 +61,12 @@ def handle(broker: Broker, call: Call) -> None:
     gathering = Gathering(len(request.groups), finish)
     for position, group in enumerate(request.groups):
         by_id = call.version >= FIRST_BY_ID
-        topics = asked_topics(broker, group.topics, by_id=by_id)
+        topics = asked_topics(groups, group.topics, by_id=by_id)
         token = gathering.part(
             position,
-            partial(group_answer, group, topics, broker.image.topic_ids if by_id else None),
+            partial(
+                group_answer, group, topics, groups.metadata.image.topic_ids if by_id else None
+            ),
             partial(group_refused, group.group_id),
         )
         asked = FetchOffsets(
@@ -74,13 +76,13 @@ def handle(broker: Broker, call: Call) -> None:
             wanted(topics),
             request.require_stable,
         )
-        broker.group_calls.ask(group.group_id, asked, token)
+        groups.ask(group.group_id, asked, token)
 
 
 # -- one group, before v8
 
 
-def fetch_one(broker: Broker, call: Call, request: OffsetFetchRequest) -> None:
+def fetch_one(groups: GroupCalls, call: Call, request: OffsetFetchRequest) -> None:
     topics = None
     if request.topics is not None:
         topics = [
@@ -90,7 +92,7 @@ def fetch_one(broker: Broker, call: Call, request: OffsetFetchRequest) -> None:
     asked = FetchOffsets(request.group_id, None, NO_EPOCH, wanted(topics), request.require_stable)
     refused = partial(one_refused, call.version, topics or ())
     token = PendingCall(call, partial(one_answer, topics, refused), refused)
-    broker.group_calls.ask(request.group_id, asked, token)
+    groups.ask(request.group_id, asked, token)
 
 
 def one_answer(
@@ -191,12 +193,12 @@ def new_partition(
 
 
 def asked_topics(
-    broker: Broker, given: Sequence[OffsetFetchRequestTopics] | None, *, by_id: bool
+    groups: GroupCalls, given: Sequence[OffsetFetchRequestTopics] | None, *, by_id: bool
 ) -> list[AskedTopic] | None:
     """None for all there are."""
     if given is None:
         return None
-    topics = broker.image.topics
+    topics = groups.metadata.image.topics
     asked = []
     for each in given:
         name: str | None = each.name

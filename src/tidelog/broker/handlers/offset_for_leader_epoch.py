@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tidelog.broker.handlers.list_offsets import why_missing
 from tidelog.core.types import UNDEFINED_EPOCH_END
 from tidelog.wire.protocol.schemas.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
@@ -17,11 +16,11 @@ from tidelog.wire.protocol.schemas.offset_for_leader_epoch_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.replication.replicas import Replicas
     from tidelog.rpc import Call
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(replicas: Replicas, call: Call) -> None:
     request = call.request
     assert isinstance(request, OffsetForLeaderEpochRequest), request
     call.answer(
@@ -29,7 +28,7 @@ def handle(broker: Broker, call: Call) -> None:
             topics=[
                 OffsetForLeaderTopicResult(
                     topic=topic.topic,
-                    partitions=[_find(broker, topic.topic, each) for each in topic.partitions],
+                    partitions=[_find(replicas, topic.topic, each) for each in topic.partitions],
                 )
                 for topic in request.topics
             ]
@@ -37,10 +36,10 @@ def handle(broker: Broker, call: Call) -> None:
     )
 
 
-def _find(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    hosted = broker.replicas.named(topic, wanted.partition)
+def _find(replicas: Replicas, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    hosted = replicas.named(topic, wanted.partition)
     if hosted is None:
-        error, end = why_missing(broker, topic, wanted.partition), UNDEFINED_EPOCH_END
+        error, end = replicas.why_not_led_here(topic, wanted.partition), UNDEFINED_EPOCH_END
     else:
         error, end = hosted.replica.offset_for_leader_epoch(
             wanted.leader_epoch, wanted.current_leader_epoch

@@ -11,13 +11,13 @@ from tidelog.wire.protocol.schemas.sync_group_request import SyncGroupRequest
 from tidelog.wire.protocol.schemas.sync_group_response import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.groups.group_calls import GroupCalls
     from tidelog.rpc import Call
 
 FIRST_WITH_PROTOCOL = 5
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(groups: GroupCalls, call: Call) -> None:
     request = call.request
     assert isinstance(request, SyncGroupRequest), request
     unnamed = request.protocol_type is None or request.protocol_name is None
@@ -33,9 +33,9 @@ def handle(broker: Broker, call: Call) -> None:
         request.protocol_name,
         tuple((each.member_id, each.assignment) for each in request.assignments),
     )
-    token = WaitingCall(broker.absences, call, request.group_id, synced, refused)
-    broker.absences.heard_again(call, request.group_id, request.member_id)
-    broker.group_calls.ask_for_member(request.group_id, asked, token)
+    token = WaitingCall(groups.absences, call, request.group_id, synced, refused)
+    groups.absences.heard_again(call, request.group_id, request.member_id)
+    groups.ask_for_member(request.group_id, asked, token)
 
 
 def synced(response: SyncResponse) -> SyncGroupResponse:

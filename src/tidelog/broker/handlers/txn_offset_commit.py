@@ -8,7 +8,7 @@ it is asked to add the partition (KIP-890).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS
 from tidelog.broker.transactions.transaction_calls import FIRST_VERSION, SECOND_VERSION
@@ -35,26 +35,40 @@ from tidelog.wire.protocol.schemas.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.control.local_metadata import LocalMetadata
+    from tidelog.broker.coordination.coordinators import Coordination
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.replicas import Replicas
+    from tidelog.broker.transactions.verifications import Verifications
     from tidelog.core.replication.leader import LeaderReplica
+    from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Call
 
 FIRST_VERSION_WITH_ABORTABLE = 4
 FIRST_VERSION_THAT_ADDS_PARTITIONS = 5
 
 
-def handle(broker: Broker, call: Call) -> None:
+class Parts(NamedTuple):
+    """What this handler uses."""
+
+    metadata: LocalMetadata
+    replicas: Replicas
+    coordination: Coordination
+    verifications: Verifications
+    host: NodeHost
+
+
+def handle(parts: Parts, call: Call) -> None:
     request = call.request
     assert isinstance(request, TxnOffsetCommitRequest), request
-    commit = Commit(broker, call, request)
+    commit = Commit(parts, call, request)
     if not commit.offsets:
         commit.finish()
         return
     if not request.group_id:
         commit.refuse(Error.INVALID_GROUP_ID)
         return
-    index = broker.coordination.group_partition(request.group_id)
+    index = parts.coordination.group_partition(request.group_id)
     if index is None:
         commit.refuse(Error.COORDINATOR_NOT_AVAILABLE)
     else:
@@ -64,10 +78,10 @@ def handle(broker: Broker, call: Call) -> None:
 class Commit:
     """One request on its way; the token of the group's coordinator."""
 
-    __slots__ = ("_broker", "_call", "_places", "_request", "_topics", "offsets")
+    __slots__ = ("_call", "_parts", "_places", "_request", "_topics", "offsets")
 
-    def __init__(self, broker: Broker, call: Call, request: TxnOffsetCommitRequest) -> None:
-        self._broker = broker
+    def __init__(self, parts: Parts, call: Call, request: TxnOffsetCommitRequest) -> None:
+        self._parts = parts
         self._call = call
         self._request = request
         self.offsets: list[NewOffset] = []
@@ -86,21 +100,21 @@ class Commit:
     ) -> TxnOffsetCommitResponsePartition:
         """Partitions that do not exist are refused one by one, and the others committed."""
         place = TxnOffsetCommitResponsePartition(partition_index=asked.partition_index)
-        if not _exists(self._broker, topic, asked.partition_index):
+        if not _exists(self._parts, topic, asked.partition_index):
             place.error_code = Error.UNKNOWN_TOPIC_OR_PARTITION
             return place
         value = CommittedOffset(
             asked.committed_offset,
             asked.committed_leader_epoch,
             asked.committed_metadata or "",
-            self._broker.host.clock.wall_ms(),
+            self._parts.host.clock.wall_ms(),
         )
         self.offsets.append(NewOffset(TopicPartition(topic, asked.partition_index), value))
         self._places.append(place)
         return place
 
     def begin(self, index: int) -> None:
-        hosted = self._broker.replicas.named(CONSUMER_OFFSETS, index)
+        hosted = self._parts.replicas.named(CONSUMER_OFFSETS, index)
         role = None if hosted is None else hosted.leader
         if hosted is None or role is None:
             self.refuse(Error.NOT_COORDINATOR)
@@ -126,7 +140,7 @@ class Commit:
         )
         token = begin(hosted, question)
         on_answer = partial(self._verified, hosted, role, token)
-        self._broker.verifications.ask(question, LONGEST_QUESTION_MS, on_answer)
+        self._parts.verifications.ask(question, LONGEST_QUESTION_MS, on_answer)
 
     def _verified(self, hosted: Hosted, role: LeaderReplica, token: int, error: Error) -> None:
         """No await from these checks to the append: they are about the log as it is then."""
@@ -148,7 +162,7 @@ class Commit:
             self._commit(hosted)
 
     def _commit(self, hosted: Hosted) -> None:
-        shards = self._broker.coordination.groups
+        shards = self._parts.coordination.groups
         shards.request(hosted.index, self._transactional_offsets(), self)
 
     def _transactional_offsets(self) -> CommitTransactionalOffsets:
@@ -188,6 +202,9 @@ class Commit:
         self.refuse(understood.translate(error))
 
 
-def _exists(broker: Broker, topic: str, index: int) -> bool:
-    topic_id = broker.image.topic_ids.get(topic)
-    return topic_id is not None and broker.image.partition(PartitionId(topic_id, index)) is not None
+def _exists(parts: Parts, topic: str, index: int) -> bool:
+    topic_id = parts.metadata.image.topic_ids.get(topic)
+    return (
+        topic_id is not None
+        and parts.metadata.image.partition(PartitionId(topic_id, index)) is not None
+    )

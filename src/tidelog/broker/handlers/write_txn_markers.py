@@ -26,11 +26,11 @@ from tidelog.wire.protocol.schemas.write_txn_markers_response import (
 )
 
 if TYPE_CHECKING:
-    from tidelog.broker.broker import Broker
+    from tidelog.broker.transactions.markers import MarkerWriter
     from tidelog.rpc import Call
 
 
-def handle(broker: Broker, call: Call) -> None:
+def handle(markers: MarkerWriter, call: Call) -> None:
     request = call.request
     assert isinstance(request, WriteTxnMarkersRequest), request
     places = [
@@ -41,7 +41,7 @@ def handle(broker: Broker, call: Call) -> None:
     ]
     gathering: Gathering[Error] = Gathering(len(places), partial(_finish, call, request))
     for position, (each, partition) in enumerate(places):
-        broker.marker_writer.write(partition, _order(each), partial(gathering.put, position))
+        markers.write(partition, _order(each), partial(gathering.put, position))
 
 
 def _order(asked: WritableTxnMarker) -> MarkerOrder:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tidelog.broker.logs.directories import Directories
 from tidelog.broker.logs.refused_logs import RefusedLogs
+from tidelog.broker.replication import strays
 from tidelog.broker.replication.fetched_batch import FetchedBatch
 from tidelog.broker.replication.hosted import Hosted
 from tidelog.broker.replication.topic_settings import TopicSettings, topic_settings
@@ -309,25 +310,16 @@ class Replicas:
 
     # -- hosting
 
-    def set_strays_aside(self) -> list[str]:
-        """Logs that metadata does not place here: their records are kept, not served."""
-        image = self._metadata.image
-        moved = []
-        for directory in self.directories.all:
-            strays = []
-            for name, topic_id in directory.topic_ids.items():
-                state = image.partition(PartitionId(topic_id, name[1]))
-                if state is None or self._metadata.own_id not in state.replicas:
-                    strays.append(name)
-            moved += directory.set_aside_strays(strays)
-        return moved
+    def set_strays_aside(self) -> None:
+        strays.set_strays_aside(self.directories.all, self._metadata, self._emit)
 
     def _host(self, state: PartitionState) -> Hosted | None:
         topic = self._metadata.image.topics[state.id.topic_id].name
         name = (topic, state.id.partition)
         directory = self.directories.holding(name)
         if directory is not None and directory.topic_ids[name] != state.id.topic_id:
-            directory.set_aside_stray(name)  # of a topic that had the same name once
+            # Of a topic that had the same name once.
+            strays.set_aside(directory, [name], self._metadata.own_id, self._emit)
             directory = None
         if directory is None:
             directory = self.directories.place_for(name)
@@ -435,7 +427,9 @@ class Replicas:
         self._others.link.withdraw(partition)
         self._others.fetchers.drop(partition)
         self._others.fetches.wake(partition)
+        end, own_id = hosted.log.log_end_offset, self._metadata.own_id
         self._remove(hosted.directory, hosted.name)
+        self._emit(events.LogDeleted(partition, own_id, end))
 
     def _remove(self, directory: LogDirectory, name: PartitionName) -> None:
         """Out of service at once. Its files go beside the loop, if anything runs there."""

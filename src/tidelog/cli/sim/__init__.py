@@ -12,6 +12,7 @@ COMMANDS = {
     "crash-states": Lazy(
         "tidelog.cli.sim.crash_states", "Recover every state a crash can leave on disk."
     ),
+    "campaign": Lazy("tidelog.cli.sim.campaign", "Collect seeds over many runs, in one table."),
     "coverage": Lazy("tidelog.cli.sim.coverage", "How much of production the simulator runs."),
     "bench": Lazy("tidelog.cli.sim.bench", "Simulated steps per second."),
 }

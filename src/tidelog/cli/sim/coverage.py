@@ -13,7 +13,7 @@ from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import jobs_option
 from tidelog.sim.coverage import PACKAGES, SHELL, Lines, PackageCoverage, measure, packages_with
-from tidelog.sim.run import SeedResult
+from tidelog.sim.results import SeedResult
 
 SEEDS_DEFAULT = 30
 

@@ -18,8 +18,9 @@ from tidelog.sim import mutation
 from tidelog.sim.fleet import Orders
 from tidelog.sim.mutation import Mutant
 from tidelog.sim.plan import NODE_DEPTH, draw_plan
+from tidelog.sim.results import SeedResult
 from tidelog.sim.rules.recovery_rules import RECOVERY
-from tidelog.sim.run import SeedResult, run_plan, whole_nodes
+from tidelog.sim.run import run_plan, whole_nodes
 from tidelog.sim.scenario import ScriptError, difference
 
 SEEDS_DEFAULT = 2_000

@@ -7,11 +7,10 @@ are with processes on this machine.
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidelog.cli.spark_options import spark_session
-from tidelog.sim.fleet import TICK_SECONDS, Finished, FleetReport, Orders, run_seeds
-from tidelog.sim.run import run_seed
+from tidelog.sim.fleet import TICK_SECONDS, Finished, FleetReport, Orders, RunOne, run_seeds
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -24,16 +23,33 @@ TASK_SEEDS_MAX = 4
 Tell = Callable[[FleetReport], None]
 
 
+class Cluster(NamedTuple):
+    """A Spark cluster, as the options of a command name it."""
+
+    url: str
+    conf: dict[str, str]
+
+
 def run_on_spark(
-    orders: Orders, depth: str, spark_url: str, conf: dict[str, str], tell: Tell
+    cluster: Cluster,
+    orders: Orders,
+    run_one: RunOne,
+    tell: Tell,
+    report: FleetReport | None = None,
 ) -> FleetReport:
-    """Run the seeds; on Ctrl-C, what has been finished, marked as interrupted."""
-    assert orders.seeds is not None, "seeds on Spark without an end"
-    with spark_session(APPLICATION, spark_url, conf) as spark:
-        return spread(spark.sparkContext, orders, depth, tell)
+    """Run the seeds; on Ctrl-C, what has been finished, marked as interrupted. `run_one` travels
+    to the executors."""
+    with spark_session(APPLICATION, cluster.url, cluster.conf) as spark:
+        return spread(spark.sparkContext, orders, run_one, tell, report)
 
 
-def spread(context: "SparkContext", orders: Orders, depth: str, tell: Tell) -> FleetReport:
+def spread(
+    context: "SparkContext",
+    orders: Orders,
+    run_one: RunOne,
+    tell: Tell,
+    report: FleetReport | None = None,
+) -> FleetReport:
     """The same on a Spark that is there."""
     from pyspark import AccumulatorParam
 
@@ -48,12 +64,12 @@ def spread(context: "SparkContext", orders: Orders, depth: str, tell: Tell) -> F
             return value1
 
     assert orders.seeds is not None, "seeds on Spark without an end"
-    seeds = range(orders.first, orders.first + orders.seeds)
+    seeds = list(orders.upcoming())
     size = max(1, min(TASK_SEEDS_MAX, len(seeds) // (TASKS_PER_CORE * context.defaultParallelism)))
     results = context.accumulator([], Gathered())
     spread = context.parallelize(seeds, -(-len(seeds) // size))
-    job = _Job(partial(spread.foreachPartition, partial(_run_task, depth, results)))
-    report = FleetReport()
+    job = _Job(partial(spread.foreachPartition, partial(_run_task, run_one, results)))
+    report = FleetReport() if report is None else report
     try:
         while not job.ended(TICK_SECONDS):
             _take(report, results.value)
@@ -68,9 +84,9 @@ def spread(context: "SparkContext", orders: Orders, depth: str, tell: Tell) -> F
     return report
 
 
-def _run_task(depth: str, results: Any, seeds: Iterable[int]) -> None:
+def _run_task(run_one: RunOne, results: Any, seeds: Iterable[int]) -> None:
     """In a worker. A failed task runs again, and its results count once."""
-    results.add(list(run_seeds(seeds, partial(run_seed, depth=depth))))
+    results.add(list(run_seeds(seeds, run_one)))
 
 
 def _take(report: FleetReport, results: list[Finished]) -> None:

@@ -9,7 +9,8 @@ from tidelog.cli.output import count, duration, plural, tally
 from tidelog.sim.fleet import FleetReport
 from tidelog.sim.marks import MARKS, all_counts, unreached
 from tidelog.sim.plan import NODE_DEPTH
-from tidelog.sim.run import Run, SeedResult
+from tidelog.sim.results import SeedResult
+from tidelog.sim.run import Run
 from tidelog.sim.story import LEGEND, is_silent
 
 FAILURES_SHOWN = 10
@@ -108,9 +109,8 @@ def print_failure(result: SeedResult, *, depth: str, mutant: str | None) -> None
     click.echo(f"seed {result.seed} broke {rule} at {violation.at_ms / 1000:.3f}s")
     click.echo(f"  {violation.text}")
     click.echo(f"  replay: {replay_command(result.seed, depth=depth, mutant=mutant)}")
-    if depth != NODE_DEPTH:
-        flags = replay_command(result.seed, depth=depth, mutant=mutant).partition("--seed ")[2]
-        click.echo(f"  shrink: tidelog sim shrink {flags}")
+    flags = replay_command(result.seed, depth=depth, mutant=mutant).partition("--seed ")[2]
+    click.echo(f"  shrink: tidelog sim shrink {flags}")
 
 
 def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, A
     }
 
 
-def node_story_json(told: Any) -> dict[str, Any]:
+def node_story_json(told: Any, *, everything: bool) -> dict[str, Any]:
     """A whole-node run with its story; keys shared with `fleet_json` mean the same."""
     result: SeedResult = told.result
     return {
@@ -163,7 +163,8 @@ def node_story_json(told: Any) -> dict[str, Any]:
         "lost": result.lost,
         "faults": result.faults,
         "digest": result.digest,
-        "story": [moment._asdict() for moment in told.moments()],
+        "story": told.story.as_json(everything=everything),
+        "state": list(told.state),
     }
 
 
@@ -177,6 +178,13 @@ def print_story(run: Run, result: SeedResult, *, again: str, everything: bool) -
         for line in run.world.describe():
             click.echo(line)
     print_verdict(result, again)
+
+
+def print_node_story(told: Any, *, again: str, everything: bool) -> None:
+    """`again` is the command that does the same once more."""
+    for line in told.lines(everything=everything):
+        click.echo(line)
+    print_verdict(told.result, again)
 
 
 def print_verdict(result: SeedResult, again: str) -> None:

@@ -146,11 +146,9 @@ def tell_one_of_nodes(seed: int, options: RunOptions) -> int:
         seed, focus=mutation.focus(options.mutant), mutant=options.mutant
     )
     if options.output == "json":
-        print_json(report.node_story_json(told))
+        print_json(report.node_story_json(told, everything=options.everything))
     else:
-        for line in told.lines(everything=options.everything):
-            click.echo(line)
-        report.print_verdict(told.result, again)
+        report.print_node_story(told, again=again, everything=options.everything)
     return VIOLATION if told.result.violations else OK
 
 
@@ -187,13 +185,15 @@ def check_marks(total: FleetReport) -> None:
         )
 
 
-def run_with_progress(orders: Orders, run_one: RunOne, what: str) -> FleetReport:
+def run_with_progress(
+    orders: Orders, run_one: RunOne, what: str, collected: FleetReport | None = None
+) -> FleetReport:
     """Run a fleet and show how far it is."""
     the_real_world()  # imported before the fork, once for all processes
     whole_nodes()
     with Progress(what, orders.seeds, seconds=orders.seconds) as progress:
         try:
-            return run_fleet(orders, run_one, partial(tell, progress))
+            return run_fleet(orders, run_one, partial(tell, progress), collected)
         except FleetError as reason:
             raise CommandError(
                 "a process of the fleet died",
@@ -204,12 +204,13 @@ def run_with_progress(orders: Orders, run_one: RunOne, what: str) -> FleetReport
 
 
 def run_on_spark_with_progress(orders: Orders, options: RunOptions) -> FleetReport:
-    from tidelog.cli.sim.on_spark import run_on_spark
+    from tidelog.cli.sim.on_spark import Cluster, run_on_spark
 
     assert options.spark_url is not None, options
+    cluster = Cluster(options.spark_url, options.conf)
     with Progress("seeds", orders.seeds) as progress:
         return run_on_spark(
-            orders, options.depth, options.spark_url, options.conf, partial(tell, progress)
+            cluster, orders, partial(run_seed, depth=options.depth), partial(tell, progress)
         )
 
 

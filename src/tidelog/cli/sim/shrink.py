@@ -11,12 +11,14 @@ from tidelog.cli.output import plural, print_json
 from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant, depth_option, mutant_option
-from tidelog.sim import replay_file
-from tidelog.sim.fault_words import describe_fault
-from tidelog.sim.plan import Plan
-from tidelog.sim.run import SeedResult, plan_for, run_plan
-from tidelog.sim.shrink import TRIES_MAX, Shrunk, shrink
-from tidelog.sim.world_port import Violation
+from tidelog.cli.sim.shrink_older import shrink_older
+from tidelog.sim import mutation
+from tidelog.sim.nodes import replay_file
+from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
+from tidelog.sim.nodes.run import run_node_plan
+from tidelog.sim.nodes.shrink import TRIES_MAX, Shrunk, shrink
+from tidelog.sim.plan import NODE_DEPTH
+from tidelog.sim.results import SeedResult, Violation
 
 
 @click.command(name="shrink")
@@ -43,15 +45,18 @@ def command(
       tidelog sim shrink 4711 --out bug.json
     """
     check_mutant(mutant)
-    plan = plan_for(seed, depth=depth, mutant=mutant)
-    found = run_plan(plan, mutant=mutant)
+    if depth != NODE_DEPTH:
+        shrink_older(seed, out, seconds, depth=depth, mutant=mutant, output=output)
+        return
+    plan = draw_node_plan(seed, mutation.focus(mutant))
+    found = run_node_plan(plan, mutant=mutant)
     if found.rule is None:
         again = report.replay_command(seed, depth=depth, mutant=mutant)
         raise CommandError(
             f"seed {seed} breaks no rule", why="there is nothing to shrink", advice=again
         )
     shrunk = search(plan, found.violations[0], mutant, seconds)
-    result = run_plan(shrunk.plan, mutant=mutant)
+    result = run_node_plan(shrunk.plan, mutant=mutant)
     path = out or Path(f"seed-{seed}.replay.json")
     write(path, shrunk.plan, result, mutant)
     if output == "json":
@@ -60,7 +65,7 @@ def command(
         print_text(plan, shrunk, result, path)
 
 
-def write(path: Path, plan: Plan, result: SeedResult, mutant: str | None) -> None:
+def write(path: Path, plan: NodePlan, result: SeedResult, mutant: str | None) -> None:
     try:
         replay_file.write(path, plan, result, mutant=mutant)
     except OSError as reason:
@@ -69,7 +74,7 @@ def write(path: Path, plan: Plan, result: SeedResult, mutant: str | None) -> Non
         ) from None
 
 
-def search(plan: Plan, violation: Violation, mutant: str | None, seconds: float) -> Shrunk:
+def search(plan: NodePlan, violation: Violation, mutant: str | None, seconds: float) -> Shrunk:
     deadline = time.monotonic() + seconds
     # A smaller plan may take longer to fail, but most that do not fail by then never will, and
     # living through their healing is what would take the time.
@@ -77,11 +82,11 @@ def search(plan: Plan, violation: Violation, mutant: str | None, seconds: float)
     tries = 0
     with Progress("tries", None, seconds=seconds) as progress:
 
-        def fails(candidate: Plan) -> str | None:
+        def fails(candidate: NodePlan) -> str | None:
             nonlocal tries
             tries += 1
             progress.update(tries, plural(len(candidate.faults), "fault"))
-            return run_plan(candidate, mutant=mutant, until_ms=until_ms).rule
+            return run_node_plan(candidate, mutant=mutant, until_ms=until_ms).rule
 
         return shrink(
             plan,
@@ -93,7 +98,7 @@ def search(plan: Plan, violation: Violation, mutant: str | None, seconds: float)
         )
 
 
-def as_json(plan: Plan, shrunk: Shrunk, result: SeedResult, path: Path) -> dict[str, object]:
+def as_json(plan: NodePlan, shrunk: Shrunk, result: SeedResult, path: Path) -> dict[str, object]:
     return {
         "seed": plan.seed,
         "rule": shrunk.rule,
@@ -101,26 +106,28 @@ def as_json(plan: Plan, shrunk: Shrunk, result: SeedResult, path: Path) -> dict[
         "tries": shrunk.tries,
         "faults_before": len(plan.faults),
         "faults": [fault._asdict() for fault in shrunk.plan.faults],
-        "brokers_before": plan.brokers,
-        "brokers": shrunk.plan.brokers,
+        "nodes_before": plan.cluster.nodes,
+        "nodes": shrunk.plan.cluster.nodes,
         "file": str(path),
         "replay": f"tidelog sim replay {path}",
     }
 
 
-def print_text(plan: Plan, shrunk: Shrunk, result: SeedResult, path: Path) -> None:
+def print_text(plan: NodePlan, shrunk: Shrunk, result: SeedResult, path: Path) -> None:
     small = shrunk.plan
     click.echo(
         f"seed {plan.seed} broke {shrunk.rule}; {plural(shrunk.tries, 'smaller plan')} tried"
     )
     click.echo(
         f"  {len(plan.faults)} → {plural(len(small.faults), 'fault')} · "
-        f"{plan.brokers} → {plural(small.brokers, 'broker')} · "
-        f"{plan.duration_ms / 1000:g} → {small.duration_ms / 1000:g} s before healing"
+        f"{plan.cluster.nodes} → {plural(small.cluster.nodes, 'node')} · "
+        f"{plan.phases.duration_ms / 1000:g} → {small.phases.duration_ms / 1000:g} s"
+        " before healing"
     )
     for fault in small.faults:
-        text = describe_fault(fault, [topic.name for topic in small.topics])
-        click.echo(f"  {fault.at_ms / 1000:8.3f}s  {text}")
+        click.echo(f"  {fault.at_ms / 1000:8.3f}s  {fault}")
+    for name, value in small.cluster.settings:
+        click.echo(f"  {name}={value}")
     if result.violations:
         click.echo(f"  {result.violations[0].text}")
     click.echo(f"written to {path}; replay: tidelog sim replay {path}")

@@ -16,9 +16,15 @@ ACKS_NONE: Final = 0
 CODECS: Final = (0, 0, 0, 1, 2, 3, 4)
 """None, gzip, snappy, lz4 and zstd, as record batches number them."""
 
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+PROTOCOLS: Final = (CLASSIC, CONSUMER)
+OWN_ASSIGNMENT: Final = ""
+"""A processor that takes all partitions by itself, without a group that assigns them."""
+
 
 class WriterPlan(NamedTuple):
-    """Somebody who writes records to random partitions of `tides`."""
+    """Somebody who writes records to random partitions of the topics of a plan."""
 
     acks: int
     numbered: bool
@@ -30,11 +36,66 @@ class WriterPlan(NamedTuple):
     """At most so long between two writes."""
 
 
+class TransactionalPlan(NamedTuple):
+    """Somebody who writes to several partitions of `transfers` in one transaction."""
+
+    timeout_ms: int
+    """A transaction that is open for longer is aborted."""
+    writes: int
+    """At most so many in one transaction."""
+    codec: int
+    pause_ms: int
+    mischief: int
+    """In percent of the transactions: it aborts, vanishes, is late, or meets its successor."""
+
+
+class GroupPlan(NamedTuple):
+    """Members of one group, who read `inputs` and commit how far they are."""
+
+    protocol: str
+    members: int
+    session_timeout_ms: int
+    commit_every: int
+    """Reads from one commit to the next."""
+    mischief: int
+    """In percent of the reads: a member leaves, vanishes, sleeps, or loses its connections."""
+
+
+class ProcessorPlan(NamedTuple):
+    """Programs that read `inputs` and write `outputs`, with their offsets in one transaction."""
+
+    protocol: str
+    instances: int
+    session_timeout_ms: int
+    timeout_ms: int
+    mischief: int
+
+
 class ClientPlan(NamedTuple):
     writers: tuple[WriterPlan, ...]
+    transactional: tuple[TransactionalPlan, ...]
+    groups: tuple[GroupPlan, ...]
+    processors: tuple[ProcessorPlan, ...]
+    committed_readers: int
+    """Who read what is committed, from the beginning of every topic."""
+    plain_readers: int
+    """Who read everything, from the beginning of every topic."""
+    transfers_partitions: int
+    inputs_partitions: int
+    outputs_partitions: int
+    inputs_pause_ms: int
+    """At most so long between two records of `inputs`."""
+
+    @property
+    def has_inputs(self) -> bool:
+        return bool(self.groups or self.processors)
 
     def headline(self) -> str:
-        return f"{len(self.writers)} writers"
+        kinds = [f"{len(self.writers)} writers"]
+        kinds += [f"{len(self.transactional)} transactional"] if self.transactional else []
+        kinds += [f"{each.protocol} group of {each.members}" for each in self.groups]
+        kinds += [f"{each.instances} exactly-once" for each in self.processors]
+        return ", ".join(kinds)
 
 
 def draw_client_plan(seed: int) -> ClientPlan:
@@ -42,7 +103,19 @@ def draw_client_plan(seed: int) -> ClientPlan:
     pause_ms = entropy.choice((5, 20, 100))
     first = WriterPlan(ACKS_ALL, True, 1, 0, pause_ms)
     others = tuple(_draw_writer(entropy) for _ in range(entropy.randrange(3)))
-    return ClientPlan(writers=(first, *others))
+    kinds = [entropy.random() < 0.4 for _ in range(3)]
+    return ClientPlan(
+        writers=(first, *others),
+        transactional=_draw_transactional(entropy) if kinds[0] else (),
+        groups=_draw_groups(entropy) if kinds[1] else (),
+        processors=(_draw_processor(entropy),) if kinds[2] else (),
+        committed_readers=entropy.choice((0, 0, 1)),
+        plain_readers=entropy.choice((0, 0, 1)),
+        transfers_partitions=entropy.choice((1, 2, 4)),
+        inputs_partitions=entropy.choice((1, 2, 4)),
+        outputs_partitions=entropy.choice((1, 2)),
+        inputs_pause_ms=entropy.choice((20, 50, 200)),
+    )
 
 
 def _draw_writer(entropy: Random) -> WriterPlan:
@@ -52,5 +125,42 @@ def _draw_writer(entropy: Random) -> WriterPlan:
         numbered=acks == ACKS_ALL and entropy.random() < 0.8,
         records=entropy.choice((1, 1, 5, 20)),
         codec=entropy.choice(CODECS),
-        pause_ms=entropy.choice((5, 20, 100)),
+        pause_ms=entropy.choice((20, 50, 100)),
+    )
+
+
+def _draw_transactional(entropy: Random) -> tuple[TransactionalPlan, ...]:
+    return tuple(
+        TransactionalPlan(
+            timeout_ms=entropy.choice((1_000, 3_000, 8_000)),
+            writes=entropy.choice((1, 2, 4)),
+            codec=entropy.choice(CODECS),
+            pause_ms=entropy.choice((5, 50, 200)),
+            mischief=entropy.choice((2, 10, 40)),
+        )
+        for _ in range(entropy.choice((1, 2)))
+    )
+
+
+def _draw_groups(entropy: Random) -> tuple[GroupPlan, ...]:
+    return tuple(
+        GroupPlan(
+            protocol=entropy.choice(PROTOCOLS),
+            members=entropy.choice((1, 2, 3)),
+            session_timeout_ms=entropy.choice((2_500, 6_000)),
+            commit_every=entropy.choice((1, 1, 3)),
+            mischief=entropy.choice((0, 2, 8)),
+        )
+        for _ in range(entropy.choice((1, 1, 2)))
+    )
+
+
+def _draw_processor(entropy: Random) -> ProcessorPlan:
+    protocol = entropy.choice((OWN_ASSIGNMENT, *PROTOCOLS))
+    return ProcessorPlan(
+        protocol=protocol,
+        instances=1 if protocol == OWN_ASSIGNMENT else entropy.choice((1, 2)),
+        session_timeout_ms=entropy.choice((2_500, 6_000)),
+        timeout_ms=entropy.choice((1_000, 3_000, 8_000)),
+        mischief=entropy.choice((1, 5, 15)),
     )

@@ -99,6 +99,9 @@ def node_config(node_id: int, plan: ClusterPlan) -> NodeConfig:
         "transaction.state.log.replication.factor": factor,
         "min.insync.replicas": str(max(1, plan.replication_factor - 1)),
         "transaction.state.log.min.isr": str(max(1, plan.replication_factor - 1)),
+        # Members of groups are expelled, and others hear of it, before a run is over.
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "4000",
         "tidelog.disk.reserve.bytes": str(RESERVE_BYTES),
         **PROFILES[BRISK],
         **dict(plan.settings),

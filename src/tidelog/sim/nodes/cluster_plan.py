@@ -146,7 +146,7 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "metadata.max.idle.interval.ms": (USUAL, "200", "500"),
     "num.replica.fetchers": (USUAL, USUAL, "2", "4"),
     "offsets.topic.num.partitions": (USUAL, "1", "3"),
-    "offsets.topic.segment.bytes": (USUAL, USUAL, "1000"),
+    "offsets.topic.segment.bytes": (USUAL, "1048576"),
     "replica.fetch.backoff.ms": (USUAL, "10", "1000"),
     "replica.fetch.max.bytes": (USUAL, USUAL, "300", "3000"),
     "replica.fetch.response.max.bytes": (USUAL, USUAL, "1000", "10000"),
@@ -158,7 +158,7 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "tidelog.metadata.snapshot.records": (USUAL, "10", "100"),
     "tidelog.scrub.bytes.per.second": (USUAL, "0"),
     "transaction.state.log.num.partitions": (USUAL, "1", "3"),
-    "transaction.state.log.segment.bytes": (USUAL, USUAL, "1000"),
+    "transaction.state.log.segment.bytes": (USUAL, "1048576"),
 }
 """Every value makes sense with every value of the others, and so does the usual one."""
 

@@ -8,16 +8,23 @@ from tidelog.core.events import Event
 from tidelog.sim.judge import Judge
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.damage import DamageLedger
 from tidelog.sim.nodes.probes import Method, Probe, attached
 from tidelog.sim.nodes.probes_control import ControlProbes
+from tidelog.sim.nodes.probes_coordination import CoordinationProbes
 from tidelog.sim.nodes.probes_data import DataProbes
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.view import NodesView
+from tidelog.sim.rules import ALL_RULES
+from tidelog.sim.rules.group_rules import NothingSkipped
 from tidelog.sim.rules.view import Report, WorldView
 
 SWEEP_EVERY_STEPS = 512
 SHOWN_OF_ID = 8
 """So many characters of a topic's id are in the text of a rule."""
+
+NODE_RULES = tuple(rule for rule in ALL_RULES if rule is not NothingSkipped)
+"""What a group has processed only its members know: the clients of a run judge that."""
 
 
 class Judging:
@@ -30,7 +37,9 @@ class Judging:
         self.judge = Judge(self._report_named)
         self._data = DataProbes(self.judge, self.view)
         self._control = ControlProbes(self.judge, self.view)
-        self.judge.attend(cast(WorldView, self.view))
+        self._coordination = CoordinationProbes(self.judge, self.view, cluster)
+        witnesses = (self._coordination.transactions,)
+        self.judge.attend(cast(WorldView, self.view), NODE_RULES, witnesses=witnesses)
 
     @contextmanager
     def attending(self) -> Iterator[None]:
@@ -38,9 +47,13 @@ class Judging:
         probes = [
             *self._data.all(),
             *self._control.all(),
+            *self._coordination.all(),
             Probe(Server, "start", self._around_start),
             Probe(Server, "_end", self._around_end),
             Probe(Server, "_lose_unsynced", self._around_lose_unsynced),
+            Probe(Server, "replace_data", self._around_replace_data),
+            Probe(DamageLedger, "flip_bit", self._around_damage),
+            Probe(DamageLedger, "lose_segment", self._around_damage),
         ]
         with attached(probes):
             self._kernel.every_steps(SWEEP_EVERY_STEPS, self.judge.sweep)
@@ -49,6 +62,7 @@ class Judging:
     def on_event(self, node: int, event: Event) -> None:
         self._data.on_event(node, event)
         self._control.on_event(node, event)
+        self._coordination.on_event(node, event)
 
     def finish(self) -> None:
         """Everything has settled: the last word."""
@@ -89,8 +103,24 @@ class Judging:
 
         return lose_unsynced
 
+    def _around_replace_data(self, original: Method) -> Method:
+        def replace_data(server: Server) -> None:
+            self.view.wiped(server.node_id)
+            original(server)
+
+        return replace_data
+
+    def _around_damage(self, original: Method) -> Method:
+        def damage(ledger: DamageLedger, server: Server, *choice: int) -> bool:
+            done: bool = original(ledger, server, *choice)
+            if done:
+                self.view.damaged(server.node_id)
+            return done
+
+        return damage
+
 
 def check_quorum_ms(cluster: NodeCluster) -> int:
     """How long a leader may go on without a majority, by true time: the slowest clock included."""
     server = next(iter(cluster.servers.values()))
-    return server.config.quorum_settings().fetch_timeout_ms * 3 // 2 * 21 // 20
+    return server.config.quorum_settings().fetch_timeout_ms * 3 // 2 * 5 // 4

@@ -3,19 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tidelog.broker.fetch.session_reader import SessionReader
 from tidelog.broker.replication.hosted import Hosted
 from tidelog.broker.replication.replicas import Replicas
 from tidelog.core import events
 from tidelog.core.errors import NO_ERROR
 from tidelog.core.replication.effects import AnswerProduce
-from tidelog.core.replication.inputs import ACKS_ALL, LATEST
+from tidelog.core.replication.follower import FollowerReplica
+from tidelog.core.replication.inputs import ACKS_ALL, LATEST, FollowerFetch
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.replication.replica import Replica
+from tidelog.core.replication.sent_positions import SentFetch, SentPositions
+from tidelog.core.types import PartitionId
 from tidelog.sim.judge import Judge
 from tidelog.sim.nodes.probes import Method, Probe
 from tidelog.sim.nodes.view import HostedReplica, NodesView
 from tidelog.sim.nodes.view_log import ShadowBatch, shadow_batch
+from tidelog.storage.errors import StorageError
 from tidelog.storage.log import Log
 from tidelog.wire.records import BatchHeader
 
@@ -35,6 +40,10 @@ class DataProbes:
         self._duplicates: dict[object, Duplicate] = {}
         self._parked: dict[object, int] = {}
         """Produces that wait for the high watermark, with the offset behind their records."""
+        self._sent: dict[SentFetch, dict[PartitionId, FollowerFetch]] = {}
+        """Fetches under way, with every position that they stand for."""
+        self._asked_for: dict[PartitionId, FollowerFetch] = {}
+        """Positions of the fetch whose answer is being heard."""
         self._repeated: Duplicate | None = None
 
     def all(self) -> list[Probe]:
@@ -56,6 +65,10 @@ class DataProbes:
             Probe(LeaderReplica, "await_duplicate", self._around_await_duplicate),
             Probe(Replicas, "_answer_produce", self._around_answer),
             Probe(LeaderReplica, "on_follower_fetch", self._around_follower_fetch),
+            Probe(SessionReader, "_read", self._around_read),
+            Probe(SentPositions, "send", self._around_send),
+            Probe(SentFetch, "answered", self._around_answered),
+            Probe(FollowerReplica, "on_fetch_answer", self._around_fetch_answer),
         ]
 
     def on_event(self, node: int, event: events.Event) -> None:
@@ -74,7 +87,11 @@ class DataProbes:
                 return
             shadow = hosted.log
             shadow.arriving = datas
-            original(log, datas, headers)
+            try:
+                original(log, datas, headers)
+            except StorageError:
+                shadow.failed()
+                raise
             shadow.arriving = ()
             for data in datas:
                 batches = shadow.contents.batches_in(data)
@@ -268,6 +285,51 @@ class DataProbes:
 
         return on_follower_fetch
 
+    def _around_send(self, original: Method) -> Method:
+        def send(positions: SentPositions) -> SentFetch:
+            sent: SentFetch = original(positions)
+            self._sent[sent] = dict(positions.newest)
+            return sent
+
+        return send
+
+    def _around_answered(self, original: Method) -> Method:
+        def answered(sent: SentFetch) -> None:
+            self._asked_for = self._sent.pop(sent, {})
+            original(sent)
+
+        return answered
+
+    def _around_fetch_answer(self, original: Method) -> Method:
+        def on_fetch_answer(role: FollowerReplica, fetch: Any, answer: Any, now_ms: int) -> Any:
+            partition = role.state.partition
+            asked = self._asked_for.get(partition)
+            if asked is not None and self._view.of_replica(role.state) is not None:
+                self._judge.answer_heard(partition, asked, fetch)
+            return original(role, fetch, answer, now_ms)
+
+        return on_fetch_answer
+
+    def _around_read(self, original: Method) -> Method:
+        """Whatever is read for a consumer, byte for byte."""
+
+        def read(
+            reader: SessionReader, hosted: Hosted, fetch: Any, scope: Any, *rest: Any, **n: Any
+        ) -> Any:
+            look = original(reader, hosted, fetch, scope, *rest, **n)
+            seen = self._view.of_replica(hosted.replica)
+            if seen is not None and not scope.is_follower and len(look.records):
+                records = look.records
+                data = records if isinstance(records, memoryview | bytes) else records.read()
+                batches = seen.log.contents.batches_in(data)
+                self._judge.consumer_read(0, seen, batches, fetch.fetch_offset)
+                if scope.read_committed:
+                    shown = visible(batches, look.aborted)
+                    self._judge.committed_read(0, seen.partition, shown)
+            return look
+
+        return read
+
     def _around_list_offset(self, original: Method) -> Method:
         def list_offset(replica: Replica, which: int, leader_epoch: int, **named: Any) -> Any:
             answer = original(replica, which, leader_epoch, **named)
@@ -279,3 +341,20 @@ class DataProbes:
             return answer
 
         return list_offset
+
+
+def visible(batches: Sequence[ShadowBatch], aborted: Sequence[Any]) -> list[ShadowBatch]:
+    """What a `read_committed` consumer shows, by the list of aborted transactions it was given."""
+    shown = []
+    left = {(each.producer_id, each.first_offset) for each in aborted}
+    open_aborted: dict[int, None] = {}
+    for batch in batches:
+        for producer_id, first_offset in sorted(left):
+            if first_offset <= batch.last_offset:
+                open_aborted[producer_id] = None
+                left.discard((producer_id, first_offset))
+        if batch.is_control:
+            open_aborted.pop(batch.producer_id, None)
+        elif not (batch.is_transactional and batch.producer_id in open_aborted):
+            shown.append(batch)
+    return shown

@@ -1,15 +1,19 @@
-"""One whole-node run: calm, faults, healing, and the judgement of what clients were told."""
+"""One whole-node run: a plan, a cluster with its clients, and the phases of a life.
+
+Calm, then chaos with the faults of the plan. Then liveness, in two steps: a sufficient core is
+healed and has to make progress in bounded virtual time while the rest stays broken; then
+everything is healed and has to come to rest. In the end clients read everything back. The first
+broken rule ends the run; an exception counts as one.
+"""
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, NamedTuple
 
 from tidelog.core.events import Event
-from tidelog.observe import journal
-from tidelog.observe.render import Renderer
 from tidelog.sim import mutation
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
@@ -19,9 +23,10 @@ from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
 from tidelog.sim.nodes.judging import Judging
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
+from tidelog.sim.nodes.state_table import describe
+from tidelog.sim.nodes.story import Story
 from tidelog.sim.nodes.workload import Workload
-from tidelog.sim.run import SeedResult, quiet_collector
-from tidelog.sim.world_port import Violation
+from tidelog.sim.results import Caught, SeedResult, Violation, quiet_collector
 
 STEP_LIMIT: Final = 5_000_000
 LOOK_EVERY_US: Final = 100_000
@@ -31,28 +36,35 @@ SETTLE_US: Final = 2_000_000
 HEAL_LIMIT_US: Final = 60_000_000
 READ_LIMIT_US: Final = 120_000_000
 
+STEPS: Final = "step limit"
+STOPPED_EARLY: Final = "stopped early"
+
+Missing = Callable[[], str | None]
+"""What a phase still waits for, in words; None if nothing is missing."""
+
 
 def run_node_seed(seed: int, *, focus: Sequence[str] = (), mutant: str | None = None) -> SeedResult:
+    return run_node_plan(draw_node_plan(seed, focus), mutant=mutant)
+
+
+def run_node_plan(
+    plan: NodePlan, *, mutant: str | None = None, until_ms: int | None = None
+) -> SeedResult:
+    """To its end or to its first violation; not beyond `until_ms` of its time."""
     with quiet_collector(), _no_journal(), mutation.applied(mutant):
-        return NodeRun(draw_node_plan(seed, focus)).execute()
+        return NodeRun(plan, until_ms=until_ms).execute()
 
 
 def tell_node_seed(seed: int, *, focus: Sequence[str] = (), mutant: str | None = None) -> "Told":
+    return tell_node_plan(draw_node_plan(seed, focus), mutant=mutant)
+
+
+def tell_node_plan(plan: NodePlan, *, mutant: str | None = None) -> "Told":
     """The same with its story."""
     with quiet_collector(), _no_journal(), mutation.applied(mutant):
-        run = NodeRun(draw_node_plan(seed, focus))
-        run.story = []
-        return Told(run.plan, run.execute(), run.story)
-
-
-class Moment(NamedTuple):
-    at_ms: int
-    node: int
-    """0: the world, which breaks things and heals them."""
-    event: str
-    text: str
-    silent: bool
-    """True and too many: shown on request."""
+        run = NodeRun(plan)
+        run.story = story = Story(run.cluster)
+        return Told(plan, run.execute(), story, tuple(run.state))
 
 
 class Told(NamedTuple):
@@ -60,95 +72,130 @@ class Told(NamedTuple):
 
     plan: NodePlan
     result: SeedResult
-    story: list[Moment]
-
-    def moments(self) -> list[Moment]:
-        return self.story
+    story: Story
+    state: tuple[str, ...]
+    """The cluster when a rule was broken, as a table."""
 
     def lines(self, *, everything: bool) -> Iterator[str]:
         yield self.plan.headline()
-        for moment in self.story:
-            if everything or not moment.silent:
-                where = f"node {moment.node}" if moment.node else "world"
-                yield f"{moment.at_ms / 1000:9.3f}  {where:<7} {moment.text}"
+        yield from self.story.lines(everything=everything)
+        yield from self.state
 
 
 class NodeRun:
     """A run with everything that can be looked at afterwards."""
 
-    def __init__(self, plan: NodePlan) -> None:
+    def __init__(self, plan: NodePlan, *, until_ms: int | None = None) -> None:
+        """A run that is stopped at `until_ms` proves nothing: it is for looking at a beginning
+        again."""
         self.plan = plan
         self.kernel = Kernel(plan.seed)
         self.violations: list[Violation] = []
-        self.story: list[Moment] | None = None
+        self.state: list[str] = []
+        self.story: Story | None = None
         """What happened, if somebody wants to read it."""
-        self._topics = Renderer(self._topic_name)
-        self._event_rules = rules.EventRules(self._report)
         self.cluster = NodeCluster(self.kernel, plan.seed, plan.cluster)
         self.workload = Workload(self.cluster, plan, self._on_client_error)
         self.faults = NodeFaults(self.cluster, self.workload.elect, self._on_fault)
         self.judging = Judging(self.cluster, self._report)
+        self._event_rules = rules.EventRules(self._report)
+        self._until_us = None if until_ms is None else until_ms * 1000
         self._lost = 0
+        self._traceback = ""
 
     def execute(self) -> SeedResult:
         try:
             with self.judging.attending():
                 self._live()
+        except Exception as reason:
+            caught = Caught.of(reason)
+            self._traceback = caught.traceback
+            self._report(caught.rule, caught.text)
         finally:
+            if self.violations and self.story is not None:
+                self.state = describe(self.cluster)
+            self.story = None  # the end of the run is no part of it
             self.cluster.bury()
         return self._result()
 
+    # -- phases
+
     def _live(self) -> None:
+        if self._start() and self._break_things() and self._come_to_rest():
+            self._judge()
+
+    def _start(self) -> bool:
         for server in self.cluster.servers.values():
-            server.report_to(self._on_event, self._on_problem)
+            server.report_to(self._on_event, self._on_problem, self._on_life)
             server.work.on_too_long = partial(self._on_held, server.node_id)
             server.start()
-        if not self._until_whole(START_LIMIT_US):
-            return
-        if not self._finish(self.workload.create_topics(), START_LIMIT_US):
-            return
+        return self._until(self._not_whole, START_LIMIT_US) and self._finish(
+            self.workload.create_topics(), START_LIMIT_US
+        )
+
+    def _break_things(self) -> bool:
+        self._begin("calm")
         self.workload.begin()
-        self.faults.schedule(self._from_now(self.plan))
-        self._advance(self.plan.phases.duration_ms * 1000)
+        self.faults.schedule(self._from_now(self.plan.faults))
+        self._advance(self.plan.phases.calm_ms * 1000)
+        self._begin("chaos")
+        return self._advance(self.plan.phases.chaos_ms * 1000)
+
+    def _come_to_rest(self) -> bool:
+        self._begin("liveness: everything is healed")
         self.faults.heal()
         self._advance(SETTLE_US)
         self.workload.stop()
-        if not self._until_whole(HEAL_LIMIT_US):
-            return
+        return self._until(self._not_whole, HEAL_LIMIT_US)
+
+    def _judge(self) -> None:
+        self._begin("clients read everything back")
         if self._finish(self.workload.read_back(), READ_LIMIT_US):
             self._lost = judge_history(self.workload.history, self._report)
             self.judging.finish()
 
-    def _from_now(self, plan: NodePlan) -> tuple[NodeFault, ...]:
-        now_ms = self.kernel.now_ms
-        return tuple(fault._replace(at_ms=fault.at_ms + now_ms) for fault in plan.faults)
-
-    def _advance(self, duration_us: int) -> None:
+    def _begin(self, phase: str) -> None:
         if self.kernel.stop_reason is None:
-            self.kernel.run(self.kernel.now_us + duration_us, STEP_LIMIT)
-            if self.kernel.steps >= STEP_LIMIT:
-                self._report("step limit", f"{self.kernel.steps} steps")
+            self.kernel.digest.add_happening((phase,))
+            if self.story is not None:
+                self.story.world("PhaseBegan", f"── {phase}")
 
-    def _until_whole(self, limit_us: int) -> bool:
+    def _not_whole(self) -> str | None:
+        return rules.unfinished(self.cluster.servers) or self.workload.unfinished()
+
+    def _from_now(self, faults: tuple[NodeFault, ...]) -> tuple[NodeFault, ...]:
+        now_ms = self.kernel.now_ms
+        return tuple(fault._replace(at_ms=fault.at_ms + now_ms) for fault in faults)
+
+    # -- time
+
+    def _advance(self, duration_us: int) -> bool:
+        """Let time pass; False if the run is over."""
+        if self.kernel.stop_reason is not None:
+            return False
+        end_us = self.kernel.now_us + duration_us
+        if self._until_us is not None:
+            end_us = max(self.kernel.now_us, min(end_us, self._until_us))
+        self.kernel.run(end_us, STEP_LIMIT)
+        if self.kernel.steps >= STEP_LIMIT:
+            self._report(STEPS, f"{self.kernel.steps} steps by {self.kernel.now_ms} ms")
+        if self._until_us is not None and self.kernel.now_us >= self._until_us:
+            self.kernel.stop(STOPPED_EARLY)
+        return self.kernel.stop_reason is None
+
+    def _until(self, what: Missing, limit_us: int) -> bool:
+        """Let time pass until nothing is missing; False if the run is over."""
         end_us = self.kernel.now_us + limit_us
-        while self.kernel.stop_reason is None:
-            missing = rules.unfinished(self.cluster.servers)
-            if missing is None:
-                return True
+        while (missing := what()) is not None:
             if self.kernel.now_us >= end_us:
                 self._report(rules.STUCK, f"after {limit_us // 1_000_000} s: {missing}")
+            if not self._advance(LOOK_EVERY_US):
                 return False
-            self._advance(LOOK_EVERY_US)
-        return False
+        return True
 
     def _finish(self, task: asyncio.Task[None], limit_us: int) -> bool:
-        end_us = self.kernel.now_us + limit_us
-        while not task.done() and self.kernel.stop_reason is None:
-            if self.kernel.now_us >= end_us:
-                self._report(rules.STUCK, f"a client waits for {limit_us // 1_000_000} s: {task}")
-                return False
-            self._advance(LOOK_EVERY_US)
-        if not task.done():
+        """Let time pass until a client is done; False if the run is over."""
+        if not self._until(lambda: None if task.done() else f"a client waits: {task}", limit_us):
             return False
         error = task.exception()
         if error is not None:
@@ -157,22 +204,19 @@ class NodeRun:
 
     # -- what is heard
 
-    def _topic_name(self, topic_id: bytes) -> str | None:
-        nodes = (server.node for server in self.cluster.servers.values())
-        names = (None if node is None else node.topic_name(topic_id) for node in nodes)
-        return next((name for name in names if name is not None), None)
-
     def _on_fault(self, text: str) -> None:
+        self.kernel.digest.add_happening((text,))
         if self.story is not None:
-            self.story.append(Moment(self.kernel.now_ms, 0, "Fault", text, silent=False))
+            self.story.world("Fault", f"fault: {text}")
+
+    def _on_life(self, node_id: int, what: str) -> None:
+        if self.story is not None:
+            self.story.life(node_id, what)
 
     def _on_event(self, node_id: int, event: Event) -> None:
         self.kernel.digest.add_happening((node_id, *event))
         if self.story is not None:
-            name, text = type(event).__name__, self._topics.line(event)
-            self.story.append(
-                Moment(self.kernel.now_ms, node_id, name, text, journal.is_silent(event))
-            )
+            self.story.event(node_id, event)
         self._event_rules.on_event(event)
         self.judging.on_event(node_id, event)
 
@@ -187,7 +231,8 @@ class NodeRun:
 
     def _report(self, rule: str, text: str) -> None:
         self.violations.append(Violation(rule, self.kernel.now_ms, text))
-        self._on_fault(f"broken: {rule}: {text}")
+        if self.story is not None:
+            self.story.world("RuleBroken", f"BROKEN {rule}: {text}")
         self.kernel.stop(rule)
 
     def _result(self) -> SeedResult:
@@ -205,6 +250,7 @@ class NodeRun:
             faults=dict(sorted(self.faults.counts.items())),
             declined=dict(sorted(self.faults.declined.items())),
             digest=self.kernel.digest.hexdigest(),
+            traceback=self._traceback,
         )
 
 

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from random import Random
+from typing import Protocol
 
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.events import Event
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
+from tidelog.host.ports import Entropy, Network
+from tidelog.host.timers import TimerWheel
 from tidelog.node.disks import CannotStart
 from tidelog.node.node import Node
 from tidelog.sim.entropy import SeededEntropy, stream
@@ -22,8 +25,17 @@ from tidelog.storage.meta_properties import MetaProperties, format_directory
 
 CLUSTER_ID = "simulated"
 
+
+class NetworkWithWheel(Network, Protocol):
+    """A network that drives the timers of its node."""
+
+    @property
+    def wheel(self) -> TimerWheel: ...
+
+
 OnEvent = Callable[[int, Event], None]
 OnProblem = Callable[[int, str], None]
+OnLife = Callable[[int, str], None]
 
 
 class Server:
@@ -36,6 +48,7 @@ class Server:
         "_errors_before",
         "_kernel",
         "_on_event",
+        "_on_life",
         "_on_problem",
         "_seed",
         "_slow",
@@ -85,10 +98,15 @@ class Server:
         """Its process has ended because of its disk: somebody has to start it again."""
         self._on_event: OnEvent = lambda node_id, event: None
         self._on_problem: OnProblem = lambda node_id, text: None
+        self._on_life: OnLife = lambda node_id, what: None
 
-    def report_to(self, on_event: OnEvent, on_problem: OnProblem) -> None:
+    def report_to(
+        self, on_event: OnEvent, on_problem: OnProblem, on_life: OnLife | None = None
+    ) -> None:
+        """`on_life` hears of processes that start and end."""
         self._on_event = on_event
         self._on_problem = on_problem
+        self._on_life = on_life or self._on_life
 
     def _stream(self, name: str) -> Random:
         return stream(self._seed, f"{name} of node {self.node_id}")
@@ -117,16 +135,17 @@ class Server:
         self.loop = loop = VirtualLoop(
             self._kernel, self.machine, self.clock, self._on_error, self.work
         )
+        self._on_life(self.node_id, "starts")
         loop.perform(lambda: loop.create_task(self._main(loop)))
 
     async def _main(self, loop: VirtualLoop) -> None:
         """What `node.process` does, with this machine as its host."""
-        network = TcpNetwork(self.clock)
+        network = self._make_network(loop)
         host = NodeHost(
             self.clock,
             network.wheel,
             network,
-            SeededEntropy(self._seed, f"start {self.starts} of node {self.node_id}"),
+            self._make_entropy(),
             partial(self._emit, loop),
             disk_space=self.files.space,
             filesystem=self.files,
@@ -191,10 +210,12 @@ class Server:
 
     def _end(self, *, power_lost: bool) -> None:
         self.set_trap(None)
-        if self.loop is not None:
-            self.loop.kill()
-            self._buried.append(self.loop)
-        self.loop = self.node = None
+        ended, self.loop = self.loop, None
+        if ended is not None:
+            ended.kill()
+            self._buried.append(ended)
+            self._on_life(self.node_id, "loses its power" if power_lost else "is gone")
+        self.node = None
         self.ready = False
         self._workers = []
         self.work.bound_us = None
@@ -266,6 +287,12 @@ class Server:
             loop.bury()
 
     # -- what the host needs
+
+    def _make_network(self, loop: VirtualLoop) -> NetworkWithWheel:
+        return TcpNetwork(self.clock)
+
+    def _make_entropy(self) -> Entropy:
+        return SeededEntropy(self._seed, f"start {self.starts} of node {self.node_id}")
 
     def _make_workers(self, _name: str, threads: int) -> VirtualWorkers:
         assert self.loop is not None, "workers of a process that is gone"

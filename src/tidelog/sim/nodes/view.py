@@ -96,6 +96,8 @@ class NodesView:
         self._by_replica: dict[Replica, HostedReplica] = {}
         self._written: dict[int, dict[PartitionId, Written]] = {node: {} for node in nodes}
         self._causes: dict[int, str] = {}
+        self._damaged: dict[int, None] = {}
+        """Nodes of whose logs bytes were changed or lost."""
 
     # -- what the probes tell
 
@@ -120,8 +122,12 @@ class NodesView:
             owed_end = min(before.owed_end, synced)
             self._written[node][partition] = before._replace(owed_end=owed_end)
 
+    def damaged(self, node: int) -> None:
+        """Something lies no more on its disks as it was written: its logs owe nothing."""
+        self._damaged[node] = None
+
     def wiped(self, node: int) -> None:
-        """Its disk was replaced by an empty one."""
+        """Its disks were replaced by empty ones."""
         self._shadows[node].clear()
         self._written[node].clear()
         self.ledger.damage(self.image, node)
@@ -134,13 +140,17 @@ class NodesView:
             return None  # it was killed in the middle of this
         assert isinstance(log, Log), log
         shadow = ShadowLog(log, self.books.contents_of(partition))
-        shadow.load(self._shadows[node].get(partition))
+        former = self._shadows[node].get(partition)
+        if former is not None and node in self._damaged:
+            shadow.take_over(former)
+        else:
+            shadow.load(former)
         self._shadows[node][partition] = shadow
         hosted = HostedReplica(replica, shadow)
         life.hosted[partition] = hosted
         self._by_log[log] = self._by_replica[replica] = hosted
         before = self._written[node].pop(partition, None)
-        if before is None:
+        if before is None or node in self._damaged:
             return None
         found = Found(list(shadow.batches), log.log_start_offset, log.log_end_offset)
         return Recovery(node, partition, self._causes[node], before, found, ())

@@ -5,10 +5,12 @@ that was sent twice has one number. A batch of an internal topic has one number,
 the records behind it.
 """
 
+import struct
 from collections.abc import Mapping
 from itertools import count
 from typing import Final
 
+from tidelog.broker.coordination.coordinators import java_hash
 from tidelog.coordinators.group_records import GROUP_RECORDS
 from tidelog.coordinators.record_forms import Forms
 from tidelog.coordinators.transaction_records import TRANSACTION_RECORDS
@@ -101,6 +103,25 @@ class NodeBooks:
         topic = self._image.topics.get(partition.topic_id)
         return "" if topic is None else topic.name
 
+    def all_partitions(self) -> list[PartitionId]:
+        """Those that groups and transactions rest on."""
+        return [
+            PartitionId(self._image.topic_ids[topic], index)
+            for topic in INTERNAL
+            if topic in self._image.topic_ids
+            for index in self._image.topics[self._image.topic_ids[topic]].partitions
+        ]
+
+    def transaction_partition(self, transactional_id: str) -> PartitionId:
+        """Where the coordinator of this id lives."""
+        topic_id = self._image.topic_ids[TRANSACTIONS]
+        count = len(self._image.topics[topic_id].partitions)
+        return PartitionId(topic_id, java_hash(transactional_id) % count)
+
+    def read_assignment(self, assignment: bytes) -> tuple[tuple[str, int], ...]:
+        """What a member of the classic protocol was given, in the words of Kafka's clients."""
+        return read_assignment(assignment)
+
     def partition_named(self, name: TopicPartition) -> PartitionId:
         return PartitionId(self._image.topic_ids[name.topic], name.partition)
 
@@ -111,3 +132,23 @@ def _marker_number(batch: bytes) -> tuple[int, ...]:
     if marker is None:
         return (0,)
     return (marker.coordinator_epoch << 1 | marker.commit,)
+
+
+def read_assignment(data: bytes) -> tuple[tuple[str, int], ...]:
+    """Kafka's ConsumerProtocolAssignment; nothing if it is something else."""
+    found: list[tuple[str, int]] = []
+    try:
+        (topics,) = struct.unpack_from(">i", data, 2)
+        position = 6
+        for _ in range(topics):
+            (size,) = struct.unpack_from(">h", data, position)
+            topic = data[position + 2 : position + 2 + size].decode()
+            (partitions,) = struct.unpack_from(">i", data, position + 2 + size)
+            position += 6 + size
+            found += [
+                (topic, index) for index in struct.unpack_from(f">{partitions}i", data, position)
+            ]
+            position += 4 * partitions
+    except (struct.error, UnicodeDecodeError):
+        return ()
+    return tuple(found)

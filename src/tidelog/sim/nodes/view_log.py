@@ -7,18 +7,19 @@ is read from what recovery left on the disk.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import NamedTuple, cast
 
 from tidelog.host.ports import Buffer
+from tidelog.sim.disk import SimFile
 from tidelog.sim.recovery_facts import Written
 from tidelog.sim.rules.view import Epochs
-from tidelog.storage.errors import StorageError
+from tidelog.storage.guarded_disk import GuardedFile
 from tidelog.storage.log import Log
-from tidelog.wire.records import BatchHeader, iter_batches
+from tidelog.wire.records import BatchHeader, InvalidBatch, iter_batches
 
 ATTRIBUTES_AT = 21
 """Before it a leader stamps offset and epoch; from there on a batch never changes."""
-READ_BYTES = 1 << 20
 
 _MASK = (1 << 61) - 1
 
@@ -217,6 +218,10 @@ class ShadowLog:
             self.starts.append(self.cut_to)
         return Written(batches, owed_end, tuple(self.starts))
 
+    def failed(self) -> None:
+        """What was to be appended may be on the disk in part; its buffers are others' by then."""
+        self.arriving = tuple(bytes(piece) for piece in self.arriving)
+
     def note_start(self) -> None:
         if self.starts[-1] != self.log.log_start_offset:
             self.starts.append(self.log.log_start_offset)
@@ -235,30 +240,32 @@ class ShadowLog:
     def load(self, former: "ShadowLog | None") -> None:
         """Read what the log holds. Digests go on from the former shadow where both begin alike, so
         that they stay comparable with those of other replicas."""
-        batches = self._stored_batches()
-        if former is not None and batches:
-            same = former.batch_at(batches[0].base_offset)
-            if same == batches[0]:
-                index = bisect_left(former._bases, same.base_offset)
+        batches = stored_batches(self.log, self.contents)
+        self._start_chain = self.log.log_end_offset
+        if batches:
+            first = batches[0]
+            self._start_chain = first.base_offset
+            if former is not None and former.batch_at(first.base_offset) == first:
+                index = bisect_left(former._bases, first.base_offset)
                 self._start_chain = former._chains[index - 1] if index else former._start_chain
-        elif not batches:
-            self._start_chain = self.log.log_end_offset
         self.append(batches)
 
-    def _stored_batches(self) -> list[ShadowBatch]:
-        log, found = self.log, []
-        offset, end = log.log_start_offset, log.log_end_offset
-        try:
-            while offset < end:
-                pieces = log.read(offset, end, READ_BYTES)
-                if not pieces:
-                    break
-                for piece in pieces:
-                    found += self.contents.batches_in(piece)
-                offset = found[-1].last_offset + 1
-        except StorageError:
-            pass  # a bad batch: whoever serves it finds it
-        return found
+    def take_over(self, former: "ShadowLog") -> None:
+        """What the former shadow knows, as far as the log goes: its bytes are damaged, and a rule
+        must not know that before the node does."""
+        self._start_chain = former._start_chain
+        self.append(former._batches)
+        self.follow_cut()
+
+
+def stored_batches(log: Log, contents: Contents) -> list[ShadowBatch]:
+    """What is on the disk, past the log that owns it: no fault hits this reading."""
+    found: list[ShadowBatch] = []
+    for segment in log.segments:
+        file = cast(SimFile, cast(GuardedFile, segment.file)._inner)
+        with suppress(InvalidBatch):  # damaged: whoever serves it finds out
+            found += contents.batches_in(file.content()[: segment.size])
+    return [batch for batch in found if batch.last_offset >= log.log_start_offset]
 
 
 def _chain(previous: int, batch: ShadowBatch) -> int:

@@ -2,19 +2,20 @@
 
 import asyncio
 
-from tidelog.client import Admin, Client, ClientError, NewTopic
-from tidelog.client.consumer import Consumer
-from tidelog.host.ports import NetworkError
-from tidelog.sim.nodes.clients.history import History, Place
-from tidelog.sim.nodes.clients.process import ClientProcess
-from tidelog.sim.nodes.clients.stage import Stage
-from tidelog.sim.nodes.clients.writers import TIDES, Writer
+from tidelog.client import Admin, NewTopic
+from tidelog.sim.nodes.client_plan import ACKS_ALL, OWN_ASSIGNMENT, ClientPlan, WriterPlan
+from tidelog.sim.nodes.clients.history import GroupLog, History
+from tidelog.sim.nodes.clients.liveness import Finisher, open_transaction
+from tidelog.sim.nodes.clients.members import Member
+from tidelog.sim.nodes.clients.processors import Processor
+from tidelog.sim.nodes.clients.readers import Reader, everything, read_back
+from tidelog.sim.nodes.clients.stage import FAILURES, INPUTS, OUTPUTS, TRANSFERS, Stage
+from tidelog.sim.nodes.clients.transactional import TransactionalWriter
+from tidelog.sim.nodes.clients.writers import Writer
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.loop import OnError
 from tidelog.sim.nodes.plan import NodePlan
-
-EMPTY_READS_AT_THE_END = 3
-READ_WAIT_MS = 300
+from tidelog.sim.nodes.topic_plan import TopicPlan
 
 
 class Workload:
@@ -23,9 +24,11 @@ class Workload:
     def __init__(self, cluster: NodeCluster, plan: NodePlan, on_error: OnError) -> None:
         self._cluster = cluster
         self._plan = plan
-        self._on_error = on_error
-        self._stage = Stage(plan.seed, plan.topics[0].partitions)
-        self._admin = self._new_process()
+        self._stage = Stage(
+            cluster, plan.seed, {each.name: each.partitions for each in _topics(plan)}, on_error
+        )
+        self._admin = self._stage.new_process()
+        self._finisher = Finisher(self._stage, _groups(plan.clients))
 
     @property
     def history(self) -> History:
@@ -36,50 +39,85 @@ class Workload:
     def create_topics(self) -> asyncio.Task[None]:
         async def create() -> None:
             admin = Admin(self._admin.client)
-            for name, partitions, factor, settings in self._plan.topics:
+            for name, partitions, factor, settings in _topics(self._plan):
                 await admin.create_topic(NewTopic(name, partitions, factor, dict(settings)))
 
         return self._admin.spawn(create())
 
     def begin(self) -> None:
-        for number, each in enumerate(self._plan.clients.writers):
-            process = self._new_process()
-            process.spawn(Writer(self._stage, each, f"w{number}").run(process.client))
+        stage, plan = self._stage, self._plan.clients
+        topics = [each.name for each in self._plan.topics]
+        for number, writer in enumerate(plan.writers):
+            stage.start(f"w{number}", Writer(stage, writer, f"w{number}", topics).run)
+        for number, transactional in enumerate(plan.transactional):
+            TransactionalWriter(stage, transactional, f"t{number}").start()
+        if plan.has_inputs:
+            writer = WriterPlan(ACKS_ALL, True, 1, 0, plan.inputs_pause_ms)
+            stage.start("i0", Writer(stage, writer, "i0", [INPUTS]).run)
+        self._begin_groups()
+        for number in range(plan.committed_readers + plan.plain_readers):
+            committed = number < plan.committed_readers
+            stage.start(f"r{number}", Reader(stage, f"r{number}", committed=committed).run)
+
+    def _begin_groups(self) -> None:
+        stage, plan = self._stage, self._plan.clients
+        for number, group in enumerate(plan.groups):
+            log = stage.history.groups[f"g{number}"] = GroupLog(f"g{number}", exactly_once=False)
+            for member in range(group.members):
+                Member(stage, group, log, f"g{number}m{member}").start()
+        for number, processor in enumerate(plan.processors):
+            log = stage.history.groups[f"p{number}"] = GroupLog(f"p{number}", exactly_once=True)
+            for instance in range(processor.instances):
+                Processor(stage, processor, log, f"p{number}i{instance}").start()
 
     def stop(self) -> None:
+        """Nothing new is written. Groups read what there is."""
         self._stage.stopped = True
+        self._stage.start("finisher", self._finisher.run)
+
+    def unfinished(self) -> str | None:
+        """What clients still wait for, in words; None if nothing."""
+        if not self._stage.stopped:
+            return None
+        return (
+            open_transaction(self._cluster.servers.values())
+            or self._finisher.missing
+            or self._stage.still_running()
+        )
+
+    def read_back(self) -> asyncio.Task[None]:
+        process = self._stage.new_process()
+        return process.spawn(read_back(process, self._stage.partitions, self.history))
+
+    # -- what faults ask for
 
     def elect(self) -> None:
         """Preferred leaders, for every partition."""
         self._admin.spawn(self._elect())
 
-    def read_back(self) -> asyncio.Task[None]:
-        process = self._new_process()
-        return process.spawn(self._read(process.client))
-
-    # -- clients
-
     async def _elect(self) -> None:
-        partitions = [(TIDES, index) for index in range(self._stage.tides_partitions)]
         try:
-            await Admin(self._admin.client).elect_leaders(partitions)
-        except (ClientError, NetworkError):
+            await Admin(self._admin.client).elect_leaders(list(everything(self._stage.partitions)))
+        except FAILURES:
             return  # nobody could be asked; the next one tries again
 
-    async def _read(self, client: Client) -> None:
-        consumer = Consumer(
-            client, {(TIDES, each): 0 for each in range(self._stage.tides_partitions)}
-        )
-        found = self.history.found
-        empty = 0
-        while empty < EMPTY_READS_AT_THE_END:
-            fetched = await consumer.read(max_wait_ms=READ_WAIT_MS)
-            empty += 1
-            for each in fetched.values():
-                for read in each.reads:
-                    empty = 0
-                    place = Place(read.topic, read.partition, read.record.offset)
-                    found.setdefault(bytes(read.record.value or b""), []).append(place)
 
-    def _new_process(self) -> ClientProcess:
-        return ClientProcess(self._cluster, self._on_error)
+def _topics(plan: NodePlan) -> list[TopicPlan]:
+    """Those of the plan, which writers use, and those that other clients need."""
+    clients, factor = plan.clients, plan.cluster.replication_factor
+    topics = list(plan.topics)
+    if clients.transactional:
+        topics.append(TopicPlan(TRANSFERS, clients.transfers_partitions, factor))
+    if clients.has_inputs:
+        topics.append(TopicPlan(INPUTS, clients.inputs_partitions, factor))
+    if clients.processors:
+        topics.append(TopicPlan(OUTPUTS, clients.outputs_partitions, factor))
+    return topics
+
+
+def _groups(plan: ClientPlan) -> dict[str, bool]:
+    """Names of groups, and whether they have members."""
+    groups = {f"g{number}": True for number in range(len(plan.groups))}
+    for number, each in enumerate(plan.processors):
+        groups[f"p{number}"] = each.protocol != OWN_ASSIGNMENT
+    return groups

@@ -9,17 +9,20 @@ from tidelog.core.metadata.held_answers import may_be_held
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.requests import (
     AllocateProducerIdsResponse,
+    AlterPartitionRequest,
     AlterPartitionResponse,
     ControllerRequest,
     ControllerResponse,
     CreateTopicResponse,
     HeartbeatRequest,
     HeartbeatResponse,
+    IsrProposal,
     RegisterBrokerRequest,
     RegisterBrokerResponse,
 )
 from tidelog.core.types import NO_LEADER, LogEntry
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
+from tidelog.sim.rules.isr_rules import answered, leaves
 from tidelog.sim.rules.plain_image import Committed, PlainImage, plain
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.view import Report, WorldView, label
@@ -123,7 +126,8 @@ class AnswersAreCommitted(Rule):
         if node not in self._claims and not self._may_be_late(node, request):
             self.broken(f"node {node} answered {request} with success and is not the controller")
         if isinstance(response, AlterPartitionResponse):
-            self._check_isr_results(node, response)
+            assert isinstance(request, AlterPartitionRequest), request
+            self._check_isr_results(node, request, response)
         elif isinstance(response, RegisterBrokerResponse):
             assert isinstance(request, RegisterBrokerRequest), request
             if response.broker_epoch not in self._registered.get(request.broker_id, ()):
@@ -147,11 +151,16 @@ class AnswersAreCommitted(Rule):
             may_be_held(request) and self._heard.get(node) == self._former[node]
         )
 
-    def _check_isr_results(self, node: int, response: AlterPartitionResponse) -> None:
-        for result in response.results:
+    def _check_isr_results(
+        self, node: int, request: AlterPartitionRequest, response: AlterPartitionResponse
+    ) -> None:
+        for proposal, result in answered(request, response):
             if result.error is not Error.NONE:
                 continue
             history = self.chronicle.facts(result.partition).history
+            if leaves(request.broker_id, proposal):
+                self._check_left(node, request.broker_id, proposal)
+                continue
             committed = history.get(result.partition_epoch)
             if committed is None or (committed.leader_epoch, sorted(committed.isr)) != (
                 result.leader_epoch,
@@ -161,6 +170,16 @@ class AnswersAreCommitted(Rule):
                     f"node {node} answered {result}, committed for that partition epoch is"
                     f" {committed}"
                 )
+
+    def _check_left(self, node: int, broker: int, proposal: IsrProposal) -> None:
+        history = self.chronicle.facts(proposal.partition).history
+        later = [c for epoch, c in history.items() if epoch > proposal.partition_epoch]
+        if all(broker in committed.isr for committed in later):
+            self.broken(
+                f"node {node} told broker {broker} that it has left the ISR of"
+                f" {label(proposal.partition)} after partition epoch {proposal.partition_epoch};"
+                " nothing like that is committed"
+            )
 
     def _early(self, node: int, request: ControllerRequest, response: ControllerResponse) -> None:
         self.broken(f"node {node} answered {request} with {response} before it was committed")

@@ -1,6 +1,6 @@
 """Rules about groups (reliability.md, rows 36 and 37 of its fault matrix)."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from tidelog.core.coordination import TopicPartition
@@ -20,7 +20,6 @@ from tidelog.core.groups.requests import (
     NewOffset,
 )
 from tidelog.core.types import NEVER_MS, PartitionId
-from tidelog.sim.membership import read
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.transaction_facts import coordinator_kept, transaction_named
@@ -42,6 +41,7 @@ class OneOwner(Rule):
         consumers: dict[str, None] = {}
         for record in records:
             if isinstance(record, ClassicGroup) and record.value is not None:
+                read = self.world.books.read_assignment
                 shares = {each.member_id: read(each.assignment) for each in record.value.members}
                 where = f"generation {record.value.generation} of {record.group_id}"
                 self._check(facts, where, shares)
@@ -51,17 +51,19 @@ class OneOwner(Rule):
             members = self.chronicle.groups.owners.get(group_id, {})
             shares = {
                 member_id: tuple(
-                    index
+                    (topic, index)
                     for part in (value.assigned, value.pending_revocation)
-                    for _, indexes in part
+                    for topic, indexes in part
                     for index in indexes
                 )
                 for member_id, value in members.items()
             }
             self._check(facts, f"{group_id} at offset {batch.base_offset}", shares)
 
-    def _check(self, facts: PartitionFacts, where: str, shares: dict[str, tuple[int, ...]]) -> None:
-        owners: dict[int, str] = {}
+    def _check(
+        self, facts: PartitionFacts, where: str, shares: Mapping[str, Sequence[Hashable]]
+    ) -> None:
+        owners: dict[Hashable, str] = {}
         for member_id, share in shares.items():
             for index in share:
                 other = owners.setdefault(index, member_id)

@@ -232,7 +232,17 @@ def answered(
 def accepted(
     request: AlterPartitionRequest, response: AlterPartitionResponse
 ) -> Iterator[tuple[IsrProposal, IsrResult]]:
-    return (pair for pair in answered(request, response) if pair[1].error is Error.NONE)
+    """Those that a leader made: an answer to a replica that leaves names no state."""
+    return (
+        pair
+        for pair in answered(request, response)
+        if pair[1].error is Error.NONE and not leaves(request.broker_id, pair[0])
+    )
+
+
+def leaves(broker: int, proposal: IsrProposal) -> bool:
+    """A replica asks to be left out of the ISR, and nothing else (ADR 0035)."""
+    return all(member.broker_id != broker for member in proposal.isr)
 
 
 class OnlyAssignedReplicasCount(Rule):

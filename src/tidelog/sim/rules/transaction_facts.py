@@ -61,7 +61,7 @@ class Fates:
 
 
 def transaction_named(world: WorldView, metadata: str) -> SimTransaction | None:
-    if not metadata.startswith(TAG):
+    if not metadata.startswith(TAG) or not metadata.removeprefix(TAG).isdigit():
         return None
     return world.books.transactions.numbered(int(metadata.removeprefix(TAG)))
 

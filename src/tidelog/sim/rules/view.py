@@ -5,11 +5,13 @@ that a rule can be tested with a stand-in of a few lines and never borrows the v
 whose mistake it is there to find.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
+from tidelog.core.coordination import TopicPartition
 from tidelog.core.types import BatchHeader, PartitionId
-from tidelog.sim.books import Books
+from tidelog.sim.delivery_book import DeliveryBook
+from tidelog.sim.transaction_book import TransactionBook
 
 Report = Callable[[str, str], None]
 """(name of the rule, what is wrong in one sentence)."""
@@ -77,6 +79,31 @@ class ReplicaFace(Protocol):
     def role(self) -> Any: ...
 
 
+class BooksFace(Protocol):
+    """What groups and transactions of a run did, and the records behind the numbers."""
+
+    @property
+    def transactions(self) -> TransactionBook: ...
+    @property
+    def deliveries(self) -> DeliveryBook: ...
+    def interned(self, number: int) -> tuple[object, ...]:
+        """The records of an internal topic that it stands for; none if it is data."""
+        ...
+
+    def read_assignment(self, assignment: bytes) -> Sequence[Hashable]:
+        """What a member of the classic protocol was given."""
+        ...
+
+    def partition_named(self, name: TopicPartition) -> PartitionId: ...
+    def all_partitions(self) -> Sequence[PartitionId]:
+        """Those of the topics that groups and transactions use."""
+        ...
+
+    def transaction_partition(self, transactional_id: str) -> PartitionId:
+        """Where the coordinator of this id lives."""
+        ...
+
+
 class WorldView(Protocol):
     """What the simulated world tells about itself."""
 
@@ -109,9 +136,7 @@ class WorldView(Protocol):
         ...
 
     @property
-    def books(self) -> Books:
-        """What groups and transactions of the run did, and the records behind the numbers."""
-        ...
+    def books(self) -> BooksFace: ...
 
     def controllers(self) -> Sequence[tuple[int, Any]]:
         """Running controllers, active and standing by: (node id, Controller)."""

@@ -1,134 +1,159 @@
-"""The control plane of a story: the real controller on a metadata log that commits at once."""
+"""The controller of a story: a production node, and what it commits."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+from tidelog.broker.coordination.internal_topics import TRANSACTION_STATE
+from tidelog.controller.controller import ActiveController
 from tidelog.core.events import LeaderElected
+from tidelog.core.metadata import announcements
 from tidelog.core.metadata import records as r
-from tidelog.core.metadata.controller import Controller
-from tidelog.core.metadata.effects import Answer, AppendRecords, Effect
-from tidelog.core.metadata.image import PartitionState
-from tidelog.core.metadata.settings import ControllerSettings
-from tidelog.core.requests import ControllerRequest, ControllerResponse
+from tidelog.core.metadata.image import MetadataImage, PartitionState
+from tidelog.core.metadata.replay import replay
 from tidelog.core.types import LogEntry, PartitionId
+from tidelog.sim.scenario.process import StoryServer, controller_address
+from tidelog.wire.protocol import Message
 
 if TYPE_CHECKING:
     from tidelog.sim.scenario.stage import Stage
 
-CLUSTER_ID = "story"
 CONTROLLER_NODE = 9000
+COORDINATOR_NODE = 9001
 SPEAKER = "controller"
-
-
-class Call:
-    """One request to the controller; its identity is the token of the answer."""
-
-    __slots__ = ("broker", "request", "response")
-
-    def __init__(self, broker: int | None, request: ControllerRequest) -> None:
-        self.broker = broker
-        self.request = request
-        self.response: ControllerResponse | None = None
+START_LIMIT_MS = 10_000
 
 
 class Control:
-    def __init__(self, stage: Stage, *, elr_enabled: bool) -> None:
+    """Hears what is committed, as a `MetadataListener` of the controller's node."""
+
+    def __init__(self, stage: Stage, server: StoryServer) -> None:
         self._stage = stage
-        self._uuids = 0
-        self.entries: list[LogEntry] = []
-        self.next_offset = 0
-        # No idle records: offsets, and with them broker epochs, change only when something does.
-        settings = ControllerSettings(CLUSTER_ID, elr_enabled=elr_enabled, max_idle_interval_ms=0)
-        self.controller = Controller(CONTROLLER_NODE, settings, lambda limit: 0, self.make_uuid)
-        self.perform(self.controller.claim(0, 0, stage.now_ms))
+        self._server = server
+        self.node_id = server.node_id
+        self._image = MetadataImage()
 
-    def make_uuid(self) -> bytes:
-        """Never random, never the same, and above the reserved ids."""
-        self._uuids += 1
-        return (1000 + self._uuids).to_bytes(16, "big")
+    @property
+    def _controller(self) -> ActiveController:
+        node = self._server.node
+        controller = None if node is None else node.controller
+        assert controller is not None, "the controller is gone"
+        return controller
 
-    def install(self, records: tuple[r.MetadataRecord, ...]) -> None:
-        """History: what an earlier controller has written, followed by a new claim."""
-        controller, now_ms = self.controller, self._stage.now_ms
-        controller.renounce(now_ms)
-        entry = LogEntry(self.next_offset, controller.epoch, records)
-        self._append(entry)
-        controller.on_committed(entry, now_ms)
-        self.perform(controller.claim(controller.epoch + 1, self.next_offset, now_ms))
+    @property
+    def active(self) -> bool:
+        node = self._server.node
+        return node is not None and node.controller is not None and node.controller.active
 
-    def fill(self, next_offset: int) -> None:
-        """Other things happen in the cluster until the metadata log ends at `next_offset`."""
-        self.controller.on_control_appended(next_offset)
-        self.next_offset = next_offset
+    @property
+    def committed(self) -> MetadataImage:
+        return self._controller.core.committed
+
+    @property
+    def next_offset(self) -> int:
+        assert self._server.node is not None, "the controller is gone"
+        return self._server.node.quorum.log_end_offset
+
+    def listen(self) -> None:
+        """From now on what is committed is told."""
+        assert self._server.node is not None, "the controller is gone"
+        self._image = self.committed.copy()
+        self._server.node.quorum.listeners.insert(0, self)
+
+    def start(self) -> None:
+        self._server.start()
 
     def fail_over(self) -> None:
         """The active controller is gone; the next one knows what is committed, no more."""
-        controller, now_ms = self.controller, self._stage.now_ms
-        self.perform(controller.renounce(now_ms))
-        self.perform(controller.claim(controller.epoch + 1, self.next_offset, now_ms))
-        self._stage.narrator.line(f"{SPEAKER}: claims controller-epoch={controller.epoch}")
+        self._server.kill()
+        self.start()
+        self._stage.run_until(lambda: self.active, START_LIMIT_MS)
+        self.listen()
+        epoch = self._controller.core.epoch
+        self._stage.narrator.line(f"{SPEAKER}: claims controller-epoch={epoch}")
 
-    # -- requests
+    # -- decisions
 
-    def handle(self, call: Call) -> None:
-        self.perform(self.controller.handle(call, call.request, self._stage.now_ms))
+    def write(self, records: tuple[r.MetadataRecord, ...]) -> None:
+        """The controller decides this, whatever made it do so."""
+        controller, loop = self._controller, self._server.loop
+        assert loop is not None, "the controller is gone"
 
-    def ask(self, request: ControllerRequest) -> ControllerResponse:
+        def decide() -> None:
+            now_ms = self._stage.now_ms
+            controller._perform(controller.core._append(records, now_ms))
+
+        loop.perform(decide)
+        self._stage.settle()
+
+    def fill(self, next_offset: int) -> None:
+        """Other things happen in the cluster until the metadata log ends at `next_offset`."""
+        self.write((r.NoOp(),) * (next_offset - self.next_offset))
+
+    def add_coordinator(self) -> None:
+        """A broker that coordinates transactions, once. The gate answers for it, so it registers
+        with an address at which somebody listens."""
+        if COORDINATOR_NODE in self.committed.brokers:
+            return
+        address = controller_address(self.node_id)
+        endpoint = r.Endpoint("PLAINTEXT", *address)
+        epoch, topic_id = self.next_offset, COORDINATOR_NODE.to_bytes(16, "big")
+        who = (COORDINATOR_NODE,)
+        place = r.Partition(0, topic_id, who, who, leader=COORDINATOR_NODE)
+        self.write(
+            (
+                r.RegisterBroker(COORDINATOR_NODE, topic_id, epoch, (endpoint,)),
+                r.BrokerRegistrationChange(COORDINATOR_NODE, epoch, fenced=-1),
+                r.Topic(TRANSACTION_STATE, topic_id),
+                place,
+            )
+        )
+        self._stage.narrator.take_lines()
+
+    def ask(self, request: Message, version: int) -> Message:
         """An operator's request; the metadata log commits at once, so the answer is there."""
-        call = Call(None, request)
-        self.handle(call)
-        assert call.response is not None, f"{request} was not answered"
-        return call.response
+        return self._stage.ask_at(controller_address(self.node_id), request, version)
 
-    def tick(self) -> None:
-        self.perform(self.controller.tick(self._stage.now_ms))
+    # -- MetadataListener
 
-    def perform(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, AppendRecords):
-                assert effect.base_offset == self.next_offset, (effect, self.next_offset)
-                entry = LogEntry(effect.base_offset, self.controller.epoch, effect.records)
-                self._append(entry)
-                self._commit(entry)
-            elif isinstance(effect, Answer):
-                assert isinstance(effect.token, Call), effect
-                self._answer(effect.token, effect.response)
+    def on_committed(self, entry: LogEntry) -> None:
+        if entry.control:
+            return
+        records = cast("tuple[r.MetadataRecord, ...]", entry.records)
+        before = {state.id: state.copy() for state in self._image.partitions()}
+        unclean: list[PartitionId] = []
+        for record in records:
+            for event in announcements.announce(self._image, record):
+                if isinstance(event, LeaderElected) and event.unclean:
+                    unclean.append(event.partition)
+            replay(self._image, record)
+        self._tell(records, before, unclean)
 
-    def _append(self, entry: LogEntry) -> None:
-        self.entries.append(entry)
-        self.next_offset = entry.next_offset
+    def on_snapshot(self, records: tuple[r.MetadataRecord, ...], end_offset: int) -> None:
+        """A controller that has listeners has no need of one."""
 
-    def _commit(self, entry: LogEntry) -> None:
-        image = self.controller.committed
-        before = {state.id: state.copy() for state in image.partitions()}
-        effects = self.controller.on_committed(entry, self._stage.now_ms)
-        unclean = [e.partition for e in effects if isinstance(e, LeaderElected) and e.unclean]
-        self._tell(entry, before, unclean)
-        self.perform(effects)
-        self._stage.later(self._stage.publish_metadata)
-
-    def _answer(self, call: Call, response: ControllerResponse) -> None:
-        call.response = response
-        if call.broker is not None:
-            broker = self._stage.brokers[call.broker]
-            self._stage.later(lambda: broker.link.on_response(call))
+    def on_applied(self, offset: int) -> None: ...
+    def on_claimable(self, epoch: int, next_offset: int) -> None: ...
+    def on_lost(self, epoch: int) -> None: ...
 
     # -- telling
 
     def _tell(
-        self, entry: LogEntry, before: dict[PartitionId, PartitionState], unclean: list[PartitionId]
+        self,
+        records: tuple[r.MetadataRecord, ...],
+        before: dict[PartitionId, PartitionState],
+        unclean: list[PartitionId],
     ) -> None:
         touched: dict[PartitionId, None] = {}
-        for record in entry.records:
-            if isinstance(record, (r.Partition, r.PartitionChange)):
+        for record in records:
+            if isinstance(record, r.Partition | r.PartitionChange):
                 touched[PartitionId(record.topic_id, record.partition)] = None
-        for record in entry.records:
+        for record in records:
             text = self._record_text(record, changes_partitions=bool(touched))
             if text:
                 self._stage.narrator.line(f"{SPEAKER}: {text}")
         for partition in touched:
-            after = self.controller.committed.partition(partition)
+            after = self._image.partition(partition)
             assert after is not None, partition
             text = self._change_text(before.get(partition), after)
             suffix = " unclean" if partition in unclean else ""

@@ -11,175 +11,200 @@ from typing import TYPE_CHECKING, cast
 from tidelog.core.errors import Error
 from tidelog.core.replication import follower as follower_rules
 from tidelog.core.replication.follower import FETCHING, FollowerReplica
-from tidelog.core.replication.inputs import FetchAnswer, FetchDecision, FollowerFetch
-from tidelog.core.replication.leader import LeaderReplica
-from tidelog.core.replication.replica import Replica
-from tidelog.core.types import NO_EPOCH, NO_LEADER, NO_OFFSET
-from tidelog.sim.scenario import wire
-from tidelog.sim.sim_log import SimBatch
+from tidelog.core.types import NO_EPOCH, NO_LEADER, PartitionId
+from tidelog.sim.scenario import gate
+from tidelog.sim.scenario.disks import EVERYTHING, PLENTY_BYTES
+from tidelog.sim.scenario.wires import Question
+from tidelog.sim.scenario.words import log_text, read_batches
+from tidelog.wire.protocol.schemas.fetch_request import FetchRequest
+from tidelog.wire.protocol.schemas.fetch_response import FetchResponse, PartitionData
+from tidelog.wire.records import iter_batches
 
 if TYPE_CHECKING:
     from tidelog.sim.scenario.broker import StageBroker
+    from tidelog.storage.log import Log
 
-EVERYTHING = 1 << 30
+NO_SESSION_EPOCH = -1
 
 
 class Exchange:
     """A fetch under way."""
 
-    def __init__(
-        self, follower: StageBroker, replica: Replica, fetch: FollowerFetch, *, max_records: int
-    ) -> None:
+    def __init__(self, follower: StageBroker, question: Question, max_records: int) -> None:
         self.stage = follower.stage
         self.follower = follower
-        self.replica = replica
-        self.role = cast("FollowerReplica", replica.role)
-        self.fetch = fetch
-        self.max_records = max_records
-        self.leader = self.stage.brokers[self.role.leader]
-        self.decision: FetchDecision | None = None
-        self.answer: FetchAnswer | None = None
-        epoch = fetch.last_fetched_epoch
+        self.question = question
+        self.answered = False
+        request = cast(FetchRequest, question.request())
+        ((self.asked,),) = [topic.partitions for topic in request.topics]
+        self.partition = PartitionId(request.topics[0].topic_id, self.asked.partition)
+        hosted = follower.hosted_as(self.partition)
+        assert hosted is not None, f"{follower.name} fetches what it does not host"
+        assert hosted.follower is not None, f"{follower.name} fetches and leads"
+        self._hosted, self._role = hosted, hosted.follower
+        self.leader = self.stage.brokers[question.target]
+        self._ask_alone(request, max_records)
+        epoch = self.asked.last_fetched_epoch
         last_epoch = "none" if epoch == NO_EPOCH else str(epoch)
         self.told = [
             f"{follower.name} -> {self.leader.name} "
-            f"fetch offset={fetch.fetch_offset} last-epoch={last_epoch}"
+            f"fetch offset={self.asked.fetch_offset} last-epoch={last_epoch}"
         ]
 
+    def _ask_alone(self, request: FetchRequest, max_records: int) -> None:
+        """As a follower would that does not wait and has no session."""
+        request.max_wait_ms = 0
+        request.session_id, request.session_epoch = 0, NO_SESSION_EPOCH
+        hosted = self.leader.hosted_as(self.partition)
+        if max_records < EVERYTHING and hosted is not None:
+            self.asked.partition_max_bytes = self._size_of(hosted.log, max_records)
+        self.question.ask_instead(request)
+
+    def _size_of(self, log: Log, max_records: int) -> int:
+        runs = log.read(self.asked.fetch_offset, EVERYTHING, PLENTY_BYTES)
+        headers = [header for run in runs for _, header in iter_batches(run)]
+        return sum(header.size_bytes for header in headers[:max_records])
+
     def send(self) -> None:
-        if self.stage.wire.catches(wire.FETCH, self.follower.id, self):
+        if self.stage.gate.catches(gate.FETCH, self.follower.id, self):
             self.told.append("held")
         else:
             self.deliver_request()
 
     def deliver_request(self) -> None:
-        if not self.follower.reaches(self.leader):
+        if not self.leader.answers or not self.stage.wires.connects(
+            self.follower.id, self.leader.id
+        ):
             self.lose("no connection")
             return
-        self.answer = self._serve()
+        self.stage.gate.exchange = self
+        self.stage.wires.deliver_request(self.question)
+        self.stage.settle()
+        assert self.answered, f"{self.leader.name} does not answer"
         self.told += self.stage.narrator.take_notes()
-        self.told.append(self._answer_text(self.answer))
-        if self.stage.wire.catches(wire.ANSWER, self.follower.id, self):
+        self.told.append(self._answer_text())
+        if self.stage.gate.catches(gate.ANSWER, self.follower.id, self):
             self.told.append("held")
         else:
             self.deliver_answer()
 
     def deliver_answer(self, *, zero_copy: bool = False) -> None:
-        answer = self.answer
-        assert answer is not None, "the leader has not answered"
         if zero_copy:
-            self.answer = answer = answer._replace(batches=self._read())
-            self.told.append(self._answer_text(answer))
-        role, now_ms = self.role, self.stage.now_ms
+            self._send_present_bytes()
+            self.told.append(self._answer_text())
         if not self.follower.awake:
             self.follower.note("is paused" if self.follower.running else "is down")
-        elif self.replica.role is not role:
+        elif self._hosted.replica.role is not self._role:
             self.follower.note("ignores the answer to an old fetch")
-        elif role.ignores_answer_to(self.fetch, now_ms):
-            self.follower.note("ignores the answer")
+            self.stage.wires.deliver_answer(self.question)
+            self.stage.settle()
         else:
-            self._receive(role, answer, now_ms)
+            self._receive()
         self.told += self.stage.narrator.take_notes()
 
     def lose(self, how: str) -> None:
         """No answer will come; the follower notices and waits before it asks again."""
         self.told.append(how)
-        if self.follower.awake and self.replica.role is self.role:
-            self.role.on_fetch_failed(self.stage.now_ms)
+        self.stage.wires.lose(self.question)
 
     def tell(self) -> None:
         """Print what happened since it was last told, then what follows from it."""
+        self.stage.gate.exchange = None
         self.stage.narrator.line(" | ".join(self.told))
         self.told = []
+        self.stage.gate.release_deferred()
         self.stage.settle()
 
     # -- the leader's side
 
-    def _serve(self) -> FetchAnswer:
-        leader, partition = self.leader, self.replica.partition
-        hosted = leader.replicas.get(partition)
-        if hosted is None:
-            known = partition.topic_id in leader.image.topics
-            error = Error.NOT_LEADER_OR_FOLLOWER if known else Error.UNKNOWN_TOPIC_ID
-            return FetchAnswer(error, None, NO_OFFSET, NO_OFFSET)
-        role = hosted.role
-        if not isinstance(role, LeaderReplica):
-            error = hosted.check_reader(self.fetch.leader_epoch, leader_only=True)
-            return FetchAnswer(error, None, NO_OFFSET, NO_OFFSET)
-        decision, effects = role.on_follower_fetch(self.fetch, self.stage.now_ms)
-        leader.perform(hosted, effects)
-        self.decision = decision
-        return FetchAnswer(
-            decision.error,
-            decision.diverging,
-            decision.high_watermark,
-            decision.log_start_offset,
-            self._read(),
-        )
+    def _data(self) -> PartitionData:
+        response = cast(FetchResponse, self.question.answer())
+        ((data,),) = [topic.partitions for topic in response.responses]
+        return data
 
-    def _read(self) -> tuple[SimBatch, ...]:
-        decision, log = self.decision, self.leader.disk.logs.get(self.replica.partition)
-        if decision is None or decision.error is not Error.NONE or decision.diverging is not None:
-            return ()
-        assert log is not None, f"{self.leader.name} has no log"
-        return log.read(decision.read_from, decision.read_to, self.max_records)
+    def _send_present_bytes(self) -> None:
+        """The bytes at the offset that was asked for, as they are now."""
+        response = cast(FetchResponse, self.question.answer())
+        hosted = self.leader.hosted_as(self.partition)
+        assert hosted is not None, f"{self.leader.name} has no log"
+        runs = hosted.log.read(self.asked.fetch_offset, EVERYTHING, PLENTY_BYTES)
+        response.responses[0].partitions[0].records = b"".join(runs)
+        self.question.answer_instead(response)
 
-    def _answer_text(self, answer: FetchAnswer) -> str:
-        if answer.error is not Error.NONE:
-            return self._error_text(answer.error)
-        if answer.diverging is not None:
-            epoch, end_offset = answer.diverging
-            return f"diverging epoch={epoch} end-offset={end_offset}"
-        batches = cast("tuple[SimBatch, ...]", answer.batches)
-        records = f"records {self.stage.names.log(batches)}" if batches else "no records"
-        return f"{records} high-watermark={answer.high_watermark}"
+    def _answer_text(self) -> str:
+        data = self._data()
+        if data.error_code:
+            return self._error_text(Error(data.error_code))
+        if data.diverging_epoch is not None and data.diverging_epoch.epoch != NO_EPOCH:
+            diverging = data.diverging_epoch
+            return f"diverging epoch={diverging.epoch} end-offset={diverging.end_offset}"
+        batches = read_batches(data.records or b"")
+        records = f"records {log_text(batches)}" if batches else "no records"
+        return f"{records} high-watermark={data.high_watermark}"
 
     def _error_text(self, error: Error) -> str:
-        if error not in (Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH):
+        hosted = self.leader.hosted_as(self.partition)
+        skewed = error in (Error.FENCED_LEADER_EPOCH, Error.UNKNOWN_LEADER_EPOCH)
+        if hosted is None or not skewed:
             return error.name
-        hosted = self.leader.replicas[self.replica.partition]
-        asked, own = self.fetch.leader_epoch, hosted.leader_epoch
+        asked, own = self.asked.current_leader_epoch, hosted.replica.leader_epoch
         if asked == own:
             return f"{error.name}: {self.leader.name} does not know this replica"
         return f"{error.name}: asked in leader-epoch={asked}, {self.leader.name} is in {own}"
 
     # -- the follower's side
 
-    def _receive(self, role: FollowerReplica, answer: FetchAnswer, now_ms: int) -> None:
-        batches = cast("tuple[SimBatch, ...]", answer.batches)
-        kept = follower_rules.batches_up_to(batches, role.leader_epoch)
-        discarded = batches[len(kept) :]
+    def _receive(self) -> None:
+        role, log, data = self._role, self._hosted.log, self._data()
+        records = memoryview(data.records or b"")
+        headers = tuple(header for _, header in iter_batches(records))
+        kept = follower_rules.batches_up_to(headers, role.leader_epoch)
+        discarded = read_batches(records)[len(kept) :]
         if discarded:
             self.follower.note(
-                f"discards {self.stage.names.log(discarded)}: later than leader-epoch="
-                f"{role.leader_epoch}"
+                f"discards {log_text(discarded)}: later than leader-epoch={role.leader_epoch}"
             )
-        effects = role.on_fetch_answer(self.fetch, answer, now_ms)
-        self.follower.told_high_watermark = answer.high_watermark
-        self.follower.perform(self.replica, effects)
+        end, epochs = log.log_end_offset, list(log.epochs.entries)
+        self.follower.told_high_watermark = data.high_watermark
+        self.stage.wires.deliver_answer(self.question)
+        self.stage.settle()
         self.follower.told_high_watermark = None
-        if role.delay_until_ms > now_ms:
-            self.follower.note(f"backs off {role.delay_until_ms - now_ms}ms")
+        if log.log_end_offset == end and len(log.epochs.entries) < len(epochs):
+            self.follower.note(f"forget leader-epoch={epochs[-1][0]}, which wrote nothing")
+        if role.delay_until_ms > self.stage.now_ms:
+            self.follower.note(f"backs off {role.delay_until_ms - self.stage.now_ms}ms")
 
 
 def begin_fetch(follower: StageBroker, *, max_records: int = EVERYTHING) -> Exchange | str:
     """The next fetch of this broker, or why it does not send one."""
     if not follower.awake:
         return "is paused" if follower.running else "is down"
-    replica = follower.stage.replica_on(follower)
-    if replica is None and len(follower.replicas) == 1:
-        (replica,) = follower.replicas.values()  # its metadata knows only an older topic
     if not follower.serving:
         return "is not registered yet"
-    if replica is None:
+    hosted = follower.hosted or follower.any_hosted()  # it may know only an older topic
+    if hosted is None:
         return "hosts no replica"
-    role = replica.role
-    if not isinstance(role, FollowerReplica):
+    role = hosted.follower
+    if role is None:
         return "does not follow: it leads"
-    fetch = role.next_fetch(follower.stage.now_ms)
-    if fetch is None:
+    question = _fresh_fetch(follower)
+    if question is None:
         return _why_not(role, follower.stage.now_ms)
-    return Exchange(follower, replica, fetch, max_records=max_records)
+    return Exchange(follower, question, max_records)
+
+
+def _fresh_fetch(follower: StageBroker) -> Question | None:
+    """What the follower asks now. The fetch at the gate is perhaps from before it heard the news:
+    a leader that has forgotten its session lets it begin anew."""
+    stage = follower.stage
+    stale = stage.gate.fetches.pop(follower.id, None)
+    if stale is not None and stale.is_open:
+        code = Error.FETCH_SESSION_ID_NOT_FOUND.value
+        stale.answer_instead(FetchResponse(error_code=code))
+        stage.wires.deliver_answer(stale)
+        stage.settle()
+    fresh = stage.gate.fetches.pop(follower.id, None)
+    return fresh if fresh is not None and fresh.is_open else None
 
 
 def _why_not(role: FollowerReplica, now_ms: int) -> str:

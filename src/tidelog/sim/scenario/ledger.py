@@ -4,48 +4,49 @@ A record is committed when a leader's high watermark has passed it (replication.
 Records acknowledged with acks=1 are kept apart: those may be lost, and are told apart.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tidelog.sim.sim_log import SimBatch, SimLog
+from tidelog.sim.scenario.words import StoryBatch
 
 
 class Loss(NamedTuple):
-    batch: SimBatch
-    found: SimBatch | None
+    batch: StoryBatch
+    found: StoryBatch | None
     """Another record that stands at its offset now."""
 
 
 class Ledger:
     def __init__(self) -> None:
-        self._committed: dict[int, SimBatch] = {}
-        self._acknowledged_by_leader: list[SimBatch] = []
+        self._committed: dict[int, StoryBatch] = {}
+        self._acknowledged_by_leader: list[StoryBatch] = []
 
     def __len__(self) -> int:
         return sum(batch.record_count for batch in self._committed.values())
 
-    def on_committed(self, log: SimLog, high_watermark: int) -> None:
+    def on_committed(self, log: Sequence[StoryBatch], high_watermark: int) -> None:
         """A leader may give out everything below its high watermark from now on."""
-        for batch in log.batches:
+        for batch in log:
             if batch.last_offset < high_watermark:
                 self._committed.setdefault(batch.base_offset, batch)
 
-    def on_acknowledged_by_leader(self, batch: SimBatch) -> None:
+    def on_acknowledged_by_leader(self, batch: StoryBatch) -> None:
         self._acknowledged_by_leader.append(batch)
 
-    def lost(self, log: SimLog) -> list[Loss]:
+    def lost(self, log: Sequence[StoryBatch]) -> list[Loss]:
         """Committed records that this log does not hold as they were."""
         return _missing(self._committed.values(), log)
 
-    def gone(self, log: SimLog) -> list[Loss]:
+    def gone(self, log: Sequence[StoryBatch]) -> list[Loss]:
         """Records acknowledged with acks=1 that this log does not hold."""
         return _missing(self._acknowledged_by_leader, log)
 
 
-def _missing(batches: Iterable[SimBatch], log: SimLog) -> list[Loss]:
+def _missing(batches: Iterable[StoryBatch], log: Sequence[StoryBatch]) -> list[Loss]:
     losses: list[Loss] = []
+    by_offset = {batch.base_offset: batch for batch in log}
     for batch in batches:
-        found = log.batch_at(batch.base_offset)
+        found = by_offset.get(batch.base_offset)
         if found != batch:
             losses.append(Loss(batch, found))
     return losses

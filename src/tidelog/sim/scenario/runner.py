@@ -1,5 +1,8 @@
 """Running scenario files: all at once, one command at a time, or as a test."""
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import unified_diff
 from typing import NamedTuple
 
@@ -68,16 +71,31 @@ class Player:
     def perform(self, command: str) -> tuple[str, ...]:
         """Free play: a command that is not in the script. ArgumentError if it makes no sense."""
         stage = self.stage
-        if isinstance(stage, quorum.QuorumStage):
-            return tuple(quorum.TABLE.perform(stage, command))
-        return tuple(commands.perform(stage, command))
+        with _no_journal():
+            if isinstance(stage, quorum.QuorumStage):
+                return tuple(quorum.TABLE.perform(stage, command))
+            return tuple(commands.perform(stage, command))
+
+
+@contextmanager
+def _no_journal() -> Iterator[None]:
+    """What a node writes for operators is not part of the story."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def run_script(text: str) -> list[Step]:
     player = Player(text)
     steps: list[Step] = []
-    while (step := player.next()) is not None:
-        steps.append(step)
+    try:
+        while (step := player.next()) is not None:
+            steps.append(step)
+    finally:
+        player.stage.close()
     return steps
 
 

@@ -1,4 +1,4 @@
-"""The stage of a story: brokers, a controller, a wire and a clock, all in one thread.
+"""The stage of a story: production nodes on one kernel, wires between them, and a clock.
 
 Nothing happens by itself. A command makes something happen, `settle` lets everything follow
 that needs no time, and only `run_until` moves the clock. So a script always has one output.
@@ -6,43 +6,58 @@ that needs no time, and only `run_until` moves the clock. So a script always has
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from tidelog.core.events import Event
 from tidelog.core.metadata.image import PartitionState
-from tidelog.core.replication.leader import LeaderReplica
-from tidelog.core.replication.replica import Replica
 from tidelog.core.types import NO_LEADER, PartitionId
+from tidelog.host.ports import Outcome
+from tidelog.sim.kernel import Kernel
 from tidelog.sim.scenario.broker import StageBroker
 from tidelog.sim.scenario.control import Control
+from tidelog.sim.scenario.gate import StoryGate
 from tidelog.sim.scenario.ledger import Ledger
 from tidelog.sim.scenario.narrator import Narrator
+from tidelog.sim.scenario.process import StoryServer, broker_address
+from tidelog.sim.scenario.produce import Producing
 from tidelog.sim.scenario.script import ArgumentError
-from tidelog.sim.scenario.wire import Wire
-from tidelog.sim.scenario.words import Cast, RecordNames
+from tidelog.sim.scenario.wires import Address, Wires
+from tidelog.sim.scenario.words import Cast
+from tidelog.wire.protocol import Message, RequestHeader, decode_response, encode_request
 
-TOPIC = "orders"
+STEP_LIMIT = 50_000_000
+TICK_US = 5_000
+"""Production's timers are rounded to so much."""
 
 
 class Stage:
     def __init__(self) -> None:
         self.narrator = Narrator()
         self.cast = Cast()
-        self.names = RecordNames()
         self.initial: dict[str, str] = {}
         """Settings made before the scene is set."""
+        self._servers: list[StoryServer] = []
         self.clear()
 
     def clear(self) -> None:
         """A new scene: nothing of the one before is left but the settings."""
-        self.wire = Wire()
+        self.close()
+        self.kernel = Kernel()
+        self.gate = StoryGate(self)
+        self.wires = Wires(self.kernel, self.gate)
         self.ledger = Ledger()
+        self.producing = Producing(self)
         self.brokers: dict[int, StageBroker] = {}
-        self.now_ms = 0
-        self._agenda: deque[Callable[[], None]] = deque()
         self._control: Control | None = None
+        self._failures: list[str] = []
         self.partition_id: PartitionId | None = None
+
+    def close(self) -> None:
+        """Its processes end, without a word."""
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.bury()
 
     # -- the scene
 
@@ -56,8 +71,17 @@ class Stage:
             raise ArgumentError("there is nothing on the stage yet: begin with 'given'")
         return self._control
 
-    def set_scene(self, *, elr_enabled: bool) -> None:
-        self._control = Control(self, elr_enabled=elr_enabled)
+    def add_controller(self, server: StoryServer) -> None:
+        self._control = Control(self, server)
+        self._add(server)
+
+    def add_broker(self, server: StoryServer) -> None:
+        self.brokers[server.node_id] = StageBroker(self, server)
+        self._add(server)
+
+    def _add(self, server: StoryServer) -> None:
+        server.report_to(self._on_event, self._on_problem)
+        self._servers.append(server)
 
     def broker(self, name: str) -> StageBroker:
         broker = self.brokers.get(self.cast.id_of(name))
@@ -69,7 +93,7 @@ class Stage:
     @property
     def partition(self) -> PartitionState:
         """The partition the story is about, as the controller has committed it."""
-        image, partition = self.control.controller.committed, self.partition_id
+        image, partition = self.control.committed, self.partition_id
         state = None if partition is None else image.partition(partition)
         if state is None:
             raise ArgumentError("the topic is deleted")
@@ -80,28 +104,48 @@ class Stage:
         leader = self.partition.leader
         return None if leader == NO_LEADER else self.brokers[leader]
 
-    def replica_on(self, broker: StageBroker) -> Replica | None:
-        return None if self.partition_id is None else broker.replicas.get(self.partition_id)
+    # -- what nodes tell
 
-    def leader_role(
-        self, source: StageBroker, leader: int, partition: PartitionId
-    ) -> LeaderReplica | None:
-        """The leading replica as `source` can reach it."""
-        target = self.brokers.get(leader)
-        if target is None or not source.reaches(target):
-            return None
-        replica = target.replicas.get(partition)
-        role = replica.role if replica is not None else None
-        return role if isinstance(role, LeaderReplica) else None
+    def _on_event(self, node_id: int, event: Event) -> None:
+        if node_id in self.brokers:
+            self.brokers[node_id].on_event(event)
+
+    def _on_problem(self, node_id: int, text: str) -> None:
+        self._failures.append(f"{self.cast.name_of(node_id)}: {text}")
+
+    # -- what clients ask
+
+    def ask(self, broker: StageBroker, request: Message, version: int) -> Message:
+        return self.ask_at(broker_address(broker.id), request, version)
+
+    def ask_at(self, address: Address, request: Message, version: int) -> Message:
+        """A request that is answered without time passing."""
+        answers: list[bytes] = []
+
+        def on_outcome(outcome: Outcome) -> None:
+            assert isinstance(outcome, memoryview), outcome
+            answers.append(bytes(outcome))
+
+        header = RequestHeader(request.__api_key__, version, 1, "client")
+        frame = b"".join(map(bytes, encode_request(header, request)))
+        self.wires.ask(address, frame, on_outcome)
+        self.settle()
+        assert answers, f"{request} was not answered"
+        return decode_response(answers[0], request.__api_key__, version)[1]
 
     # -- what follows without time passing
 
-    def later(self, step: Callable[[], None]) -> None:
-        self._agenda.append(step)
+    @property
+    def now_ms(self) -> int:
+        return self.kernel.now_ms
 
     def settle(self) -> None:
-        while self._agenda:
-            self._agenda.popleft()()
+        self._run_to(self.kernel.now_us)
+
+    def _run_to(self, at_us: int) -> None:
+        self.kernel.run(at_us, STEP_LIMIT)
+        assert not self._failures, self._failures
+        assert self.kernel.steps < STEP_LIMIT, "the story does not come to rest"
 
     @contextmanager
     def telling_roles(self, broker: StageBroker) -> Iterator[None]:
@@ -111,31 +155,15 @@ class Stage:
         self.settle()
         broker.tells_roles = False
 
-    def publish_metadata(self) -> None:
-        """Every broker that hears the controller applies what is committed."""
-        for broker in self.brokers.values():
-            if broker.hears_controller:
-                broker.catch_up_metadata()
-
     # -- time
 
-    def run_until(self, at_ms: int, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Let every timer fire that is due by then, in order, or until it is over."""
-        self.settle()
-        while not is_over():
-            due_ms = self._next_deadline_ms()
-            if due_ms > at_ms:
-                self.now_ms = max(self.now_ms, at_ms)
-                return
-            self.now_ms = max(self.now_ms, due_ms)
-            for broker in self.brokers.values():
-                if broker.next_deadline_ms <= self.now_ms:
-                    broker.on_timer()
-                    self.settle()
-            if self.control.controller.next_deadline_ms <= self.now_ms:
-                self.control.tick()
-                self.settle()
+    def advance(self, duration_ms: int) -> None:
+        self._run_to(self.kernel.now_us + duration_ms * 1000)
 
-    def _next_deadline_ms(self) -> int:
-        deadlines = [broker.next_deadline_ms for broker in self.brokers.values()]
-        return min(self.control.controller.next_deadline_ms, *deadlines)
+    def run_until(self, is_over: Callable[[], bool], limit_ms: int) -> bool:
+        """Let time pass until it is over, or for so long; whether it is."""
+        end_us = self.kernel.now_us + limit_ms * 1000
+        self.settle()
+        while not is_over() and self.kernel.now_us < end_us:
+            self._run_to(self.kernel.now_us + TICK_US)
+        return is_over()

@@ -6,8 +6,9 @@ from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.types import NO_LEADER, NO_OFFSET
 from tidelog.sim.scenario.broker import StageBroker
-from tidelog.sim.scenario.stage import TOPIC, Stage
-from tidelog.sim.sim_log import SimBatch
+from tidelog.sim.scenario.disks import TOPIC, StoredReplica, batches_of
+from tidelog.sim.scenario.stage import Stage
+from tidelog.sim.scenario.words import StoryBatch
 
 LEADER = "leader"
 FOLLOWER = "follower"
@@ -27,7 +28,7 @@ class ReplicaPicture(NamedTuple):
     acknowledged: int | None
     """Its log end as the leader knows it from fetches; NO_OFFSET unknown, None not asked for."""
     epochs: tuple[tuple[int, int], ...]
-    batches: tuple[SimBatch, ...]
+    batches: tuple[StoryBatch, ...]
 
 
 class PartitionPicture(NamedTuple):
@@ -55,9 +56,9 @@ def look(stage: Stage) -> PartitionPicture:
         tuple(map(name_of, partition.elr)),
         _state(stage),
         tuple(
-            _look_at(stage, broker)
+            picture
             for broker in stage.brokers.values()
-            if stage.partition_id in broker.disk.logs
+            if (picture := _look_at(stage, broker)) is not None
         ),
     )
 
@@ -67,28 +68,34 @@ def _state(stage: Stage) -> str:
     partition = stage.partition
     if partition.leader == NO_LEADER:
         return "offline"
-    minimum = stage.control.controller.committed.topic_config(TOPIC, "min.insync.replicas")
+    minimum = stage.control.committed.topic_config(TOPIC, "min.insync.replicas")
     if len(partition.isr) < min(int(minimum or "1"), len(partition.replicas)):
         return "under-min-isr"
     wanted = len(partition.replicas) - len(partition.adding_replicas)
     return "under-replicated" if len(partition.isr) < wanted else ""
 
 
-def _look_at(stage: Stage, broker: StageBroker) -> ReplicaPicture:
-    assert stage.partition_id is not None, "there is nothing to look at"
-    log, replica = broker.disk.logs[stage.partition_id], stage.replica_on(broker)
-    role = replica.role if replica is not None else None
-    high_watermark = broker.disk.high_watermarks.get(stage.partition_id, 0)
+def _look_at(stage: Stage, broker: StageBroker) -> ReplicaPicture | None:
+    """None if it has no log of the partition."""
+    hosted = broker.hosted
+    stored = StoredReplica(broker.server) if hosted is None and broker.has_log() else None
+    if hosted is None and stored is None:
+        return None
+    role = None if hosted is None else hosted.replica.role
+    seen = stored if hosted is None else hosted
+    assert seen is not None, "neither hosted nor stored"
+    replica = stored if hosted is None else hosted.replica
+    assert replica is not None, "neither hosted nor stored"
     return ReplicaPicture(
         broker.name,
         _role(broker, role),
-        stage.partition.leader_epoch if replica is None else replica.leader_epoch,
+        stage.partition.leader_epoch if hosted is None else hosted.replica.leader_epoch,
         isinstance(role, LeaderReplica) and role.has_change_in_flight(),
-        log.log_end_offset,
-        high_watermark if replica is None else replica.high_watermark,
+        seen.log.log_end_offset,
+        replica.high_watermark,
         _acknowledged(stage, broker),
-        tuple(log.epochs.entries),
-        tuple(log.batches),
+        tuple(seen.log.epochs.entries),
+        tuple(batches_of(seen.log)),
     )
 
 
@@ -102,9 +109,9 @@ def _role(broker: StageBroker, role: LeaderReplica | FollowerReplica | None) -> 
 
 def _acknowledged(stage: Stage, broker: StageBroker) -> int | None:
     leader = stage.leading_broker()
-    replica = stage.replica_on(leader) if leader is not None else None
-    role = replica.role if replica is not None else None
-    if not isinstance(role, LeaderReplica) or broker.id not in role.progress:
+    hosted = leader.hosted if leader is not None else None
+    role = hosted.leader if hosted is not None else None
+    if role is None or broker.id not in role.progress:
         return None
     offset = role.progress[broker.id].log_end_offset
     assert offset >= NO_OFFSET, f"{broker.name} acknowledged {offset}"

@@ -2,10 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from tidelog.core.types import NO_LEADER
 from tidelog.sim.scenario.script import ArgumentError, number
-from tidelog.sim.sim_log import SimBatch
+from tidelog.wire.records import (
+    COMMIT,
+    BatchHeader,
+    Buffer,
+    control_type,
+    iter_batches,
+    iter_records,
+)
 
 
 class Cast:
@@ -28,46 +36,59 @@ class Cast:
         return f"({','.join(map(self.name_of, brokers))})"
 
 
-class RecordNames:
-    """A record in a `SimLog` is a number; in a story it has a name.
+class StoryBatch(NamedTuple):
+    """A batch as a story names it: its records are called by their values."""
 
-    Records that nobody named are called by the offset they were first given.
-    """
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    names: tuple[str, ...]
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._names: list[str] = []
+    @property
+    def record_count(self) -> int:
+        return self.last_offset - self.base_offset + 1
 
-    def number_of(self, name: str) -> int:
-        value = self._numbers.get(name)
-        if value is None:
-            value = self._numbers[name] = len(self._names)
-            self._names.append(name)
-        return value
-
-    def name_of(self, value: int) -> str:
-        return self._names[value]
-
-    def batch(self, batch: SimBatch) -> str:
+    def __str__(self) -> str:
         """`x/1`, or `p+q+r/1` for one batch of three records."""
-        return f"{'+'.join(map(self.name_of, batch.values))}/{batch.leader_epoch}"
+        return f"{'+'.join(self.names)}/{self.leader_epoch}"
 
-    def log(self, batches: Sequence[SimBatch]) -> str:
-        """Named records one by one, unnamed ones of one epoch as `e0:[0..9]`."""
-        parts: list[str] = []
-        for key, run in groupby(batches, self._run_key):
-            members = list(run)
-            if key is None or len(members) == 1:
-                parts += map(self.batch, members)
-            else:
-                first, last = members[0].base_offset, members[-1].last_offset
-                parts.append(f"e{key}:[{first}..{last}]")
-        return " ".join(parts)
 
-    def _run_key(self, batch: SimBatch) -> int | None:
-        names = [self.name_of(value) for value in batch.values]
-        unnamed = names == [str(batch.base_offset)]
-        return batch.leader_epoch if unnamed else None
+def read_batches(data: Buffer) -> list[StoryBatch]:
+    """The batches in bytes of a log or of an answer."""
+    view = memoryview(data)
+    return [
+        StoryBatch(
+            header.base_offset,
+            header.last_offset,
+            header.leader_epoch,
+            _names(view, position, header),
+        )
+        for position, header in iter_batches(view)
+    ]
+
+
+def _names(view: memoryview, position: int, header: BatchHeader) -> tuple[str, ...]:
+    if header.is_control:
+        return ("commit" if control_type(view, position) == COMMIT else "abort",)
+    return tuple((each.value or b"").decode() for each in iter_records(view, position, header))
+
+
+def log_text(batches: Sequence[StoryBatch]) -> str:
+    """Named records one by one, unnamed ones of one epoch as `e0:[0..9]`."""
+    parts: list[str] = []
+    for key, run in groupby(batches, _run_key):
+        members = list(run)
+        if key is None or len(members) == 1:
+            parts += map(str, members)
+        else:
+            first, last = members[0].base_offset, members[-1].last_offset
+            parts.append(f"e{key}:[{first}..{last}]")
+    return " ".join(parts)
+
+
+def _run_key(batch: StoryBatch) -> int | None:
+    """Records that nobody named are called by the offset they were first given."""
+    return batch.leader_epoch if batch.names == (str(batch.base_offset),) else None
 
 
 def parse_log(text: str) -> list[tuple[str, int]]:

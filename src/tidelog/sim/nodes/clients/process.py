@@ -9,15 +9,33 @@ from tidelog.sim.nodes.loop import OnError
 
 
 class ClientProcess:
-    """Our own client, and the tasks that use it."""
+    """Our own client, the tasks that use it, and what can happen to them."""
 
-    __slots__ = ("_cluster", "_loop", "client")
+    __slots__ = ("_cluster", "_loop", "client", "machine")
 
     def __init__(self, cluster: NodeCluster, on_error: OnError) -> None:
         self._cluster = cluster
         self._loop, self.client = cluster.new_client(on_error)
+        self.machine = self._loop.machine
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         tasks: list[asyncio.Task[None]] = []
         self._loop.perform(lambda: tasks.append(self._loop.create_task(work)))
         return tasks[0]
+
+    def kill(self, power_lost: bool) -> None:
+        """Nothing of it runs any more; its peers hear of it, or its machine is silent."""
+        self._loop.kill()
+        self._cluster.kernel.revoke(self.machine.owner)
+        self.machine.on_process_gone(power_lost=power_lost)
+
+    def pause(self, _: None) -> None:
+        self._cluster.kernel.pause(self.machine.owner)
+
+    def resume(self, _: None) -> None:
+        self._cluster.kernel.resume(self.machine.owner)
+
+    def lose_connections(self) -> None:
+        """Something on the way resets all of them."""
+        for server in self._cluster.servers.values():
+            self._cluster.internet.reset_connections(self.machine, server.machine)

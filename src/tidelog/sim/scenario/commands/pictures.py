@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from tidelog.sim.scenario.commands.registry import command
+from tidelog.sim.scenario.disks import TOPIC
 from tidelog.sim.scenario.script import Arguments
-from tidelog.sim.scenario.stage import TOPIC, Stage
+from tidelog.sim.scenario.stage import Stage
 from tidelog.sim.scenario.view import LEADER, PartitionPicture, ReplicaPicture, look
-from tidelog.sim.scenario.words import RecordNames
-from tidelog.sim.sim_log import SimBatch
+from tidelog.sim.scenario.words import StoryBatch
 
 WIDEST = 10
 """Offsets drawn of each log, counted from the end of the longest."""
@@ -19,7 +19,7 @@ def picture(stage: Stage, arguments: Arguments) -> None:
     above it, `{a≠e0}` one that differs from the leader's log; e0 is its leader epoch."""
     seen = look(stage)
     stage.narrator.line(headline(seen))
-    for line in draw(seen, stage.names):
+    for line in draw(seen):
         stage.narrator.line(line)
 
 
@@ -33,10 +33,10 @@ def headline(seen: PartitionPicture) -> str:
     return " · ".join([*parts, *([seen.state] if seen.state else [])])
 
 
-def draw(seen: PartitionPicture, names: RecordNames) -> list[str]:
+def draw(seen: PartitionPicture) -> list[str]:
     leader = next((r for r in seen.replicas if r.role == LEADER), None)
     first = max(0, max(r.log_end_offset for r in seen.replicas) - WIDEST)
-    rows = [_row(replica, seen, leader, names, first) for replica in seen.replicas]
+    rows = [_row(replica, seen, leader, first) for replica in seen.replicas]
     columns = [max(len(row[index]) for row in rows) for index in range(len(rows[0]) - 1)]
     return [
         "  ".join(
@@ -50,7 +50,6 @@ def _row(
     replica: ReplicaPicture,
     seen: PartitionPicture,
     leader: ReplicaPicture | None,
-    names: RecordNames,
     first: int,
 ) -> Sequence[str]:
     state = "ISR" if replica.broker in seen.isr else "out"
@@ -62,7 +61,7 @@ def _row(
     return (
         f" {crown} {replica.broker}",
         state,
-        _cells(replica, names, first, fork),
+        _cells(replica, first, fork),
         f"HW {replica.high_watermark}",
         f"end {replica.log_end_offset}",
         remark,
@@ -80,7 +79,7 @@ def _fork(replica: ReplicaPicture, leader: ReplicaPicture | None) -> int | None:
     return None
 
 
-def _cells(replica: ReplicaPicture, names: RecordNames, first: int, fork: int | None) -> str:
+def _cells(replica: ReplicaPicture, first: int, fork: int | None) -> str:
     """`│` stands at the high watermark, `▲` at the log end."""
     drawn = "…" if first and replica.log_end_offset > 0 else ""
     marked = False
@@ -90,11 +89,11 @@ def _cells(replica: ReplicaPicture, names: RecordNames, first: int, fork: int | 
         at_mark = not marked and batch.base_offset >= replica.high_watermark
         marked = marked or at_mark
         differs = fork is not None and batch.base_offset >= fork
-        drawn += ("│" if at_mark else " ") + _cell(replica, batch, names, differs=differs)
+        drawn += ("│" if at_mark else " ") + _cell(replica, batch, differs=differs)
     return drawn + ("▲" if marked else "│▲")
 
 
-def _cell(replica: ReplicaPicture, batch: SimBatch, names: RecordNames, *, differs: bool) -> str:
-    name = "+".join(map(names.name_of, batch.values))
+def _cell(replica: ReplicaPicture, batch: StoryBatch, *, differs: bool) -> str:
+    name = "+".join(batch.names)
     text = f"{name}{'≠' if differs else '·'}e{batch.leader_epoch}"
     return f"[{text}]" if batch.base_offset < replica.high_watermark else f"{{{text}}}"

@@ -1,22 +1,27 @@
 """Brokers die, lose their disks, come back, stop and pause."""
 
-from tidelog.core.types import NEVER_MS
 from tidelog.sim.scenario.broker import StageBroker
 from tidelog.sim.scenario.commands.registry import command
+from tidelog.sim.scenario.disks import lose_tail, note_high_watermark
 from tidelog.sim.scenario.script import ArgumentError, Arguments, number
 from tidelog.sim.scenario.stage import Stage
+
+FENCING_LIMIT_MS = 20_000
+STOP_LIMIT_MS = 60_000
+START_MS = 100
+"""A process that registers at once serves after less."""
 
 
 @command("crash", "BROKER [unnoticed] | controller")
 def crash(stage: Stage, arguments: Arguments) -> None:
-    """The process dies, and its session with the controller runs out (unless unnoticed). If the
-    active controller dies, a standby with the same metadata log takes over."""
+    """The process dies, and the controller finds out (unless it is unnoticed). If the active
+    controller dies, another one with the same metadata log takes over."""
     if arguments.flag("controller"):
         stage.control.fail_over()
         return
     broker = _running(stage, arguments)
     unnoticed = arguments.flag("unnoticed")
-    broker.crash()
+    broker.die(power_lost=unnoticed)
     if not unnoticed:
         _wait_until_fenced(stage, broker)
 
@@ -27,15 +32,9 @@ def power_loss(stage: Stage, arguments: Arguments) -> None:
     broker = _running(stage, arguments)
     unnoticed = arguments.flag("unnoticed")
     keep = arguments.number("keep", 0)
-    partition = stage.partition.id
-    high_watermark = broker.replicas[partition].high_watermark
-    broker.crash()
-    log = broker.disk.log(partition)
-    log.synced_offset = min(keep, log.log_end_offset)
-    held = log.log_end_offset - log.log_start_offset
-    lost = log.lose_tail(keep)
-    broker.disk.high_watermarks[partition] = min(high_watermark, log.log_end_offset)
-    broker.note(f"keeps {held - lost} of {held} records")
+    broker.die(power_lost=True)
+    left, held = lose_tail(broker.server, keep)
+    broker.note(f"keeps {left} of {held} records")
     if not unnoticed:
         _wait_until_fenced(stage, broker)
 
@@ -46,38 +45,37 @@ def wipe(stage: Stage, arguments: Arguments) -> None:
     broker = stage.broker(arguments.word("a broker"))
     if broker.running:
         raise ArgumentError(f"{broker.name} is running")
-    broker.disk.logs.clear()
-    broker.disk.high_watermarks.clear()
+    broker.server.format()
 
 
-@command("restart", "BROKER [clean] [checkpoint=OFFSET|none]")
+@command("restart", "BROKER [checkpoint=OFFSET|none]")
 def restart(stage: Stage, arguments: Arguments) -> None:
     """The process starts again on what its disk holds, and registers."""
     broker = stage.broker(arguments.word("a broker"))
-    clean = arguments.flag("clean")
     checkpoint = arguments.option("checkpoint")
     if broker.running:
         raise ArgumentError(f"{broker.name} is running")
-    if checkpoint is not None and stage.partition_id is not None:
-        offset = 0 if checkpoint == "none" else number("checkpoint", checkpoint)
-        broker.disk.high_watermarks[stage.partition_id] = offset
+    if checkpoint is not None:
+        offset = None if checkpoint == "none" else number("checkpoint", checkpoint)
+        note_high_watermark(broker.server, offset)
     with stage.telling_roles(broker):
-        broker.start(clean=clean or broker.stopped_cleanly)
+        broker.server.start()
+        stage.run_until(lambda: broker.answers, START_MS)
 
 
 @command("stop", "BROKER")
 def stop(stage: Stage, arguments: Arguments) -> None:
     """A controlled shutdown: the controller moves its leaders away, then it closes its logs."""
     broker = _running(stage, arguments)
-    broker.link.lifecycle.begin_shutdown(stage.now_ms)
-    broker.link.poke()
-    stage.run_until(NEVER_MS - 1, lambda: not broker.running)
+    broker.server.stop()
+    if not stage.run_until(lambda: not broker.running, STOP_LIMIT_MS):
+        raise ArgumentError(f"{broker.name} does not stop")
 
 
 @command("pause", "BROKER")
 def pause(stage: Stage, arguments: Arguments) -> None:
     """The process stands still: it hears, says and notices nothing."""
-    _running(stage, arguments).paused = True
+    _running(stage, arguments).server.pause()
 
 
 @command("resume", "BROKER")
@@ -86,11 +84,8 @@ def resume(stage: Stage, arguments: Arguments) -> None:
     broker = stage.broker(arguments.word("a broker"))
     if not broker.paused:
         raise ArgumentError(f"{broker.name} is not paused")
-    broker.paused = False
     with stage.telling_roles(broker):
-        if broker.hears_controller:
-            broker.catch_up_metadata()
-        broker.on_timer()
+        broker.server.resume()
 
 
 def _running(stage: Stage, arguments: Arguments) -> StageBroker:
@@ -101,5 +96,5 @@ def _running(stage: Stage, arguments: Arguments) -> StageBroker:
 
 
 def _wait_until_fenced(stage: Stage, broker: StageBroker) -> None:
-    brokers = stage.control.controller.committed.brokers
-    stage.run_until(NEVER_MS - 1, lambda: brokers[broker.id].fenced)
+    brokers = stage.control.committed.brokers
+    stage.run_until(lambda: brokers[broker.id].fenced, FENCING_LIMIT_MS)

@@ -1,7 +1,8 @@
 """Followers fetch, time passes."""
 
 from tidelog.sim.scenario.commands.registry import command
-from tidelog.sim.scenario.exchange import EVERYTHING, begin_fetch
+from tidelog.sim.scenario.disks import EVERYTHING
+from tidelog.sim.scenario.exchange import begin_fetch
 from tidelog.sim.scenario.script import ArgumentError, Arguments, duration_ms
 from tidelog.sim.scenario.stage import Stage
 
@@ -26,4 +27,4 @@ def fetch(stage: Stage, arguments: Arguments) -> None:
 @command("advance", "DURATION")
 def advance(stage: Stage, arguments: Arguments) -> None:
     """Time passes: heartbeats, sessions, ISR checks, retries and timeouts happen in it."""
-    stage.run_until(stage.now_ms + duration_ms(arguments.word("a duration")))
+    stage.advance(duration_ms(arguments.word("a duration")))

@@ -2,9 +2,11 @@
 
 from tidelog.core.types import NO_OFFSET
 from tidelog.sim.scenario.commands.registry import command
+from tidelog.sim.scenario.disks import batches_of
 from tidelog.sim.scenario.script import Arguments
 from tidelog.sim.scenario.stage import Stage
 from tidelog.sim.scenario.view import FOLLOWER, LEADER, ReplicaPicture, look
+from tidelog.sim.scenario.words import log_text
 
 HEADER = ("broker", "role", "log-end", "high-watermark", "acknowledged", "epochs", "log")
 EPOCHS = HEADER.index("epochs")
@@ -50,7 +52,7 @@ def _row(stage: Stage, replica: ReplicaPicture) -> tuple[str, ...]:
         str(replica.high_watermark),
         "unknown" if replica.acknowledged == NO_OFFSET else acknowledged,
         "{" + ",".join(f"{epoch}:{start}" for epoch, start in replica.epochs) + "}",
-        stage.names.log(replica.batches) or "-",
+        log_text(replica.batches) or "-",
     )
 
 
@@ -58,17 +60,18 @@ def _row(stage: Stage, replica: ReplicaPicture) -> tuple[str, ...]:
 def audit(stage: Stage, arguments: Arguments) -> None:
     """Does the leader hold every record that was ever committed?"""
     leader = stage.leading_broker()
-    if leader is None or stage.partition_id not in leader.disk.logs:
+    hosted = None if leader is None else leader.hosted
+    if hosted is None:
         stage.narrator.line(f"committed {len(stage.ledger)}, no leader to ask")
         return
-    log = leader.disk.logs[stage.partition_id]
+    log = batches_of(hosted.log)
     lost = stage.ledger.lost(log)
     count = sum(loss.batch.record_count for loss in lost)
-    records = "".join(f" {stage.names.batch(loss.batch)}" for loss in lost)
+    records = "".join(f" {loss.batch}" for loss in lost)
     stage.narrator.line(
         f"committed {len(stage.ledger)}, lost {count}" + (f":{records}" if lost else "")
     )
     gone = stage.ledger.gone(log)
     if gone:
-        names = " ".join(stage.names.batch(loss.batch) for loss in gone)
+        names = " ".join(str(loss.batch) for loss in gone)
         stage.narrator.line(f"acknowledged with acks=1 and gone: {names}")

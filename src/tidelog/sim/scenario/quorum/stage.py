@@ -49,6 +49,10 @@ class QuorumStage:
         self._agenda: deque[Callable[[], None]] = deque()
         self._uuids = 0
 
+    def close(self) -> None:
+        """The story is over."""
+        self.machines.clear()
+
     # -- who is there
 
     def add_machine(self, name: str, disk_name: str | None = None) -> Machine:

@@ -1,0 +1,61 @@
+"""The clients of whole-node runs: every kind comes to its end, and none is there for show."""
+
+import pytest
+
+from tidelog.sim.nodes.client_plan import (
+    CLASSIC,
+    CONSUMER,
+    OWN_ASSIGNMENT,
+    ClientPlan,
+    GroupPlan,
+    ProcessorPlan,
+    TransactionalPlan,
+    WriterPlan,
+    draw_client_plan,
+)
+from tidelog.sim.nodes.clients.history import ABORTED, ASKED, COMMITTED, OPEN
+from tidelog.sim.nodes.plan import draw_node_plan
+from tidelog.sim.nodes.run import NodeRun
+
+MISCHIEVOUS = ClientPlan(
+    writers=(WriterPlan(1, False, 5, 1, 50), WriterPlan(0, False, 5, 4, 50)),
+    transactional=(TransactionalPlan(1_000, 2, 0, 20, 30),) * 2,
+    groups=(GroupPlan(CLASSIC, 2, 2_500, 1, 8), GroupPlan(CONSUMER, 2, 4_000, 3, 8)),
+    processors=(ProcessorPlan(CLASSIC, 2, 2_500, 1_000, 15),),
+    committed_readers=1,
+    plain_readers=1,
+    transfers_partitions=2,
+    inputs_partitions=2,
+    outputs_partitions=2,
+    inputs_pause_ms=50,
+)
+
+
+@pytest.mark.parametrize("protocol", [CLASSIC, CONSUMER, OWN_ASSIGNMENT])
+def test_clients_that_vanish_and_dawdle_harm_nobody_and_all_come_to_their_end(protocol):
+    processor = MISCHIEVOUS.processors[0]._replace(
+        protocol=protocol, instances=1 if protocol == OWN_ASSIGNMENT else 2
+    )
+    plan = draw_node_plan(2)._replace(clients=MISCHIEVOUS._replace(processors=(processor,)))
+    run = NodeRun(plan)
+    assert run.execute().violations == ()
+    history = run.workload.history
+    outcomes = {each.outcome for each in history.transactions}
+    assert {COMMITTED, ABORTED} <= outcomes
+    assert outcomes & {OPEN, ASKED}, "nobody vanished or was late"
+    for group in history.groups.values():
+        assert sum(group.ended_at.values()) > 20, group.name
+        assert len(group.began) > 2, group.name
+    outputs = [value for value in history.found if b"@" in value]
+    assert len(outputs) == sum(history.groups["p0"].ended_at.values())
+    assert all(sum(map(len, reader.reads.values())) > 100 for reader in history.readers)
+
+
+def test_seeds_together_have_every_kind_of_client():
+    plans = [draw_client_plan(seed) for seed in range(60)]
+    assert {writer.acks for plan in plans for writer in plan.writers} == {-1, 0, 1}
+    assert {group.protocol for plan in plans for group in plan.groups} == {CLASSIC, CONSUMER}
+    processors = {each.protocol for plan in plans for each in plan.processors}
+    assert processors == {CLASSIC, CONSUMER, OWN_ASSIGNMENT}
+    assert any(plan.transactional for plan in plans)
+    assert any(not (plan.transactional or plan.has_inputs) for plan in plans)

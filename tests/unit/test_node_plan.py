@@ -1,0 +1,111 @@
+"""Plans of whole-node runs: drawn from streams of their own, configurations that nodes accept, and
+files that can be read back or say why not."""
+
+import json
+
+import pytest
+
+from tidelog.sim import plan_json
+from tidelog.sim.nodes import cluster_plan, replay_file
+from tidelog.sim.nodes.cluster import node_config
+from tidelog.sim.nodes.cluster_plan import KNOBS, USUAL, ClusterPlan
+from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
+from tidelog.sim.results import SeedResult, Violation
+
+PLAN = draw_node_plan(7)
+
+
+def result_of(plan, *violations):
+    return SeedResult(plan.seed, 9, 9, 0, 0, 0, 0, 0, violations, {}, {}, {}, digest="abc")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name in KNOBS for value in KNOBS[name] if value != USUAL]
+)
+def test_every_value_of_a_knob_makes_sense_beside_the_usual_ones(name, value):
+    node_config(1, ClusterPlan(3, 3, settings=((name, value),)))
+
+
+def test_every_node_of_a_drawn_cluster_accepts_its_configuration():
+    clusters = [draw_node_plan(seed).cluster for seed in range(100)]
+    for cluster in clusters:
+        for node_id in range(1, cluster.nodes + 1):
+            assert node_config(node_id, cluster).node_id == node_id
+    assert {cluster.separate for cluster in clusters} == {True, False}
+    assert {cluster.voters for cluster in clusters} == {1, 3, 5}
+
+
+def test_one_more_knob_changes_nothing_else_in_a_seed(monkeypatch):
+    before = [draw_node_plan(seed) for seed in range(20)]
+    monkeypatch.setitem(cluster_plan.KNOBS, "num.partitions", ("2", "3"))
+    for plan, after in zip(before, map(draw_node_plan, range(20)), strict=True):
+        names = [(name, value) for name, value in after.cluster.settings if name in dict(KNOBS)]
+        kept = tuple(each for each in names if each[0] != "num.partitions")
+        assert after._replace(cluster=after.cluster._replace(settings=kept)) == plan
+
+
+def test_faults_of_a_focus_change_nothing_else_in_a_seed():
+    focused = draw_node_plan(7, ("kill",))
+    assert {fault.kind for fault in focused.faults} == {"kill"}
+    assert focused._replace(faults=PLAN.faults) == PLAN
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_plan_that_went_through_json_is_the_same(seed):
+    plan = draw_node_plan(seed)
+    assert plan_json.from_json(NodePlan, json.loads(json.dumps(plan_json.to_json(plan)))) == plan
+
+
+def broken(change):
+    document = plan_json.to_json(PLAN)
+    change(document)
+    with pytest.raises(ValueError, match="plan") as caught:
+        plan_json.from_json(NodePlan, document)
+    return str(caught.value)
+
+
+def test_a_plan_with_a_wrong_shape_says_what_is_wrong_and_where():
+    assert broken(lambda plan: plan.pop("topics")) == "plan has no topics"
+    assert broken(lambda plan: plan.update(more=1)) == "plan has an unknown more"
+    assert broken(lambda plan: plan["cluster"].update(brokers="3")) == (
+        "plan.cluster.brokers is '3', which is not of type int"
+    )
+    assert broken(lambda plan: plan["faults"][2].update(at_ms=None)) == (
+        "plan.faults[2].at_ms is None, which is not of type int"
+    )
+    assert broken(lambda plan: plan.update(topics=3)) == "plan.topics is 3, which is not a list"
+    assert broken(lambda plan: plan.update(cluster=[])) == (
+        "plan.cluster is [], which is not an object"
+    )
+
+
+def test_a_field_with_a_default_may_be_missing_in_an_older_file():
+    document = plan_json.to_json(PLAN._replace(cluster=ClusterPlan(3, 3)))
+    del document["cluster"]["sync_us"]
+    assert plan_json.from_json(NodePlan, document).cluster == ClusterPlan(3, 3)
+
+
+def test_a_replay_file_keeps_the_plan_and_what_it_broke(tmp_path):
+    path = tmp_path / "found.json"
+    violation = Violation("N1 a rule", 4711, "what was seen")
+    replay_file.write(path, PLAN, result_of(PLAN, violation), mutant="M1")
+    replay = replay_file.read(path)
+    assert (replay.plan, replay.violation, replay.mutant) == (PLAN, violation, "M1")
+    assert replay.digest == "abc"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "not JSON"),
+        ("[]", "it holds no plan"),
+        ('{"plan": {"format": 1, "seed": 3, "depth": "object"}}', "before whole-node runs"),
+        ('{"format": 3, "plan": {}}', "it has format 3, and this version reads format 2"),
+        ('{"format": 2, "plan": {"seed": 3}}', "plan has no cluster, no topics"),
+    ],
+)
+def test_a_file_that_is_no_replay_says_why(tmp_path, text, why):
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(replay_file.ReplayFileError, match=why):
+        replay_file.read(path)
