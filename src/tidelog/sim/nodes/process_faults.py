@@ -6,7 +6,7 @@ from typing import Final
 from tidelog.sim.disk_state import SyncFile
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.nodes.fault_kinds import NodeFault
-from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform, nothing
+from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform
 from tidelog.sim.nodes.loop_work import Trap
 from tidelog.sim.nodes.server import Server
 
@@ -145,7 +145,7 @@ def _lose_power_in_stop(server: Server) -> None:
 
 def _stall_worker(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
     stalled = server.stall_worker(fault.amount, fault.lasts_ms * 1000)
-    return nothing if stalled else None
+    return None if stalled is None else stalled.release
 
 
 def _jump(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
