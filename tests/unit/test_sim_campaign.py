@@ -111,7 +111,7 @@ def digest_of_seed_3():
 
 
 def row_command():
-    return ["sim", "run", "--depth", "node", "--seed", "3"]
+    return ["sim", "run", "--seed", "3"]
 
 
 def test_an_interrupted_campaign_keeps_what_was_finished(tmp_path):

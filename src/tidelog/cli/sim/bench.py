@@ -7,7 +7,7 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import count, plural, print_json
 from tidelog.cli.sim.options import depth_option
 from tidelog.cli.sim.run import run_with_progress
-from tidelog.sim.bench import measure_machinery
+from tidelog.sim.bench import kernel_us_per_step
 from tidelog.sim.fleet import Orders
 from tidelog.sim.run import run_seed
 
@@ -26,7 +26,7 @@ def command(context: click.Context, seeds: int, first: int, depth: str, output: 
     Example:
       tidelog sim bench --seeds 50
     """
-    machinery = measure_machinery()
+    kernel_us = kernel_us_per_step()
     orders = Orders(first=first, seeds=seeds, jobs=1)
     total = run_with_progress(orders, lambda seed: run_seed(seed, depth=depth), "seeds")
     if output == "json":
@@ -36,8 +36,7 @@ def command(context: click.Context, seeds: int, first: int, depth: str, output: 
                 "depth": depth,
                 "steps": total.steps,
                 "steps_per_second": round(total.steps_per_second),
-                "kernel_us_per_step": round(machinery.kernel_us_per_step, 3),
-                "network_us_per_message": round(machinery.network_us_per_message, 3),
+                "kernel_us_per_step": round(kernel_us, 3),
                 "violations": total.violations,
             }
         )
@@ -46,10 +45,7 @@ def command(context: click.Context, seeds: int, first: int, depth: str, output: 
             f"{count(total.steps_per_second)} steps/s on one core, checks on · "
             f"{plural(total.seeds, 'seed')}, {plural(total.steps, 'step')}"
         )
-        click.echo(
-            f"of that: kernel {machinery.kernel_us_per_step:.2f} µs a step, "
-            f"with the network {machinery.network_us_per_message:.2f} µs a message"
-        )
+        click.echo(f"of that: kernel {kernel_us:.2f} µs a step")
     if total.interrupted:
         context.exit(INTERRUPTED)
     context.exit(VIOLATION if total.failures else OK)

@@ -12,9 +12,9 @@ from tidelog.sim.plan import DEPTHS, NODE_DEPTH
 depth_option = click.option(
     "--depth",
     type=click.Choice((*DEPTHS, NODE_DEPTH)),
-    default="object",
+    default=NODE_DEPTH,
     show_default=True,
-    help="Messages as values, real bytes on virtual disks, or whole production nodes.",
+    help="Whole production nodes, or the older ones: messages as values, real bytes on disks.",
 )
 mutant_option = click.option(
     "--mutant", metavar="NAME", help="With this rule broken on purpose (source checkout only)."

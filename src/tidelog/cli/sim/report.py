@@ -16,8 +16,8 @@ from tidelog.sim.story import LEGEND, is_silent
 FAILURES_SHOWN = 10
 
 
-def replay_command(seed: int, *, depth: str = "object", mutant: str | None = None) -> str:
-    depth_flag = f" --depth {depth}" if depth != "object" else ""
+def replay_command(seed: int, *, depth: str = NODE_DEPTH, mutant: str | None = None) -> str:
+    depth_flag = f" --depth {depth}" if depth != NODE_DEPTH else ""
     mutant_flag = f" --mutant {mutant}" if mutant else ""
     return f"tidelog sim run --seed {seed}{depth_flag}{mutant_flag}"
 

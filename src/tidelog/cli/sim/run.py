@@ -92,7 +92,7 @@ def check_depth(options: RunOptions) -> None:
         raise CommandError(
             "--depth node together with --require-marks",
             why="marks are states of the object-level simulator; whole nodes have none yet",
-            advice="tidelog sim run --depth node --seeds 200",
+            advice="tidelog sim run --depth object --seeds 2000 --require-marks",
             code=USAGE,
         )
 
