@@ -60,10 +60,8 @@ class ClusterPlan(NamedTuple):
         """Of topics that ask for none."""
         return min(3, self.brokers)
 
-    @property
-    def session_ms(self) -> int:
-        """A broker that is silent for so long is fenced."""
-        key = "broker.session.timeout.ms"
+    def duration_ms(self, key: str) -> int:
+        """A setting of all nodes that the profile knows."""
         return int(dict(self.settings).get(key) or PROFILES[BRISK][key])
 
     def clock(self, node_id: int) -> ClockPlan:

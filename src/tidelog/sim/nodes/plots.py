@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final, NamedTuple
 
+from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.fault_kinds import (
     CONTROLLER,
     COORDINATOR,
@@ -22,16 +23,25 @@ from tidelog.sim.nodes.fault_kinds import (
 
 
 class Setting(NamedTuple):
-    """Where and when a plot is to happen."""
+    """Where and when a plot happens."""
 
     entropy: Random
     at_ms: int
-    nodes: int
-    session_ms: int
-    """Of brokers: who is silent for so long is fenced."""
+    cluster: ClusterPlan
     node: int
     """Hit when nobody has the role that is aimed at, and by faults without an aim."""
     partition: int
+
+    @property
+    def session_ms(self) -> int:
+        """Of brokers: who is silent for so long is fenced."""
+        return self.cluster.duration_ms("broker.session.timeout.ms")
+
+    @property
+    def out_of_sync_ms(self) -> int:
+        """Silent for so long, a follower is out of the ISR one way or the other."""
+        lag_ms = self.cluster.duration_ms("replica.lag.time.max.ms")
+        return round(1.6 * max(self.session_ms, lag_ms))
 
     def fault(
         self, after_ms: float, kind: str, aim: str, lasts_ms: float, amount: int = 0
@@ -40,7 +50,7 @@ class Setting(NamedTuple):
             self.at_ms + max(0, round(after_ms)),
             kind,
             self.node,
-            self.node % self.nodes + 1,
+            self.node % self.cluster.nodes + 1,
             max(1, round(lasts_ms)),
             aim=aim,
             partition=self.partition,
@@ -57,12 +67,61 @@ class Setting(NamedTuple):
 
 class Plot(NamedTuple):
     weight: int
+    """How often, in runs that name none. 0: only where it is named."""
     meaning: str
     draw: Callable[[Setting], list[NodeFault]]
 
 
+def _lonely_node(at: Setting) -> list[NodeFault]:
+    alone = at.entropy.choice(at.cluster.broker_ids)
+    others = [voter for voter in at.cluster.voter_ids if voter != alone]
+    away = at.fault(0, "kill", "", at.entropy.randrange(65_000, 80_000))
+    return [
+        at.fault(0, "kill", "", 300)._replace(node=alone),
+        *(away._replace(node=voter) for voter in others),
+    ]
+
+
+def _late_join(at: Setting) -> list[NodeFault]:
+    """The proposal that names a replica arrives when it is back, as another incarnation
+    (KIP-903)."""
+    back_ms, window_ms = at.out_of_sync_ms, 0.8 * at.session_ms
+    joining_ms = at.entropy.uniform(5, 0.4 * window_ms)
+    return [
+        at.fault(0, "pause", FOLLOWER, back_ms),
+        at.fault(back_ms - 2, "controller_cut", LEADER, window_ms),
+        at.fault(
+            back_ms + joining_ms, at.one_of("kill", "kill", "wipe", "power_loss"), OUTSIDER, 50
+        ),
+    ]
+
+
+def _late_proposal(at: Setting) -> list[NodeFault]:
+    """A leader proposes to go on without a silent follower, and is not heard before the
+    controller has fenced that follower by itself."""
+    lag_ms = at.out_of_sync_ms / 1.6
+    cut_ms = at.entropy.uniform(0.6, 1.0) * lag_ms
+    return [
+        at.fault(0, "pause", FOLLOWER, at.out_of_sync_ms + at.session_ms),
+        at.fault(cut_ms, "controller_cut", LEADER, at.sessions(0.4, 0.9)),
+    ]
+
+
+def _slow_failover(at: Setting) -> list[NodeFault]:
+    """The next leader cannot know what is committed, and whoever asks it has less than that."""
+    back_ms = at.out_of_sync_ms
+    slow_ms = back_ms - at.sessions(0, 0.5)
+    dies_ms = back_ms + at.sessions(-0.9, 0.2)
+    slow = at.entropy.choice((40, 200))
+    return [
+        at.fault(0, "pause", FOLLOWER, back_ms),
+        at.fault(slow_ms, "slow_disk", FOLLOWER, 4 * at.session_ms, slow),
+        at.fault(dies_ms, at.one_of("kill", "isolate", "pause"), LEADER, at.sessions(1.5, 3)),
+    ]
+
+
 def _rejoin_then_pause(at: Setting) -> list[NodeFault]:
-    away_ms = at.sessions(1.1, 1.6)
+    away_ms = at.out_of_sync_ms
     joining_ms = away_ms + at.sessions(0, 0.3)
     return [
         at.fault(0, "pause", FOLLOWER, away_ms),
@@ -136,26 +195,15 @@ def _coordinators_die(at: Setting) -> list[NodeFault]:
 
 def _roll_restart(at: Setting) -> list[NodeFault]:
     lasts_ms, every_ms = at.sessions(0.05, 0.3), at.sessions(0.3, 1)
-    order = at.entropy.sample(range(1, at.nodes + 1), at.nodes)
+    order = at.entropy.sample(range(1, at.cluster.nodes + 1), at.cluster.nodes)
     return [
         at._replace(node=node).fault(every_ms * number, "stop", "", lasts_ms)
         for number, node in enumerate(order)
     ]
 
 
-def _slow_failover(at: Setting) -> list[NodeFault]:
-    back_ms = at.sessions(1.1, 1.6)
-    slow_ms = back_ms - at.sessions(0, 0.5)
-    dies_ms = back_ms + at.sessions(-0.9, 0.2)
-    return [
-        at.fault(0, "pause", FOLLOWER, back_ms),
-        at.fault(slow_ms, "slow_disk", FOLLOWER, 4 * at.session_ms, 200),
-        at.fault(dies_ms, at.one_of("kill", "isolate", "pause"), LEADER, at.sessions(1.5, 3)),
-    ]
-
-
 def _left_alone(at: Setting) -> list[NodeFault]:
-    back_ms = at.sessions(1.1, 1.6)
+    back_ms = at.out_of_sync_ms
     return [
         at.fault(0, "pause", FOLLOWER, back_ms),
         at.fault(1, "pause", FOLLOWER, back_ms),
@@ -203,6 +251,9 @@ def _lost_answers(at: Setting) -> list[NodeFault]:
 
 
 PLOTS: Final[Mapping[str, Plot]] = {
+    "lonely_node": Plot(0, "a node finds no controllers for more than a minute", _lonely_node),
+    "late_join": Plot(3, "a replica joins, as its proposal has it, and restarted", _late_join),
+    "late_proposal": Plot(2, "a proposal comes after the fence that it asks for", _late_proposal),
     "rejoin_then_pause": Plot(3, "a replica stops as it joins the ISR again", _rejoin_then_pause),
     "epoch_twice": Plot(3, "two elections while a follower is paused", _epoch_twice),
     "cut_then_kill": Plot(3, "a leader is cut off with writes in flight, and dies", _cut_then_kill),
@@ -225,9 +276,38 @@ PLOTS: Final[Mapping[str, Plot]] = {
 }
 
 
-def draw_plot(
-    name: str, entropy: Random, at_ms: int, nodes: int, session_ms: int
+AT_MOST: Final = 3
+"""In a run that names none."""
+
+
+def draw_plots(
+    entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int, names: list[str]
 ) -> list[NodeFault]:
-    node = entropy.randrange(1, nodes + 1)
-    setting = Setting(entropy, at_ms, nodes, session_ms, node, entropy.randrange(PARTITIONS))
-    return PLOTS[name].draw(setting)
+    """Those that are named, one after the other, and now and then at the same time."""
+    faults: list[NodeFault] = []
+    at_ms = begin_ms
+    while names and at_ms < end_ms:
+        drawn = draw_plot(entropy.choice(names), entropy, cluster, at_ms)
+        faults += drawn
+        longest_ms = max(fault.at_ms + fault.lasts_ms for fault in drawn) - at_ms
+        at_ms += round(entropy.uniform(0.2, 1.2) * longest_ms)
+    return faults
+
+
+def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int) -> list[NodeFault]:
+    """Half of all runs have some, at any time."""
+    if cluster.brokers < 2:
+        return []
+    count = entropy.choice((0, 0, 0, 1, 2, AT_MOST))
+    names = entropy.choices(list(PLOTS), [plot.weight for plot in PLOTS.values()], k=count)
+    last_ms = max(begin_ms + 1, end_ms - cluster.duration_ms("broker.session.timeout.ms"))
+    return [
+        fault
+        for name in names
+        for fault in draw_plot(name, entropy, cluster, entropy.randrange(begin_ms, last_ms))
+    ]
+
+
+def draw_plot(name: str, entropy: Random, cluster: ClusterPlan, at_ms: int) -> list[NodeFault]:
+    node, partition = entropy.choice(cluster.broker_ids), entropy.randrange(PARTITIONS)
+    return PLOTS[name].draw(Setting(entropy, at_ms, cluster, node, partition))
