@@ -116,7 +116,7 @@ class Town:
 
     def survives(self):
         """Everything heals, and what was acknowledged is there."""
-        self.faults.heal()
+        self.faults.heal(self.cluster.servers)
         self.until_whole()
         found = self.finish(self.read())
         assert {value: found.get(value) for value in self.acknowledged} == self.acknowledged

@@ -42,7 +42,9 @@ class NodeFaults:
         self._healed: tuple[int, ...] = ()
         roles = Roles(cluster.servers)
         ledger = DamageLedger(cluster.servers, roles)
-        self._scene = FaultScene(cluster, roles, ledger, self._restart_later)
+        self._scene = FaultScene(
+            cluster, roles, ledger, self._restart_later, lambda: bool(self._healed)
+        )
         self._performers: dict[str, Perform] = {
             **process_faults.PERFORMERS,
             **disk_faults.PERFORMERS,
@@ -89,7 +91,7 @@ class NodeFaults:
             self._tell("declined: it makes no sense now, or is more than we promise to survive")
             return
         self.counts[fault.kind] += 1
-        number = len(self._lasting) + self._cluster.kernel.steps
+        number = self.counts.total()
 
         def end_all() -> None:
             for end in performed:

@@ -102,7 +102,7 @@ def _crash_in_start(scene: FaultScene, fault: NodeFault, server: Server) -> End 
         server.kill()
 
     def start_into_a_trap() -> None:
-        if not server.running:
+        if not server.running and not scene.is_healed():
             server.set_trap(Trap(_crash(scene, server, power_lost=power_lost), fault.amount // 2))
             server.start()
 
@@ -125,7 +125,7 @@ def _kill_in_start(scene: FaultScene, fault: NodeFault, server: Server) -> End |
 
 def _kill_early(again: tuple[FaultScene, Server, int]) -> None:
     scene, server, starts = again
-    if server.running and server.starts == starts:
+    if server.running and server.starts == starts and not scene.is_healed():
         server.kill()
         scene.restart_later(server)
 
