@@ -264,7 +264,7 @@ class NodeRun:
             lost=self._lost,
             forfeited=0,
             violations=tuple(self.violations),
-            marks={},
+            marks=dict(sorted(self.judging.marks.counts.items())),
             faults=dict(sorted(self.faults.counts.items())),
             declined=dict(sorted(self.faults.declined.items())),
             digest=self.kernel.digest.hexdigest(),
