@@ -16,6 +16,8 @@ from tidelog.sim.mutants.patch import Mutant, Patch
 from tidelog.sim.mutants.replication import newest_position
 from tidelog.storage.epoch_file import EpochFile
 from tidelog.storage.group_commit import PendingPass
+from tidelog.storage.log import Log
+from tidelog.storage.log_directory import LogDirectory
 from tidelog.wire.protocol.schemas.fetch_request import FetchPartition
 
 DAY_MS = 86_400_000
@@ -69,6 +71,22 @@ def _no_limit(_file: EpochFile, synced_offset: int) -> int:
     return synced_offset
 
 
+_finish_pass = LogDirectory.finish_sync
+
+
+def _forget_what_came_meanwhile(
+    directory: LogDirectory, pending: PendingPass, error: OSError | None
+) -> list[Log]:
+    moved = _finish_pass(directory, pending, error)
+    directory.dirty.clear()
+    return moved
+
+
+def _make_logs_on_the_loop(replicas: Replicas, name: tuple[str, int]) -> bool:
+    directories = replicas.directories
+    return directories.is_leaving(name) or directories.is_making(name)
+
+
 _answered = OpenPartition.answered
 
 
@@ -113,6 +131,12 @@ MUTANTS: tuple[Mutant, ...] = (
     _node("S7", "recovery points pass records whose leader epochs are not stored",
           (Patch(EpochFile, "limit_of", _no_limit),),
           "kill", "power_loss", "elect", "writers"),
+    _node("S8", "group commit forgets what is appended during a pass",
+          (Patch(LogDirectory, "finish_sync", _forget_what_came_meanwhile),),
+          "pause", "writers"),
+    _node("S9", "new logs are made on the event loop",
+          (Patch(Replicas, "_must_wait", _make_logs_on_the_loop),),
+          "elect", "writers"),
     _node("S10", "a produce that was appended is acknowledged when the leadership ends",
           (Patch(OpenPartition, "answered", _appended_is_good_enough),),
           "isolate"),

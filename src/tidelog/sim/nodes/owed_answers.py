@@ -6,7 +6,7 @@ from typing import Final, cast
 from tidelog.host.server import FrameServer, ServerConnection
 from tidelog.sim.nodes.server import Server
 
-FORGOTTEN: Final = "L3 every request is answered"
+FORGOTTEN: Final = "L4 every request is answered"
 LONGEST_MS: Final = 12_000
 """Longer than a fetch waits for records, or members of a group for one another."""
 
