@@ -1,6 +1,5 @@
 """S1–S11: what the shell does with records, on their way from a client to every replica."""
 
-from tidelog.broker.fetch.fetch_sessions import PartitionFetch
 from tidelog.broker.produce.appends import Appends
 from tidelog.broker.produce.open_produce import OpenPartition, OpenProduce
 from tidelog.broker.replication.fetchers import Fetchers
@@ -18,7 +17,6 @@ from tidelog.storage.epoch_file import EpochFile
 from tidelog.storage.group_commit import PendingPass
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
-from tidelog.wire.protocol.schemas.fetch_request import FetchPartition
 
 DAY_MS = 86_400_000
 
@@ -57,14 +55,6 @@ def _settle_newest(connection: FrameConnection, frame: memoryview) -> None:
         connection._end(CloseReason.UNEXPECTED_RESPONSE)
     else:
         connection._settle(connection._pending.pop(), frame)
-
-
-_move = PartitionFetch.move
-
-
-def _first_position_stays(fetch: PartitionFetch, wanted: FetchPartition) -> None:
-    if fetch.max_bytes == 0:
-        _move(fetch, wanted)
 
 
 def _no_limit(_file: EpochFile, synced_offset: int) -> int:
@@ -125,9 +115,6 @@ MUTANTS: tuple[Mutant, ...] = (
     _node("S5", "an answer is given to the newest request, whichever it answers",
           (Patch(FrameConnection, "on_frame", _settle_newest),),
           "elect", "reset"),
-    _node("S6", "a fetch session keeps the position that it was told first",
-          (Patch(PartitionFetch, "move", _first_position_stays),),
-          "elect", "writers"),
     _node("S7", "recovery points pass records whose leader epochs are not stored",
           (Patch(EpochFile, "limit_of", _no_limit),),
           "kill", "power_loss", "elect", "writers"),
