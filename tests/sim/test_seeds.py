@@ -1,9 +1,9 @@
 """The simulated cluster itself: sound code passes every seed."""
 
 import pytest
+from tidelog.sim.run import run_seed
 
 from tidelog.sim.marks import MARKS
-from tidelog.sim.run import run_seed
 
 SEEDS = 60
 CHUNK = 6

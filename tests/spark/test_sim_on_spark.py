@@ -2,10 +2,11 @@
 
 from functools import partial
 
+from tidelog.sim.run import run_seed
+
 from tidelog.cli.sim.on_spark import spread
 from tidelog.cli.sim.report import fleet_json
 from tidelog.sim.fleet import FleetReport, Orders, run_fleet
-from tidelog.sim.run import run_seed
 
 SPEED = "steps_per_second"
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.toy_world import RULE
+from tidelog.sim.run import run_seed
 
 from support import toy_world
-from support.toy_world import RULE
 from tidelog import __version__
 from tidelog.cli.main import cli
 from tidelog.cli.output import duration, plural, tally
 from tidelog.sim.marks import MARKS
-from tidelog.sim.run import run_seed
 from tidelog.wire.kernel import implementation
 
 HERE = Path(__file__).parent

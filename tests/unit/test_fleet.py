@@ -6,10 +6,10 @@ import signal
 import threading
 
 import pytest
-
 from support.toy_world import assemble, assemble_strict
-from tidelog.sim.fleet import FleetError, FleetReport, Orders, run_fleet
 from tidelog.sim.run import run_seed
+
+from tidelog.sim.fleet import FleetError, FleetReport, Orders, run_fleet
 
 
 def toy(seed):
