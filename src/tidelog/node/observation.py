@@ -43,6 +43,7 @@ class Observation:
         gate: GatedNetwork | None,
     ) -> None:
         self._config = node.config
+        self._host = node.host
         self._journal = journal
         self._delay = LoopDelay()
         self._watch = LoopWatch(node.host.work, self._delay)
@@ -65,7 +66,7 @@ class Observation:
     async def start(self) -> None:
         self._watch.start()
         if self._config.events_topic_enabled and self._config.is_broker:
-            self._writer = EventWriter(self._config)
+            self._writer = EventWriter(self._config, self._host)
             self._topic = EventTopic(self._stream, self._renderer, self._writer.produce)
             self._topic.start()
         address = self._config.http_listener
