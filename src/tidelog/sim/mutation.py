@@ -22,13 +22,14 @@ class Mutant(Protocol):
 
     @property
     def depth(self) -> str:
-        """Where it can be caught: seeds at "object", "byte" or "node" depth, "crash" states, or a
-        "story" of tests/scenarios."""
+        """Where it can be caught: seeds of whole "node" runs, "crash" states, or a "story" of
+        tests/scenarios."""
         ...
 
     @property
     def focus(self) -> tuple[str, ...]:
-        """Kinds of fault to draw from, storage workloads to crash, or stories; empty for any."""
+        """Faults, plots and clients to draw from, storage workloads to crash, or stories; empty
+        for any."""
         ...
 
 

@@ -15,7 +15,6 @@ from tidelog.core.quorum.state import NEVER_MS
 from tidelog.core.types import LogEntry
 from tidelog.quorum import member
 from tidelog.sim.mutants.patch import Mutant, Patch
-from tidelog.sim.plan import NODE_DEPTH
 
 
 def _keep_vote_in_memory(node: QuorumNode, effects: list[Any]) -> None:
@@ -76,7 +75,7 @@ def _one(
     name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
 ) -> Mutant:
     patches = (Patch(owner, attribute, replacement),)
-    return Mutant(name, title, patches, depth=NODE_DEPTH, focus=focus)
+    return Mutant(name, title, patches, focus=focus)
 
 
 MUTANTS = (
@@ -110,7 +109,7 @@ MUTANTS = (
     Mutant("M24", "any failed probe is taken for the death of a process",
            (Patch(liveness, "confirms_death", _any_failure_confirms),
             Patch(member, "confirms_death", _any_failure_confirms)),
-           depth=NODE_DEPTH, focus=("reset_all", "cut", "isolate")),
+           focus=("reset_all", "cut", "isolate")),
     _one("M41", "a copy of a refused ISR proposal may still be accepted",
          alter_partition, "outdate_copies", _leave_copies_valid,
          "controller_cut", "pause", "kill"),

@@ -15,9 +15,9 @@ class Mutant(NamedTuple):
     name: str
     title: str
     patches: tuple[Patch, ...]
-    depth: str = "object"
-    """Where it can be caught: "object", "byte" or "node" seeds, "crash" states of the storage, or a
+    depth: str = "node"
+    """Where it can be caught: seeds of whole "node" runs, "crash" states of the storage, or a
     "story" of tests/scenarios, for what no cluster survives."""
     focus: tuple[str, ...] = ()
-    """The kinds of fault, the storage workloads or the stories that can bring it to light, when
-    any mixture would take too long."""
+    """The faults, plots and clients of a run, the storage workloads or the stories that can bring
+    it to light, when any mixture would take too long."""

@@ -13,7 +13,6 @@ from tidelog.core.replication.producers import AppendedBatch, ProducerStates
 from tidelog.core.replication.sent_positions import SentFetch
 from tidelog.core.types import EpochEnd, PartitionId
 from tidelog.sim.mutants.patch import Mutant, Patch
-from tidelog.sim.plan import NODE_DEPTH
 from tidelog.storage import log, recovery
 from tidelog.storage.errors import CorruptFile
 
@@ -107,7 +106,7 @@ def _one(
     name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
 ) -> Mutant:
     patches = (Patch(owner, attribute, replacement),)
-    return Mutant(name, title, patches, depth=NODE_DEPTH, focus=focus)
+    return Mutant(name, title, patches, focus=focus)
 
 
 MUTANTS = (
@@ -156,7 +155,7 @@ MUTANTS = (
     Mutant("M25", "sequences are not rebuilt from the log",
            (Patch(log, "rebuild", _forget_sequences),
             Patch(recovery, "rebuild", _forget_sequences)),
-           depth=NODE_DEPTH, focus=("kill", "reset_all")),
+           focus=("kill", "reset_all")),
     _one("M26", "a duplicate is acknowledged before it is replicated",
          LeaderReplica, "await_duplicate", _answer_duplicate_at_once,
          "isolate", "reset_all"),

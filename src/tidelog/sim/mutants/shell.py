@@ -12,7 +12,6 @@ from tidelog.host.client import FrameConnection
 from tidelog.host.ports import CloseReason
 from tidelog.sim.mutants.patch import Mutant, Patch
 from tidelog.sim.mutants.replication import newest_position
-from tidelog.sim.plan import NODE_DEPTH
 from tidelog.storage.group_commit import PendingPass
 
 DAY_MS = 86_400_000
@@ -63,7 +62,7 @@ def _stay_with_former_leader(fetchers: Fetchers, hosted: Hosted) -> None:
 
 
 def _node(name: str, title: str, patches: tuple[Patch, ...], *focus: str) -> Mutant:
-    return Mutant(name, title, patches, depth=NODE_DEPTH, focus=focus)
+    return Mutant(name, title, patches, focus=focus)
 
 
 MUTANTS: tuple[Mutant, ...] = (

@@ -10,7 +10,6 @@ from tidelog.host.ports import Buffer, Disk
 from tidelog.quorum import member
 from tidelog.quorum.member import QuorumMember
 from tidelog.sim.mutants.patch import Mutant, Patch
-from tidelog.sim.plan import NODE_DEPTH
 from tidelog.storage import atomic_file
 from tidelog.storage.metadata_snapshots import SnapshotStore
 from tidelog.storage.quorum_state_file import State, render_quorum_state
@@ -78,7 +77,7 @@ def _forget_while_others_follow(changes: MetadataChanges, partitions: Any) -> No
 
 
 def _node(name: str, title: str, patches: tuple[Patch, ...], *focus: str) -> Mutant:
-    return Mutant(name, title, patches, depth=NODE_DEPTH, focus=focus)
+    return Mutant(name, title, patches, focus=focus)
 
 
 MUTANTS: tuple[Mutant, ...] = (
