@@ -6,18 +6,18 @@ Most witnesses are those of `sim`: they hear the hooks of the judge and the even
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from tidelog.core.events import Event
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import PartitionId
-from tidelog.sim.nodes.marks_control import ControlMarks
-from tidelog.sim.nodes.marks_coordination import CoordinationMarks
-from tidelog.sim.nodes.marks_data import DataMarks
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.marks import MARKS
 from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.marks_control import ControlMarks
+from tidelog.sim.nodes.marks_coordination import CoordinationMarks
+from tidelog.sim.nodes.marks_data import DataMarks
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.view import NodesView
 from tidelog.sim.nodes.view_books import NodeBooks
