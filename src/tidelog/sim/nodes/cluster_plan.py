@@ -7,6 +7,7 @@ so that one more knob changes nothing else in a seed.
 
 from typing import Final, NamedTuple
 
+from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.sim.entropy import stream
 
 MILLION: Final = 1_000_000
@@ -58,6 +59,10 @@ class ClusterPlan(NamedTuple):
     def replication_factor(self) -> int:
         """Of topics that ask for none."""
         return min(3, self.brokers)
+
+    def duration_ms(self, key: str) -> int:
+        """A setting of all nodes that the profile knows."""
+        return int(dict(self.settings).get(key) or PROFILES[BRISK][key])
 
     def clock(self, node_id: int) -> ClockPlan:
         return self.clocks[node_id - 1] if self.clocks else ClockPlan()

@@ -250,13 +250,13 @@ class Server:
     def slow_disk(self, factor: int) -> None:
         self._slow = factor
 
-    def stall_worker(self, choice: int, duration_us: int) -> bool:
-        """A thread of one of its pools hangs. False if it has none."""
+    def stall_worker(self, choice: int, duration_us: int) -> VirtualWorkers | None:
+        """A thread of one of its pools hangs. None if it has none."""
         if not self._workers:
-            return False
+            return None
         workers = self._workers[choice % len(self._workers)]
         workers.stall(self._kernel.now_us + duration_us)
-        return True
+        return workers
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
