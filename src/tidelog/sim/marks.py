@@ -84,7 +84,6 @@ MARKS: Final[Mapping[str, str]] = {
     "heartbeat_of_dead_broker": "a heartbeat came after its broker had died, and changed nothing",
     "wiped_replica_rejoined": "a replica with an empty disk earned its seat in the ISR again",
     "power_loss_lost_records": "a power loss took records that were not synced",
-    "power_loss_lost_metadata": "a power loss took metadata entries that were not synced",
     # The quorum and the controller
     "vote_replayed_after_crash": "a voter started again bound by the vote it had given",
     "candidate_after_restart": "a node started again as a candidate, as it had been",
