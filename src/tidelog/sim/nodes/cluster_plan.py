@@ -152,6 +152,7 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "replica.high.watermark.checkpoint.interval.ms": (USUAL, "100"),
     "replica.lag.time.max.ms": (USUAL, "1000", "10000"),
     "replica.socket.timeout.ms": (USUAL, "1000"),
+    "tidelog.events.topic.enable": (USUAL, USUAL, USUAL, "true"),
     "tidelog.group.disconnect.grace.ms": (USUAL, "0"),
     "tidelog.metadata.snapshot.records": (USUAL, "10", "100"),
     "tidelog.scrub.bytes.per.second": (USUAL, "0"),
