@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from tidelog.sim.nodes.run import run_node_seed, tell_node_seed
+from tidelog.sim.nodes import replay_file
+from tidelog.sim.nodes.plan import draw_node_plan
+from tidelog.sim.nodes.run import run_node_plan, run_node_seed, tell_node_seed
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -35,18 +37,22 @@ def test_a_seed_does_the_same_in_every_process():
     assert digest_of(2, "1") == digest_of(2, "2")
 
 
-@pytest.mark.parametrize(
-    ("mutant", "focus"),
-    [
-        ("M1", ("isolate", "kill")),
-        ("M3", ("isolate", "kill")),
-        ("S2", ("power_loss", "pause")),
-    ],
-)
-def test_whole_nodes_with_a_broken_rule_break_a_promise(mutant, focus):
-    results = (run_node_seed(seed, focus=focus, mutant=mutant) for seed in range(5))
-    broken = next((result.rule for result in results if result.violations), None)
-    assert broken is not None, f"{mutant} survived"
+def test_a_seed_does_the_same_again_and_from_a_file_and_as_a_story(tmp_path):
+    first = run_node_seed(6)
+    assert run_node_seed(6) == first
+    path = tmp_path / "seed-6.json"
+    replay_file.write(path, draw_node_plan(6), first, mutant=None)
+    replay = replay_file.read(path)
+    assert run_node_plan(replay.plan).digest == replay.digest == first.digest
+    assert tell_node_seed(6).result == first
+    assert run_node_seed(7).digest != first.digest
+
+
+def test_a_run_that_is_stopped_early_is_the_beginning_of_the_whole_one():
+    plan = draw_node_plan(6)
+    half = run_node_plan(plan, until_ms=plan.phases.duration_ms // 2)
+    assert half.simulated_ms == plan.phases.duration_ms // 2
+    assert half.violations == ()
 
 
 def test_a_story_tells_the_faults_and_what_the_nodes_did():

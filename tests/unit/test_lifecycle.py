@@ -1,5 +1,7 @@
 """A broker's life as the broker sees it (kraft.md §5.3)."""
 
+import pytest
+
 from tidelog.core.errors import Error
 from tidelog.core.metadata.lifecycle import (
     BrokerLifecycle,
@@ -162,11 +164,34 @@ def test_a_controller_that_falls_silent_says_nothing_about_a_rival() -> None:
         assert not broker.rival_outlasts()
 
 
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_controller_that_stood_still_says_nothing_about_a_rival(answered: bool) -> None:
+    """It refuses whatever came in before it looks at the lease of the dead process."""
+    broker = new_broker()
+    now_ms = refused(broker, 0, Error.DUPLICATE_BROKER_REGISTRATION)
+    request = broker.next_request(now_ms, -1, ready=False)
+    assert request is not None
+    now_ms += 2 * 9000
+    if answered:
+        refusal = RegisterBrokerResponse(Error.DUPLICATE_BROKER_REGISTRATION)
+        broker.on_response(request, refusal, now_ms)
+    else:
+        broker.on_failure(now_ms)
+    begin_ms = refused(broker, broker.next_deadline_ms, Error.DUPLICATE_BROKER_REGISTRATION)
+    assert not broker.rival_outlasts()
+    now_ms = begin_ms
+    while not broker.rival_outlasts():
+        now_ms = refused(broker, now_ms, Error.DUPLICATE_BROKER_REGISTRATION)
+    assert now_ms - begin_ms >= 9000
+
+
 def test_only_one_and_the_same_controller_can_say_that_a_rival_is_alive() -> None:
     for interruption in ("another controller", "another answer"):
         broker = new_broker()
         now_ms = refused(broker, 0, Error.DUPLICATE_BROKER_REGISTRATION)
-        now_ms = refused(broker, now_ms + 17_000, Error.DUPLICATE_BROKER_REGISTRATION)
+        while now_ms < 17_000:
+            now_ms = refused(broker, now_ms, Error.DUPLICATE_BROKER_REGISTRATION)
+        assert not broker.rival_outlasts()
         if interruption == "another controller":
             broker.on_new_controller(now_ms)
         else:

@@ -66,6 +66,10 @@ class ByteLog:
     def producers(self) -> ProducerStates:
         return self._log.producers
 
+    @property
+    def may_have_gaps(self) -> bool:
+        return False
+
     def read(self, from_offset: int, to_offset: int, max_batches: int) -> tuple[SimBatch, ...]:
         """As `SimLog.read`, but only up to the end of a segment, as a fetch is answered."""
         if from_offset >= to_offset:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from tidelog.sim.plan import NODE_DEPTH
+
 if TYPE_CHECKING:
     from tidelog.sim.world_port import Counters
 
@@ -159,6 +161,46 @@ MARKS_OF_BYTES: Final[Mapping[str, str]] = {
 }
 """Only reached where logs are bytes."""
 
+NOT_ON_WHOLE_NODES: Final[Mapping[str, str]] = {
+    "isr_proposal_late": "a proposal is late only as long as its connection lasts; what comes of"
+    " that is isr_proposal_old_partition_epoch",
+    "page_cache_lost": "whole nodes acknowledge what is synced",
+    "producer_started_over": "what a producer does then, its client library decides",
+    "consumer_reset": "so does a consumer's",
+    "latest_went_back": "no fault of a whole-node run allows a loss",
+    "last_known_leader_elected": "no fault of a whole-node run damages all replicas of a partition",
+    "unclean_election": "for the same reason",
+    "unclean_election_by_operator": "no operator of a whole-node run asks for one",
+    "stopped_by_full_disk": "a whole node without space stands aside, and goes on",
+    "log_repaired": "a whole node mends damaged batches from other replicas",
+    "recovery_cut_mid_batch": "what recovery cuts is judged by R19; the state itself is covered"
+    " by crash states",
+    "observer_lost_leader": "a broker outside the quorum does not tell its changes of role apart",
+}
+"""Marks of the object world that a run of whole nodes cannot reach, or not tell, and why."""
+
+ONLY_ON_WHOLE_NODES: Final[Mapping[str, str]] = {
+    "produces_gathered": "produces of several requests were appended in one write",
+    "sync_overtaken": "a sync ended when a later one had ended before it",
+    "sync_ended_after_a_cut": "a sync ended when the log it was about had been cut",
+    "crash_between_write_and_sync": "a process ended with records written and not synced",
+    "crash_amid_an_append": "a process ended in the middle of an append",
+    "crash_amid_a_cut": "a process ended in the middle of a truncation",
+    "crash_during_start": "a process ended before it served",
+    "crash_during_stop": "a process ended in the middle of an orderly stop",
+    "connection_lost_within_a_frame": "a connection broke when half of a frame had arrived",
+    "fetch_session_refused": "a fetch named a session that its broker did not know",
+    "coordinator_asked_while_loading": "a request waited for its coordinator to load",
+}
+"""States of the shell around the state machines."""
+
+WHOLE_NODE_MARKS: Final[Mapping[str, str]] = {
+    name: sentence
+    for table in (MARKS, MARKS_OF_BYTES, ONLY_ON_WHOLE_NODES)
+    for name, sentence in table.items()
+    if name not in NOT_ON_WHOLE_NODES
+}
+
 
 class Marks:
     """Counts the marks of one run."""
@@ -179,14 +221,19 @@ class Marks:
 
 def sentence(name: str) -> str:
     """What the mark means."""
-    return MARKS.get(name) or MARKS_OF_BYTES[name]
+    return MARKS.get(name) or MARKS_OF_BYTES.get(name) or ONLY_ON_WHOLE_NODES[name]
 
 
-def all_counts(reached: Mapping[str, int]) -> dict[str, int]:
+def table_of(depth: str) -> Mapping[str, str]:
+    """The marks that runs at this depth can reach."""
+    return WHOLE_NODE_MARKS if depth == NODE_DEPTH else MARKS
+
+
+def all_counts(reached: Mapping[str, int], table: Mapping[str, str] = MARKS) -> dict[str, int]:
     """Every mark with its count, those never reached with 0, by name."""
-    return dict(sorted({**dict.fromkeys(MARKS, 0), **reached}.items()))
+    return dict(sorted({**dict.fromkeys(table, 0), **reached}.items()))
 
 
-def unreached(reached: Mapping[str, int]) -> list[str]:
+def unreached(reached: Mapping[str, int], table: Mapping[str, str] = MARKS) -> list[str]:
     """In the order of the table."""
-    return [name for name in MARKS if not reached.get(name)]
+    return [name for name in table if not reached.get(name)]

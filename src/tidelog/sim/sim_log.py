@@ -128,6 +128,10 @@ class SimLog:
 
     # -- appending
 
+    @property
+    def may_have_gaps(self) -> bool:
+        return False
+
     def append_as_leader(self, batch: SimBatch, leader_epoch: int) -> SimBatch:
         """Stamp base offset and leader epoch, as the broker does in the batch header."""
         base = self.log_end_offset

@@ -1,6 +1,6 @@
 """`tidelog sim mutants`: does some rule notice when a rule of the protocol is broken?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import click
 
 import tidelog
-from tidelog.cli.failure import ERROR, INTERRUPTED, OK, unknown_name
-from tidelog.cli.lazy import output_option, shared_options
+from tidelog.cli.failure import ERROR, INTERRUPTED, OK, CommandError, unknown_name
+from tidelog.cli.lazy import shared_options
 from tidelog.cli.output import plural, print_json, table
 from tidelog.cli.sim.crash_states import try_crash_states
 from tidelog.cli.sim.options import jobs_option, load_mutants
@@ -23,11 +23,23 @@ from tidelog.sim.rules.recovery_rules import RECOVERY
 from tidelog.sim.run import run_plan, whole_nodes
 from tidelog.sim.scenario import ScriptError, difference
 
-SEEDS_DEFAULT = 2_000
+SEEDS_DEFAULT = 100
 CRASH_DEPTH = "crash"
 STORY_DEPTH = "story"
 SCENARIOS = Path(tidelog.__file__).parents[2] / "tests" / "scenarios"
 """Of a source checkout, like the mutants."""
+
+
+PAGE = """# Mutants
+
+What happens if one thing is broken on purpose: which rule notices, and after how many seeds (crash
+states for the storage engine, stories where no cluster survives). M mutants break the protocol, S
+mutants the shell that carries it out; the unmutated code passes the same seeds. See
+[simulation.md](simulation.md#mutants).
+
+Made by `tidelog sim mutants -o markdown > docs/mutants.md`. A test keeps names and titles
+up to date.
+"""
 
 
 class Verdict(NamedTuple):
@@ -49,28 +61,39 @@ class Verdict(NamedTuple):
     help="Give up on a mutant after so many.",
 )
 @click.option("--first", type=click.IntRange(min=0), default=0, help="Seed to begin with.")
+@click.option("--only", metavar="LETTER", help="Those whose names begin so: M, S.")
 @jobs_option
-@output_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "markdown"]),
+    default="text",
+    show_default=True,
+    help="How to print the result.",
+)
 @shared_options
 @click.pass_context
 def command(
     context: click.Context, /, names: tuple[str, ...], *, seeds: int, first: int, **given: Any
 ) -> None:
-    """Break one rule of the protocol at a time and run seeds until a safety rule notices.
+    """Break one thing at a time that a node must do, and run seeds until a rule notices.
 
-    Rules of the storage engine are judged by the states a crash can leave instead of seeds, rules
-    about what no cluster survives by a story of tests/scenarios.
+    M mutants break the protocol, S mutants the shell around it. A seed counts if the unmutated
+    code passes it. Rules of the storage engine are judged by the states a crash can leave instead
+    of seeds, rules about what no cluster survives by a story of tests/scenarios.
 
     \b
     Examples:
       tidelog sim mutants
+      tidelog sim mutants --only S --seeds 30
       tidelog sim mutants NAME --seeds 200 -o json
+      tidelog sim mutants -o markdown > docs/mutants.md
 
     Ends with exit code 1 if a mutant survives.
     """
     verdicts = []
     interrupted = False
-    for mutant in chosen(names):
+    for mutant in chosen(names, given["only"]):
         orders = Orders(first=first, seeds=seeds, jobs=given["jobs"], stop_at_first=True)
         verdict = judge(mutant, orders)
         if verdict is None:
@@ -80,6 +103,8 @@ def command(
         click.echo(_line(verdict, mutant.depth), err=True)
     if given["output"] == "json":
         print_json([verdict._asdict() for verdict in verdicts])
+    elif given["output"] == "markdown":
+        click.echo("\n".join(markdown(verdicts)))
     else:
         print_table(verdicts)
     if interrupted:
@@ -87,8 +112,14 @@ def command(
     context.exit(OK if all(verdict.killed for verdict in verdicts) else ERROR)
 
 
-def chosen(names: tuple[str, ...]) -> list[Mutant]:
+def chosen(names: tuple[str, ...], only: str | None = None) -> list[Mutant]:
     catalogue = list(load_mutants().catalogue())
+    if only is not None:
+        catalogue = [mutant for mutant in catalogue if mutant.name.startswith(only)]
+        if not catalogue:
+            raise CommandError(
+                "no such mutants", why=f"no name begins with {only!r}", advice="--only S"
+            )
     known = {mutant.name: mutant for mutant in catalogue}
     for name in names:
         if name not in known:
@@ -150,24 +181,22 @@ def _tells_otherwise(text: str) -> bool:
 
 
 def judge_by_seeds(mutant: Mutant, orders: Orders) -> Verdict | None:
-    name = mutant.name
-    total = run_with_progress(orders, _runner(mutant, name), f"seeds, {name}")
-    if total.interrupted:
-        return None
-    if not total.failures:
-        return Verdict(name, False, None, total.seeds, mutant.title)
-    killer = total.failures[0]
-    needed = killer.seed - orders.first + 1
-    # A rule that also fires on sound code has shown nothing about the mutant.
-    clean = run_with_progress(
-        replace(orders, seeds=needed), _runner(mutant, None), f"seeds without {name}"
-    )
-    if clean.interrupted:
-        return None
-    if clean.failures:
-        rule = f"{clean.failures[0].rule}, also without the mutant"
-        return Verdict(name, False, rule, needed, mutant.title)
-    return Verdict(name, True, killer.rule, needed, mutant.title)
+    """A seed that the unmutated code does not pass either shows nothing: the next one is tried."""
+    name, tried, also_without = mutant.name, 0, ""
+    budget = orders.seeds or SEEDS_DEFAULT
+    while tried < budget:
+        rest = replace(orders, first=orders.first + tried, seeds=budget - tried)
+        total = run_with_progress(rest, _runner(mutant, name), f"seeds, {name}")
+        if total.interrupted:
+            return None
+        if not total.failures:
+            break
+        killer = total.failures[0]
+        tried = killer.seed - orders.first + 1
+        if not _runner(mutant, None)(killer.seed).violations:
+            return Verdict(name, True, killer.rule, tried, mutant.title)
+        also_without = f"{killer.rule}, also without the mutant"
+    return Verdict(name, False, also_without or None, budget, mutant.title)
 
 
 def _runner(mutant: Mutant, name: str | None) -> Callable[[int], SeedResult]:
@@ -200,3 +229,13 @@ def print_table(verdicts: list[Verdict]) -> None:
     )
     killed = sum(verdict.killed for verdict in verdicts)
     click.echo(f"{killed} of {plural(len(verdicts), 'mutant')} killed")
+
+
+def markdown(verdicts: list[Verdict]) -> Iterator[str]:
+    """A page of the documentation."""
+    yield from PAGE.splitlines()
+    yield "| mutant | what is broken | killed by | after |"
+    yield "|---|---|---|---|"
+    for verdict in verdicts:
+        killed_by = verdict.rule if verdict.killed else "**nobody**"
+        yield f"| {verdict.name} | {verdict.title} | {killed_by} | {verdict.seeds} |"

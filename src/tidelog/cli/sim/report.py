@@ -7,7 +7,7 @@ import click
 from tidelog.cli import session
 from tidelog.cli.output import count, duration, plural, tally
 from tidelog.sim.fleet import FleetReport
-from tidelog.sim.marks import MARKS, all_counts, unreached
+from tidelog.sim.marks import all_counts, table_of, unreached
 from tidelog.sim.plan import NODE_DEPTH
 from tidelog.sim.results import SeedResult
 from tidelog.sim.run import Run
@@ -50,7 +50,7 @@ def fleet_json(report: FleetReport, *, depth: str, mutant: str | None) -> dict[s
         "forfeited": report.forfeited,
         "faults": dict(sorted(report.faults.items())),
         "declined": dict(sorted(report.declined.items())),
-        "marks": all_counts(report.marks),
+        "marks": all_counts(report.marks, table_of(depth)),
         "interrupted": report.interrupted,
         "digest": report.digest(),
     }
@@ -73,7 +73,7 @@ def print_fleet(
     if report.declined:
         click.echo(f"declined  {tally(report.declined)}")
     if depth != NODE_DEPTH:
-        print_marks(report)
+        print_marks(report, depth)
     click.echo(f"digest    {report.digest()}")
     for failure in report.failures[:FAILURES_SHOWN]:
         print_failure(failure, depth=depth, mutant=mutant)
@@ -81,10 +81,11 @@ def print_fleet(
         click.echo(f"and {len(report.failures) - FAILURES_SHOWN} more")
 
 
-def print_marks(report: FleetReport) -> None:
+def print_marks(report: FleetReport, depth: str) -> None:
     """How many rare states were reached, and which were not."""
-    missing = unreached(report.marks)
-    click.echo(f"marks     {len(MARKS) - len(missing)} of {len(MARKS)} reached")
+    table = table_of(depth)
+    missing = unreached(report.marks, table)
+    click.echo(f"marks     {len(table) - len(missing)} of {len(table)} reached")
     if missing:
         click.echo(f"unreached {' · '.join(missing)}")
 

@@ -15,7 +15,7 @@ from tidelog.cli.sim.options import check_mutant, depth_option, jobs_option, mut
 from tidelog.cli.spark_options import spark_options
 from tidelog.sim import mutation
 from tidelog.sim.fleet import FleetError, FleetReport, Orders, RunOne, run_fleet
-from tidelog.sim.marks import MARKS, unreached
+from tidelog.sim.marks import table_of, unreached
 from tidelog.sim.plan import NODE_DEPTH
 from tidelog.sim.run import Run, plan_for, run_seed, the_real_world, whole_nodes
 
@@ -72,7 +72,6 @@ def command(context: click.Context, /, **given: Any) -> None:
     options = RunOptions(**given)
     check_mutant(options.mutant)
     check_spark(options)
-    check_depth(options)
     if options.seed is None:
         context.exit(run_many(_orders(options), options))
     if options.require_marks or any(
@@ -85,16 +84,6 @@ def command(context: click.Context, /, **given: Any) -> None:
             code=USAGE,
         )
     context.exit(tell_one(options.seed, options))
-
-
-def check_depth(options: RunOptions) -> None:
-    if options.depth == NODE_DEPTH and options.require_marks:
-        raise CommandError(
-            "--depth node together with --require-marks",
-            why="marks are states of the object-level simulator; whole nodes have none yet",
-            advice="tidelog sim run --depth object --seeds 2000 --require-marks",
-            code=USAGE,
-        )
 
 
 def check_spark(options: RunOptions) -> None:
@@ -171,16 +160,17 @@ def run_many(orders: Orders, options: RunOptions) -> int:
     if total.failures:
         return VIOLATION
     if options.require_marks:
-        check_marks(total)
+        check_marks(total, options.depth)
     return OK
 
 
-def check_marks(total: FleetReport) -> None:
-    missing = unreached(total.marks)
+def check_marks(total: FleetReport, depth: str) -> None:
+    table = table_of(depth)
+    missing = unreached(total.marks, table)
     if missing:
         raise CommandError(
             f"{plural(len(missing), 'mark')} not reached in {plural(total.seeds, 'seed')}",
-            why="; ".join(f"{name}: {MARKS[name]}" for name in missing),
+            why="; ".join(f"{name}: {table[name]}" for name in missing),
             advice="more seeds, or make the state likelier in sim.plan and sim.faults",
         )
 

@@ -185,13 +185,15 @@ class BrokerLifecycle:
         if request is not self._in_flight:
             return  # a late or second answer to something already given up
         if response.error == Error.DUPLICATE_BROKER_REGISTRATION:
-            self._refused_ms = now_ms
-            if self._rival_since_ms < 0:
+            # A controller that stood still did not end the lease of a dead process meanwhile.
+            stood_still = now_ms - self._sent_ms > self._settings.session_timeout_ms // 2
+            if self._rival_since_ms < 0 or stood_still:
                 self._rival_since_ms = now_ms
+            self._refused_ms = now_ms
         else:
             self._rival_since_ms = -1
         if response.error != Error.NONE:
-            self.on_failure(now_ms)
+            self._try_later(now_ms)
             return
         self._in_flight = None
         self._attempts = 0
@@ -203,9 +205,13 @@ class BrokerLifecycle:
             self._on_heartbeat(response, now_ms)
 
     def on_failure(self, now_ms: int) -> None:
-        """No answer, or a refusal: try again later, each time a little later."""
-        if self._in_flight is None:
-            return
+        """No answer: try again later. Whether a rival has kept its lease meanwhile is not known."""
+        if self._in_flight is not None:
+            self._rival_since_ms = -1
+            self._try_later(now_ms)
+
+    def _try_later(self, now_ms: int) -> None:
+        """Each time a little later."""
         self._in_flight = None
         self._next_send_ms = now_ms + self._backoff_ms()
         self._attempts += 1

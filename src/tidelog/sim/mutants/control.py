@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tidelog.core import failover
+from tidelog.controller import liveness
 from tidelog.core.failover import ProbeOutcome
 from tidelog.core.metadata import alter_partition, elections, registration
 from tidelog.core.metadata.controller import Controller
@@ -13,7 +13,9 @@ from tidelog.core.quorum import rules
 from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import NEVER_MS
 from tidelog.core.types import LogEntry
+from tidelog.quorum import member
 from tidelog.sim.mutants.patch import Mutant, Patch
+from tidelog.sim.plan import NODE_DEPTH
 
 
 def _keep_vote_in_memory(node: QuorumNode, effects: list[Any]) -> None:
@@ -73,41 +75,51 @@ def _leave_copies_valid(*_: Any) -> None:
 def _one(
     name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
 ) -> Mutant:
-    return Mutant(name, title, (Patch(owner, attribute, replacement),), focus=focus)
+    patches = (Patch(owner, attribute, replacement),)
+    return Mutant(name, title, patches, depth=NODE_DEPTH, focus=focus)
 
 
 MUTANTS = (
     _one("M14", "a vote is granted without being stored",
-         QuorumNode, "_persist_vote", _keep_vote_in_memory),
+         QuorumNode, "_persist_vote", _keep_vote_in_memory,
+         "power_loss", "kill", "pause"),
     _one("M15", "a vote is granted to a candidate that knows less",
-         rules, "up_to_date", _yes),
+         rules, "up_to_date", _yes,
+         "isolate", "kill", "power_loss"),
     _one("M16", "a record of an older epoch is committed by counting copies",
-         rules, "own_epoch_covered", _yes),
+         rules, "own_epoch_covered", _yes,
+         "isolate", "kill", "split"),
     _one("M17", "a leader is elected from outside ISR and ELR",
-         elections, "holds_all_committed", _anybody_acceptable),
+         elections, "holds_all_committed", _anybody_acceptable,
+         "wipe", "kill", "power_loss"),
     _one("M18", "an ISR proposal made from an old partition epoch is accepted",
          alter_partition, "partition_epoch_is_old", _no,
-         "late_proposals", "pause", "slow_disk"),
+         "controller_cut", "pause", "clog"),
     _one("M19", "an ISR proposal naming a former incarnation is accepted (KIP-903)",
          alter_partition, "names_this_incarnation", _yes,
-         "late_join"),
+         "kill_in_start", "pause", "kill"),
     _one("M20", "a broker that crashed keeps its seat in the ISR (KIP-966)",
          registration, "seats_lost_by_restart", _no_seats_lost,
-         "power_loss", "power_loss_all"),
+         "wipe", "power_loss"),
     _one("M22", "a leader that nobody fetches from goes on leading",
          rules, "check_quorum_deadline_ms", _never,
-         "one_way"),
+         "cut_one_way", "split"),
     _one("M23", "a snapshot contains records that are not committed",
-         Controller, "snapshot_records", _snapshot_of_pending_state),
-    _one("M24", "any failed probe is taken for the death of a process",
-         failover, "confirms_death", _any_failure_confirms),
+         Controller, "snapshot_records", _snapshot_of_pending_state,
+         "isolate", "kill"),
+    Mutant("M24", "any failed probe is taken for the death of a process",
+           (Patch(liveness, "confirms_death", _any_failure_confirms),
+            Patch(member, "confirms_death", _any_failure_confirms)),
+           depth=NODE_DEPTH, focus=("reset_all", "cut", "isolate")),
     _one("M41", "a copy of a refused ISR proposal may still be accepted",
          alter_partition, "outdate_copies", _leave_copies_valid,
-         "late_join"),
+         "controller_cut", "pause", "kill"),
     _one("M42", "a proof of death fences whichever incarnation is registered by then",
-         Controller, "on_broker_gone", _whoever_is_registered_is_gone),
+         Controller, "on_broker_gone", _whoever_is_registered_is_gone,
+         "kill_in_start", "reset_all", "kill"),
     _one("M43", "a former controller takes whatever is committed at its offset for its own record",
-         HeldAnswers, "on_committed", _any_commit_is_of_the_lost_claim),
+         HeldAnswers, "on_committed", _any_commit_is_of_the_lost_claim,
+         "isolate", "split"),
     Mutant("M47", "a node follows a leader whose log lacks what it knows to be committed",
            (Patch(rules, "keeps_committed", _yes),),
            depth="story", focus=("k16_reformatted_majority",)),

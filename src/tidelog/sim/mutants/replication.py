@@ -9,11 +9,13 @@ from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.follower import FollowerReplica
 from tidelog.core.replication.inputs import FetchAnswer, FetchDecision, FollowerFetch
 from tidelog.core.replication.leader import LeaderReplica
-from tidelog.core.replication.producers import AppendedBatch
+from tidelog.core.replication.producers import AppendedBatch, ProducerStates
 from tidelog.core.replication.sent_positions import SentFetch
 from tidelog.core.types import EpochEnd, PartitionId
 from tidelog.sim.mutants.patch import Mutant, Patch
-from tidelog.sim.sim_log import SimLog
+from tidelog.sim.plan import NODE_DEPTH
+from tidelog.storage import log, recovery
+from tidelog.storage.errors import CorruptFile
 
 
 def _ack_at_once(
@@ -86,8 +88,9 @@ def _propose_any_time(leader: LeaderReplica) -> bool:
     return leader.leads()
 
 
-def _forget_sequences(log: SimLog) -> None:
-    log.producers.clear()
+def _forget_sequences(producers: ProducerStates, *_: Any, **__: Any) -> list[CorruptFile]:
+    producers.clear()
+    return []
 
 
 def _answer_duplicate_at_once(
@@ -103,43 +106,61 @@ def newest_position(sent: SentFetch, partition: PartitionId) -> FollowerFetch | 
 def _one(
     name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
 ) -> Mutant:
-    return Mutant(name, title, (Patch(owner, attribute, replacement),), focus=focus)
+    patches = (Patch(owner, attribute, replacement),)
+    return Mutant(name, title, patches, depth=NODE_DEPTH, focus=focus)
 
 
 MUTANTS = (
     _one("M1", "acks=all is answered before the high watermark gets there",
-         LeaderReplica, "await_commit", _ack_at_once),
+         LeaderReplica, "await_commit", _ack_at_once,
+         "isolate", "kill"),
     _one("M2", "high watermark is the largest log end, not the smallest",
-         LeaderReplica, "committed_offset", _furthest_replica),
+         LeaderReplica, "committed_offset", _furthest_replica,
+         "isolate", "kill"),
     _one("M3", "a new follower truncates to its high watermark (KIP-101)",
-         FollowerReplica, "initial_truncation", _cut_to_high_watermark),
+         FollowerReplica, "initial_truncation", _cut_to_high_watermark,
+         "isolate", "kill"),
     _one("M4", "divergence is answered with the epoch asked for (KIP-279)",
-         EpochHistory, "end_offset_for", _echo_the_epoch),
+         EpochHistory, "end_offset_for", _echo_the_epoch,
+         "isolate", "kill", "pause"),
     _one("M5", "the leader epoch of a fetch is not checked (KIP-320)",
-         reads, "fence", _every_epoch_is_fine),
+         reads, "fence", _every_epoch_is_fine,
+         "isolate", "pause"),
     _one("M6", "a diverging fetch counts as progress (KAFKA-13141)",
-         LeaderReplica, "on_follower_fetch", _diverging_counts),
+         LeaderReplica, "on_follower_fetch", _diverging_counts,
+         "isolate", "pause", "kill"),
     _one("M7", "the high watermark of a diverging answer is believed (KAFKA-14704)",
-         FollowerReplica, "on_diverging", _believe_diverging_high_watermark),
+         FollowerReplica, "on_diverging", _believe_diverging_high_watermark,
+         "isolate", "kill"),
     _one("M8", "a replica may join the ISR below the epoch start (KAFKA-7128)",
          LeaderReplica, "has_reached_epoch_start", _yes,
-         "slow_failover"),
+         "wipe", "kill", "pause"),
     _one("M9", "the high watermark follows the proposed ISR, not the maximal one",
-         LeaderReplica, "maximal_isr", _proposed_isr),
+         LeaderReplica, "maximal_isr", _proposed_isr,
+         "isolate", "pause", "controller_cut"),
     _one("M10", "an ISR change of unknown outcome is taken back",
-         isr, "certainly_not_applied", _yes),
+         isr, "certainly_not_applied", _yes,
+         "controller_cut", "pause", "isolate"),
     _one("M11", "consumers read to the log end of the leader",
-         LeaderReplica, "read_limit", _whole_log),
+         LeaderReplica, "read_limit", _whole_log,
+         "isolate", "kill"),
     _one("M12", "a follower serves consumers above its high watermark",
-         FollowerReplica, "read_limit", _whole_log),
+         FollowerReplica, "read_limit", _whole_log,
+         "isolate", "kill"),
     _one("M13", "min.insync.replicas is checked only before the append",
-         LeaderReplica, "enough_replicas_to_commit", _yes),
+         LeaderReplica, "enough_replicas_to_commit", _yes,
+         "isolate", "kill"),
     _one("M21", "a second ISR change is proposed while one is in flight",
-         LeaderReplica, "may_propose", _propose_any_time),
-    _one("M25", "sequences are not rebuilt from the log",
-         SimLog, "rebuild_producers", _forget_sequences),
+         LeaderReplica, "may_propose", _propose_any_time,
+         "pause", "isolate", "slow_network"),
+    Mutant("M25", "sequences are not rebuilt from the log",
+           (Patch(log, "rebuild", _forget_sequences),
+            Patch(recovery, "rebuild", _forget_sequences)),
+           depth=NODE_DEPTH, focus=("kill", "reset_all")),
     _one("M26", "a duplicate is acknowledged before it is replicated",
-         LeaderReplica, "await_duplicate", _answer_duplicate_at_once),
+         LeaderReplica, "await_duplicate", _answer_duplicate_at_once,
+         "isolate", "reset_all"),
     _one("M44", "an answer is judged by the newest position, not by that of its own request",
-         SentFetch, "position", newest_position),
+         SentFetch, "position", newest_position,
+         "elect", "pause"),
 )  # fmt: skip

@@ -4,6 +4,8 @@ from typing import Any
 
 from tidelog.broker.control.controller_link import ControllerLink
 from tidelog.broker.control.metadata_changes import MetadataChanges
+from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, BrokerLifecycle
+from tidelog.core.requests import HeartbeatRequest, RegisterBrokerRequest
 from tidelog.host.ports import Buffer, Disk
 from tidelog.quorum import member
 from tidelog.quorum.member import QuorumMember
@@ -13,6 +15,8 @@ from tidelog.storage import atomic_file
 from tidelog.storage.metadata_snapshots import SnapshotStore
 from tidelog.storage.quorum_state_file import State, render_quorum_state
 from tidelog.wire.protocol import Message
+
+REGISTRATION_PATIENCE_MS = 60_000
 
 
 def _replace_unsynced(disk: Disk, path: str, content: Buffer) -> None:
@@ -42,6 +46,17 @@ def _sync_reported_at_once(quorum: QuorumMember) -> None:
 def _write_snapshot_unsynced(store: SnapshotStore, snapshot: Any, content: bytes) -> None:
     store._decode(snapshot, content)
     _replace_unsynced(store._disk, store._path(snapshot), content)
+
+
+_next_request = BrokerLifecycle.next_request
+
+
+def _give_up_after_a_minute(
+    lifecycle: BrokerLifecycle, now_ms: int, metadata_offset: int, ready: bool
+) -> RegisterBrokerRequest | HeartbeatRequest | None:
+    if lifecycle.unregistered_ms(now_ms) > REGISTRATION_PATIENCE_MS:
+        lifecycle.state = SHUTTING_DOWN
+    return _next_request(lifecycle, now_ms, metadata_offset, ready)
 
 
 _forward = ControllerLink.forward
@@ -76,6 +91,9 @@ MUTANTS: tuple[Mutant, ...] = (
     _node("S15", "a snapshot of the metadata takes the place of the log before it is synced",
           (Patch(SnapshotStore, "write", _write_snapshot_unsynced),),
           "power_loss", "isolate"),
+    _node("S18", "a broker that could not register within a minute gives up",
+          (Patch(BrokerLifecycle, "next_request", _give_up_after_a_minute),),
+          "lonely_node", "writers"),
     _node("S19", "a request of a client is forwarded to the controller twice",
           (Patch(ControllerLink, "forward", _forward_twice),),
           "elect"),

@@ -4,6 +4,7 @@ Each seed switches on some kinds of clients and leaves others out, so that a run
 failure is easy to read.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final, NamedTuple
 
@@ -132,12 +133,36 @@ class ClientPlan(NamedTuple):
         return ", ".join(kinds)
 
 
-def draw_client_plan(seed: int) -> ClientPlan:
+CLIENT_KINDS: Final = (
+    *("writers", "transactional", "groups", "processors", "readers"),
+    *("churn", "hostile", "inspectors"),
+)
+"""There are always writers."""
+
+
+def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
+    """`wanted` are some of CLIENT_KINDS, and no others; any mixture without it."""
+    drawn = _draw_client_plan(seed, wanted)
+    if not wanted:
+        return drawn
+    readers = 1 if "readers" in wanted else 0
+    return drawn._replace(
+        committed_readers=readers,
+        plain_readers=readers,
+        churn=(ChurnPlan(CHURN, 500),) if "churn" in wanted else (),
+        hostile=(HostilePlan(HOSTILE, 50),) if "hostile" in wanted else (),
+        inspectors_pause_ms=(50,) if "inspectors" in wanted else (),
+    )
+
+
+def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
     entropy = stream(seed, "clients")
     pause_ms = entropy.choice((5, 20, 100))
     first = WriterPlan(ACKS_ALL, True, 1, 0, pause_ms)
     others = tuple(_draw_writer(entropy) for _ in range(entropy.randrange(3)))
     kinds = [entropy.random() < 0.4 for _ in range(3)]
+    if wanted:
+        kinds = [kind in wanted for kind in ("transactional", "groups", "processors")]
     return ClientPlan(
         writers=(first, *others),
         transactional=_draw_transactional(entropy) if kinds[0] else (),

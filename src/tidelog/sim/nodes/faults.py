@@ -39,7 +39,7 @@ class NodeFaults:
         self._elect = elect
         self._tell = tell
         self._lasting: dict[int, End] = {}
-        self._healed = False
+        self._healed: tuple[int, ...] = ()
         roles = Roles(cluster.servers)
         ledger = DamageLedger(cluster.servers, roles)
         self._scene = FaultScene(cluster, roles, ledger, self._restart_later)
@@ -60,29 +60,34 @@ class NodeFaults:
         for fault in faults:
             self._cluster.kernel.call_at(fault.at_ms * 1000, WORLD, self._begin, fault)
 
-    def heal(self) -> None:
-        """From now on nothing is broken."""
-        self._healed = True
-        self._tell("everything is healed")
+    def heal(self, nodes: tuple[int, ...]) -> None:
+        """From now on nothing is broken, and these nodes are up. The others are down."""
+        self._healed = nodes
         lasting, self._lasting = self._lasting, {}
         for end in lasting.values():
             end()
         for server in self._cluster.servers.values():
             server.set_trap(None)
-            server.start()
+            if server.node_id in nodes:
+                server.start()
+            else:
+                server.kill()
 
     def _begin(self, fault: NodeFault) -> None:
         if self._healed:
             return
+        targets = self._targets(fault)
+        # Told before it happens, so that a story reads in order of cause and effect.
+        self._tell(_words(fault, targets))
         perform = self._performers[fault.kind]
-        ends = [perform(self._scene, fault, server) for server in self._targets(fault)]
+        ends = [perform(self._scene, fault, server) for server in targets]
         performed = [end for end in ends if end is not None]
         for server in self._cluster.servers.values():
             server.work.forget()
         if not performed:
             self.declined[fault.kind] += 1
+            self._tell("declined: it makes no sense now, or is more than we promise to survive")
             return
-        self._tell(str(fault))
         self.counts[fault.kind] += 1
         number = len(self._lasting) + self._cluster.kernel.steps
 
@@ -115,10 +120,17 @@ class NodeFaults:
         self._restart_later(server)
 
     def _restart_later(self, server: Server) -> None:
-        if self._healed:
+        if server.node_id in self._healed:
             server.start()
-        else:
+        elif not self._healed:
             self._cluster.kernel.call_in(RESTART_US, WORLD, self._restart, server)
 
     def _restart(self, server: Server) -> None:
-        server.start()
+        if not self._healed or server.node_id in self._healed:
+            server.start()
+
+
+def _words(fault: NodeFault, targets: list[Server]) -> str:
+    """With whom it meets, if that was left open."""
+    found = f": node {targets[0].node_id}" if fault.aim else ""
+    return f"{fault}{found}"

@@ -9,6 +9,8 @@ from tidelog.sim.judge import Judge
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.damage import DamageLedger
+from tidelog.sim.nodes.marks import NodeMarks, Witnesses
+from tidelog.sim.nodes.marks_shell import ShellMarks
 from tidelog.sim.nodes.probes import Method, Probe, attached
 from tidelog.sim.nodes.probes_control import ControlProbes
 from tidelog.sim.nodes.probes_coordination import CoordinationProbes
@@ -38,8 +40,14 @@ class Judging:
         self._data = DataProbes(self.judge, self.view)
         self._control = ControlProbes(self.judge, self.view)
         self._coordination = CoordinationProbes(self.judge, self.view, cluster)
-        witnesses = (self._coordination.transactions,)
+        self.marks = NodeMarks()
+        self._witnesses = Witnesses(cluster, self.view, self.marks)
+        self._shell = ShellMarks(self.marks, self.view, self._witnesses)
+        witnesses = (self._coordination.transactions, *self._witnesses.all, self._shell)
         self.judge.attend(cast(WorldView, self.view), NODE_RULES, witnesses=witnesses)
+        assert self.judge.chronicle is not None, "a judge attends with its chronicle"
+        self._witnesses.attend(self.judge.chronicle)
+        self._shell.attend(self.judge.chronicle)
 
     @contextmanager
     def attending(self) -> Iterator[None]:
@@ -54,6 +62,7 @@ class Judging:
             Probe(Server, "replace_data", self._around_replace_data),
             Probe(DamageLedger, "flip_bit", self._around_damage),
             Probe(DamageLedger, "lose_segment", self._around_damage),
+            *self._shell.all(),  # last, so that they look before the view has forgotten a process
         ]
         with attached(probes):
             self._kernel.every_steps(SWEEP_EVERY_STEPS, self.judge.sweep)
@@ -63,6 +72,7 @@ class Judging:
         self._data.on_event(node, event)
         self._control.on_event(node, event)
         self._coordination.on_event(node, event)
+        self._witnesses.on_event(event)
 
     def finish(self) -> None:
         """Everything has settled: the last word."""

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
-from tidelog.sim.nodes.client_plan import ClientPlan, draw_client_plan
+from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_plan
 from tidelog.sim.nodes.cluster_plan import ClusterPlan, draw_cluster
 from tidelog.sim.nodes.fault_plan import NodeFault, draw_faults
+from tidelog.sim.nodes.plots import PLOTS, draw_plots
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
 
 CALM_MS: Final = 4_000
@@ -57,15 +58,25 @@ class NodePlan(NamedTuple):
 
 
 def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
-    """`focus` names the kinds of faults; any mixture without it."""
+    """`focus` names kinds of faults, plots and kinds of clients; any mixture of faults, and of
+    clients, without one."""
     cluster = draw_cluster(seed)
     topics = draw_topics(seed, cluster)
     phases = Phases(CALM_MS, stream(seed, "length of whole nodes").randrange(5_000, 20_000))
-    faults = draw_faults(
-        stream(seed, "faults of whole nodes"),
-        cluster.nodes,
+    clients = draw_client_plan(seed, [name for name in focus if name in CLIENT_KINDS])
+    kinds = [name for name in focus if name not in CLIENT_KINDS and name not in PLOTS]
+    plots = draw_plots(
+        stream(seed, "plots of whole nodes"),
+        cluster,
         phases.calm_ms,
-        phases.chaos_ms,
-        focus,
+        phases.duration_ms,
+        [name for name in focus if name in PLOTS],
     )
-    return NodePlan(seed, cluster, topics, draw_client_plan(seed), phases, faults)
+    faults = list(plots)
+    if kinds or not plots:
+        entropy = stream(seed, "faults of whole nodes")
+        faults += draw_faults(entropy, cluster.nodes, phases.calm_ms, phases.chaos_ms, kinds)
+    if plots:
+        last_ms = max(fault.at_ms + fault.lasts_ms for fault in plots)
+        phases = phases._replace(chaos_ms=max(phases.chaos_ms, last_ms - phases.calm_ms))
+    return NodePlan(seed, cluster, topics, clients, phases, tuple(sorted(faults)))

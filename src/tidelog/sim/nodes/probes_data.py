@@ -54,6 +54,7 @@ class DataProbes:
             Probe(Log, "truncate_to", self._around_cut),
             Probe(Log, "truncate_fully_and_start_at", self._around_cut),
             Probe(Log, "raise_log_start", self._around_raise_log_start),
+            Probe(Log, "replace_segments", self._around_compaction),
             Probe(Replica, "__init__", self._around_host),
             Probe(Replica, "stop", self._around_stop),
             Probe(Replica, "apply_metadata", self._around_metadata),
@@ -152,6 +153,17 @@ class DataProbes:
             original(log, offset)
 
         return raise_log_start
+
+    def _around_compaction(self, original: Method) -> Method:
+        """Logs that agreed differ from then on in what was compacted: their ends are compared."""
+
+        def replace_segments(log: Log, *segments: Any, **named: Any) -> None:
+            hosted = self._view.of_log(log)
+            if hosted is not None and self._judge.chronicle is not None:
+                self._judge.chronicle.facts(hosted.partition).chained = False
+            original(log, *segments, **named)
+
+        return replace_segments
 
     # -- replicas
 

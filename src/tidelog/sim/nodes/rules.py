@@ -39,7 +39,12 @@ class EventRules:
                     f"{event.partition.topic_id.hex()[:6]} in leader epoch {event.leader_epoch}",
                 )
         elif isinstance(event, events.LogTruncated) and event.below_high_watermark:
-            self._report(CUT_COMMITTED, f"{event}")
+            self._report(
+                CUT_COMMITTED,
+                f"broker {event.broker} cut partition {event.partition.partition} of topic "
+                f"{event.partition.topic_id.hex()[:6]}, end {event.previous_end} → "
+                f"{event.log_end_offset}",
+            )
 
 
 def unfinished(servers: dict[int, Server]) -> str | None:

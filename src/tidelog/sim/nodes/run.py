@@ -20,6 +20,7 @@ from tidelog.sim.nodes.clients.client_rules import judge_history
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.fault_plan import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
+from tidelog.sim.nodes.healed_core import NO_PROGRESS, CoreProgress, sufficient_core
 from tidelog.sim.nodes.judging import Judging
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.nodes.state_table import describe
@@ -32,6 +33,7 @@ LOOK_EVERY_US: Final = 100_000
 START_LIMIT_US: Final = 30_000_000
 SETTLE_US: Final = 2_000_000
 """Writers go on for so long after everything was healed."""
+CORE_LIMIT_US: Final = 60_000_000
 HEAL_LIMIT_US: Final = 60_000_000
 READ_LIMIT_US: Final = 120_000_000
 
@@ -120,8 +122,8 @@ class NodeRun:
     # -- phases
 
     def _live(self) -> None:
-        if self._start() and self._break_things() and self._come_to_rest():
-            self._judge()
+        if self._start() and self._break_things():
+            self._heal()
 
     def _start(self) -> bool:
         for server in self.cluster.servers.values():
@@ -139,9 +141,25 @@ class NodeRun:
         self._begin("chaos")
         return self._advance(self.plan.phases.chaos_ms * 1000)
 
+    def _heal(self) -> None:
+        if self._go_on_with_a_core() and self._come_to_rest():
+            self._judge()
+
+    def _go_on_with_a_core(self) -> bool:
+        """Nothing to see where every node is needed."""
+        image = self.judging.view.image
+        core = sufficient_core(image, self.plan.cluster)
+        if len(core) == self.plan.cluster.nodes:
+            return True
+        named = ", ".join(map(str, core))
+        self._begin(f"liveness: nodes {named} are healed, the others are down")
+        self.faults.heal(core)
+        progress = CoreProgress(self.cluster, core, image)
+        return self._until(progress.missing, CORE_LIMIT_US, NO_PROGRESS)
+
     def _come_to_rest(self) -> bool:
         self._begin("liveness: everything is healed")
-        self.faults.heal()
+        self.faults.heal(tuple(self.cluster.servers))
         self._advance(SETTLE_US)
         self.workload.stop()
         return self._until(self._not_whole, HEAL_LIMIT_US)
@@ -181,12 +199,12 @@ class NodeRun:
             self.kernel.stop(STOPPED_EARLY)
         return self.kernel.stop_reason is None
 
-    def _until(self, what: Missing, limit_us: int) -> bool:
+    def _until(self, what: Missing, limit_us: int, rule: str = rules.STUCK) -> bool:
         """Let time pass until nothing is missing; False if the run is over."""
         end_us = self.kernel.now_us + limit_us
         while (missing := what()) is not None:
             if self.kernel.now_us >= end_us:
-                self._report(rules.STUCK, f"after {limit_us // 1_000_000} s: {missing}")
+                self._report(rule, f"after {limit_us // 1_000_000} s: {missing}")
             if not self._advance(LOOK_EVERY_US):
                 return False
         return True
@@ -241,7 +259,7 @@ class NodeRun:
             lost=self._lost,
             forfeited=0,
             violations=tuple(self.violations),
-            marks={},
+            marks=dict(sorted(self.judging.marks.counts.items())),
             faults=dict(sorted(self.faults.counts.items())),
             declined=dict(sorted(self.faults.declined.items())),
             digest=self.kernel.digest.hexdigest(),

@@ -96,6 +96,7 @@ class NodesView:
         self._by_replica: dict[Replica, HostedReplica] = {}
         self._written: dict[int, dict[PartitionId, Written]] = {node: {} for node in nodes}
         self._causes: dict[int, str] = {}
+        self.were_wiped: dict[int, None] = {}
         self._damaged: dict[int, None] = {}
         """Nodes of whose logs bytes were changed or lost."""
 
@@ -128,6 +129,7 @@ class NodesView:
 
     def wiped(self, node: int) -> None:
         """Its disks were replaced by empty ones."""
+        self.were_wiped[node] = None
         self._shadows[node].clear()
         self._written[node].clear()
         self.ledger.damage(self.image, node)
@@ -141,7 +143,8 @@ class NodesView:
         assert isinstance(log, Log), log
         shadow = ShadowLog(log, self.books.contents_of(partition))
         former = self._shadows[node].get(partition)
-        if former is not None and node in self._damaged:
+        unlike = node in self._damaged or log.may_have_gaps
+        if former is not None and unlike:
             shadow.take_over(former)
         else:
             shadow.load(former)
@@ -150,7 +153,7 @@ class NodesView:
         life.hosted[partition] = hosted
         self._by_log[log] = self._by_replica[replica] = hosted
         before = self._written[node].pop(partition, None)
-        if before is None or node in self._damaged:
+        if before is None or unlike:
             return None
         found = Found(list(shadow.batches), log.log_start_offset, log.log_end_offset)
         return Recovery(node, partition, self._causes[node], before, found, ())
@@ -188,6 +191,13 @@ class NodesView:
         for record in entry.records:
             replay(self.image, record)  # type: ignore[arg-type]
             self.ledger.observe(self.image, record)
+
+    def has_stopped_holder(self, topic_id: bytes) -> bool:
+        """Has a node a log of this topic that does not run?"""
+        return any(
+            life is None and any(each.topic_id == topic_id for each in self._shadows[node])
+            for node, life in self.lives.items()
+        )
 
     # -- WorldView
 

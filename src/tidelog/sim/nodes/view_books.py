@@ -114,9 +114,15 @@ class NodeBooks:
 
     def transaction_partition(self, transactional_id: str) -> PartitionId:
         """Where the coordinator of this id lives."""
-        topic_id = self._image.topic_ids[TRANSACTIONS]
-        count = len(self._image.topics[topic_id].partitions)
-        return PartitionId(topic_id, java_hash(transactional_id) % count)
+        return self._spread(TRANSACTIONS, transactional_id)
+
+    def group_partition(self, group_id: str) -> PartitionId:
+        return self._spread(OFFSETS, group_id)
+
+    def _spread(self, topic: str, key: str) -> PartitionId:
+        topic_id = self._image.topic_ids[topic]
+        partitions = len(self._image.topics[topic_id].partitions)
+        return PartitionId(topic_id, java_hash(key) % partitions)
 
     def read_assignment(self, assignment: bytes) -> tuple[tuple[str, int], ...]:
         """What a member of the classic protocol was given, in the words of Kafka's clients."""

@@ -161,6 +161,10 @@ class ShadowLog:
     def epochs(self) -> Epochs:
         return self.log.epochs
 
+    @property
+    def may_have_gaps(self) -> bool:
+        return self.log.may_have_gaps
+
     # -- what it holds
 
     @property
@@ -251,8 +255,8 @@ class ShadowLog:
         self.append(batches)
 
     def take_over(self, former: "ShadowLog") -> None:
-        """What the former shadow knows, as far as the log goes: its bytes are damaged, and a rule
-        must not know that before the node does."""
+        """What the former shadow knows, as far as the log goes. Its bytes are damaged, and a rule
+        must not know that before the node does. Or they were compacted, which no rule is about."""
         self._start_chain = former._start_chain
         self.append(former._batches)
         self.follow_cut()
