@@ -7,6 +7,7 @@ so that one more knob changes nothing else in a seed.
 
 from typing import Final, NamedTuple
 
+from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.sim.entropy import stream
 
 MILLION: Final = 1_000_000
@@ -58,6 +59,10 @@ class ClusterPlan(NamedTuple):
     def replication_factor(self) -> int:
         """Of topics that ask for none."""
         return min(3, self.brokers)
+
+    def duration_ms(self, key: str) -> int:
+        """A setting of all nodes that the profile knows."""
+        return int(dict(self.settings).get(key) or PROFILES[BRISK][key])
 
     def clock(self, node_id: int) -> ClockPlan:
         return self.clocks[node_id - 1] if self.clocks else ClockPlan()
@@ -147,6 +152,7 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "replica.high.watermark.checkpoint.interval.ms": (USUAL, "100"),
     "replica.lag.time.max.ms": (USUAL, "1000", "10000"),
     "replica.socket.timeout.ms": (USUAL, "1000"),
+    "tidelog.events.topic.enable": (USUAL, USUAL, USUAL, "true"),
     "tidelog.group.disconnect.grace.ms": (USUAL, "0"),
     "tidelog.metadata.snapshot.records": (USUAL, "10", "100"),
     "tidelog.scrub.bytes.per.second": (USUAL, "0"),

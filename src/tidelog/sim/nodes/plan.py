@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from tidelog.sim.entropy import stream
 from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_plan
 from tidelog.sim.nodes.cluster_plan import ClusterPlan, draw_cluster
-from tidelog.sim.nodes.fault_plan import NodeFault, draw_faults
-from tidelog.sim.nodes.plots import PLOTS, draw_plots
+from tidelog.sim.nodes.fault_kinds import NodeFault
+from tidelog.sim.nodes.fault_plan import draw_faults
+from tidelog.sim.nodes.plots import PLOTS, draw_plots, draw_some
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
 
 CALM_MS: Final = 4_000
@@ -65,15 +66,15 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     phases = Phases(CALM_MS, stream(seed, "length of whole nodes").randrange(5_000, 20_000))
     clients = draw_client_plan(seed, [name for name in focus if name in CLIENT_KINDS])
     kinds = [name for name in focus if name not in CLIENT_KINDS and name not in PLOTS]
-    plots = draw_plots(
-        stream(seed, "plots of whole nodes"),
-        cluster,
-        phases.calm_ms,
-        phases.duration_ms,
-        [name for name in focus if name in PLOTS],
-    )
+    named = [name for name in focus if name in PLOTS]
+    entropy = stream(seed, "plots of whole nodes")
+    begin_ms, end_ms = phases.calm_ms, phases.duration_ms
+    if focus:
+        plots = draw_plots(entropy, cluster, begin_ms, end_ms, named)
+    else:
+        plots = draw_some(entropy, cluster, begin_ms, end_ms)
     faults = list(plots)
-    if kinds or not plots:
+    if kinds or not named:
         entropy = stream(seed, "faults of whole nodes")
         faults += draw_faults(entropy, cluster.nodes, phases.calm_ms, phases.chaos_ms, kinds)
     if plots:
