@@ -114,10 +114,12 @@ def _draw_clock(seed: int, node_id: int) -> ClockPlan:
     )
 
 
+DURABILITY: Final = "ack.durability"
 USUAL: Final = ""
 """As the profile has it. It is drawn as often as it is listed."""
 
 KNOBS: Final[dict[str, tuple[str, ...]]] = {
+    DURABILITY: (USUAL, "page-cache"),
     "auto.leader.rebalance.enable": (USUAL, "false"),
     "broker.heartbeat.interval.ms": (USUAL, "100", "250"),
     "broker.session.timeout.ms": (USUAL, "1000", "2000", "9000"),

@@ -127,5 +127,14 @@ AIMED: Final = (
     "let_wait",
     "narrow_window",
 )
+LOSE_UNSYNCED: Final = (
+    "power_loss",
+    "crash_at_sync",
+    "crash_in_stop",
+    "sync_error",
+    "write_error",
+    "read_error",
+)
+"""What was written and not synced may be gone after them."""
 ALL_AT_ONCE: Final = ("kill", "power_loss", "pause")
 """They happen to all nodes, now and then."""

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
 from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_plan
-from tidelog.sim.nodes.cluster_plan import ClusterPlan, draw_cluster
-from tidelog.sim.nodes.fault_kinds import NodeFault
+from tidelog.sim.nodes.cluster_plan import DURABILITY, ClusterPlan, draw_cluster
+from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED, NodeFault
 from tidelog.sim.nodes.fault_plan import draw_faults
 from tidelog.sim.nodes.plots import PLOTS, draw_plots, draw_some
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
@@ -80,4 +80,14 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     if plots:
         last_ms = max(fault.at_ms + fault.lasts_ms for fault in plots)
         phases = phases._replace(chaos_ms=max(phases.chaos_ms, last_ms - phases.calm_ms))
+    cluster = _as_durable_as_needed(cluster, faults)
     return NodePlan(seed, cluster, topics, clients, phases, tuple(sorted(faults)))
+
+
+def _as_durable_as_needed(cluster: ClusterPlan, faults: Sequence[NodeFault]) -> ClusterPlan:
+    """What lies in page caches alone survives crashes of processes, not of machines: where those
+    are drawn, acknowledged means synced."""
+    if not any(fault.kind in LOSE_UNSYNCED for fault in faults):
+        return cluster
+    kept = tuple((name, value) for name, value in cluster.settings if name != DURABILITY)
+    return cluster._replace(settings=kept)
