@@ -188,6 +188,8 @@ EXAMPLES = (
     Example(ports.leaks, BROKER, "from tidelog.host.disk import FileDisk", "FileDisk"),
     Example(ports.leaks, BROKER, "from tidelog.host.clock import SystemClock", "SystemClock"),
     Example(ports.leaks, BROKER, "from tidelog.host.network import TcpNetwork", "TcpNetwork"),
+    Example(ports.leaks, BROKER, "Client('host:9092')", "the world of this Client"),
+    Example(ports.leaks, BROKER, "Client('host:9092', world=world)", None),
     Example(ports.leaks, BROKER, "import os\nos.strerror(5)\nawait asyncio.wait([x])", None),
     Example(ports.leaks, "src/tidelog/node/process.py", "asyncio.get_running_loop()", None),
     Example(ports.leaks, "src/tidelog/host/tasks.py", "asyncio.get_running_loop()", None),

@@ -85,9 +85,9 @@ class AdminStory:
         self._offset = 0
 
     def commit(self, *records: r.MetadataRecord) -> None:
-        self.broker.on_committed(LogEntry(self._offset, 1, records))
+        self.broker.committed.on_committed(LogEntry(self._offset, 1, records))
         self._offset += len(records)
-        self.broker.on_applied(self._offset)
+        self.broker.committed.on_applied(self._offset)
 
     def register(
         self, broker_id: int, *, fenced: bool = False, listeners: Sequence[str] = (CLIENTS, INSIDE)
@@ -191,7 +191,7 @@ async def admin_story(
         story = AdminStory(broker, clients, controller, table)
         for broker_id in (OWN_ID, 2, 3):
             story.register(broker_id)
-        broker.begin_serving()
+        broker.committed.begin_serving()
         yield story
 
 

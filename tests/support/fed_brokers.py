@@ -222,7 +222,7 @@ class FedCluster:
         """One broker is ahead of the others."""
         self._offset += len(records)
         broker = self[broker_id]
-        broker.on_committed(LogEntry(self._offset, 1, records))
+        broker.committed.on_committed(LogEntry(self._offset, 1, records))
 
     def append(self, broker_id: int, name: str, *values: bytes, index: int = 0) -> int:
         return append(self[broker_id], name, *values, index=index)
@@ -262,7 +262,7 @@ async def fed_brokers(
             rack = f"rack-{broker_id}" if racks else None
             cluster.commit(registration(broker_id, member.port, rack))
         for broker_id in members:
-            cluster[broker_id].begin_serving()
+            cluster[broker_id].committed.begin_serving()
         yield cluster
     finally:
         for member in members.values():

@@ -73,7 +73,7 @@ class LoneBroker:
         self._offset = 0
 
     def commit(self, *records: r.MetadataRecord) -> None:
-        self.broker.on_committed(LogEntry(self._offset, 1, records))
+        self.broker.committed.on_committed(LogEntry(self._offset, 1, records))
         self._offset += len(records)
 
     def create_topic(
@@ -179,7 +179,7 @@ async def lone_broker(
             lone.register(broker_id, port=broker_id)  # where nobody listens
         if serving:
             broker.link.lifecycle.broker_epoch = FIRST_BROKER_EPOCH + BROKER_ID
-            broker.begin_serving()
+            broker.committed.begin_serving()
         try:
             yield lone
         finally:

@@ -425,6 +425,27 @@ def test_a_slice_is_bounded_and_the_log_is_used_in_between() -> None:
     assert bench.records()[0] == (8, b"a", b"8")
 
 
+def test_a_slice_swaps_a_few_segments_whatever_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A swap reads nothing, and syncs a dozen times on the event loop."""
+    swaps: list[int] = []
+    replace = Log.replace_segments
+
+    def counted(log: Log, *segments: object, **times: int) -> None:
+        swaps[-1] += 1
+        replace(log, *segments, **times)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Log, "replace_segments", counted)
+    bench = Bench(segment_bytes=100)
+    for number in range(40):
+        bench.put((b"k", b"%d" % number))
+    progress = True
+    while progress:
+        swaps.append(0)
+        progress = bench.compact_once(budget_bytes=256 * 1024) is not None
+    assert max(swaps) == 2
+    assert sum(swaps) > 10
+
+
 @pytest.mark.parametrize("interruption", ["truncate", "retain", "delete", "close"])
 def test_a_pass_is_given_up_when_its_segments_change(interruption: str) -> None:
     bench = Bench(segment_bytes=100)

@@ -68,7 +68,7 @@ class Bench:
         )
         self.broker, _ = build(node_config(1, data, **settings), data, host)
         self.commit(registration(1, 9001), registration(2, 9002))
-        self.broker.begin_serving()
+        self.broker.committed.begin_serving()
         self.commit(*topic_records("tides", replicas=(1, 2), partitions=PARTITIONS))
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ class Bench:
         self.broker.workshop.close()
 
     def commit(self, *records: r.MetadataRecord) -> None:
-        self.broker.on_committed(LogEntry(self._offset, 1, records))
+        self.broker.committed.on_committed(LogEntry(self._offset, 1, records))
         self._offset += len(records)
 
     def fetch(self, request: FetchRequest):

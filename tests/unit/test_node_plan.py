@@ -8,7 +8,8 @@ import pytest
 from tidelog.sim import plan_json
 from tidelog.sim.nodes import cluster_plan, replay_file
 from tidelog.sim.nodes.cluster import node_config
-from tidelog.sim.nodes.cluster_plan import KNOBS, USUAL, ClusterPlan
+from tidelog.sim.nodes.cluster_plan import DURABILITY, KNOBS, USUAL, ClusterPlan
+from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.results import SeedResult, Violation
 
@@ -47,7 +48,22 @@ def test_one_more_knob_changes_nothing_else_in_a_seed(monkeypatch):
 def test_faults_of_a_focus_change_nothing_else_in_a_seed():
     focused = draw_node_plan(7, ("kill",))
     assert {fault.kind for fault in focused.faults} == {"kill"}
-    assert focused._replace(faults=PLAN.faults) == PLAN
+    cluster = focused.cluster._replace(settings=PLAN.cluster.settings)
+    assert (cluster, focused.topics, focused.clients) == (PLAN.cluster, PLAN.topics, PLAN.clients)
+    known = dict(focused.cluster.settings) | {DURABILITY: "page-cache"}
+    assert dict(PLAN.cluster.settings).items() <= known.items()
+
+
+def test_page_caches_are_relied_on_only_where_no_machine_crashes():
+    relying = [
+        plan
+        for plan in map(draw_node_plan, range(200))
+        if dict(plan.cluster.settings).get(DURABILITY) == "page-cache"
+    ]
+    assert len(relying) > 5
+    kinds = {fault.kind for plan in relying for fault in plan.faults}
+    assert "kill" in kinds
+    assert not kinds & set(LOSE_UNSYNCED)
 
 
 @pytest.mark.parametrize("seed", range(30))

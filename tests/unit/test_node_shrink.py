@@ -5,7 +5,7 @@ import pytest
 from tidelog.sim.nodes import smaller_plans as smaller
 from tidelog.sim.nodes.cluster import node_config
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
-from tidelog.sim.nodes.fault_plan import ALL_NODES, BETWEEN_TWO, NodeFault
+from tidelog.sim.nodes.fault_kinds import ALL_NODES, BETWEEN_TWO, NodeFault
 from tidelog.sim.nodes.plan import draw_node_plan
 from tidelog.sim.nodes.shrink import shrink
 

@@ -110,8 +110,9 @@ def test_an_entry_longer_than_allowed_changes_its_story(monkeypatch: pytest.Monk
     player = Player(text)
     player.next()
     assert isinstance(player.stage, QuorumStage)
-    assert player.stage.controller_settings is not None
-    player.stage.controller_settings.max_records_per_batch = 20_000
+    for machine in player.stage.machines.values():
+        assert machine.controller is not None
+        machine.controller.settings.max_records_per_batch = 20_000
     told = [step.output == step.expected for step in iter(player.next, None)]
     assert not all(told)
 
@@ -164,5 +165,5 @@ def test_the_audit_finds_a_committed_entry_that_was_lost() -> None:
     player.perform("append 1 x")
     assert player.perform("audit")[2] == "committed 2, lost 0"
     assert isinstance(player.stage, QuorumStage)
-    player.stage.machine("1").disk.log.truncate_to(1)
+    player.stage.machine("1").log.truncate_to(1)
     assert player.perform("audit")[2] == "committed 2, lost 1: x/1"

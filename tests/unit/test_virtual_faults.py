@@ -13,7 +13,7 @@ from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
 from tidelog.sim.nodes.cluster import DATA, NodeCluster
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
-from tidelog.sim.nodes.fault_plan import (
+from tidelog.sim.nodes.fault_kinds import (
     AIMS,
     ALL_AT_ONCE,
     CONTROLLER,
@@ -21,9 +21,11 @@ from tidelog.sim.nodes.fault_plan import (
     KINDS,
     LEADER,
     NodeFault,
-    draw_faults,
 )
+from tidelog.sim.nodes.fault_plan import draw_faults
 from tidelog.sim.nodes.faults import NodeFaults
+from tidelog.sim.nodes.plan import draw_node_plan
+from tidelog.sim.nodes.plots import PLOTS, draw_plot
 from tidelog.sim.nodes.roles import Roles
 
 TOPIC = "tides"
@@ -114,7 +116,7 @@ class Town:
 
     def survives(self):
         """Everything heals, and what was acknowledged is there."""
-        self.faults.heal()
+        self.faults.heal(self.cluster.servers)
         self.until_whole()
         found = self.finish(self.read())
         assert {value: found.get(value) for value in self.acknowledged} == self.acknowledged
@@ -421,6 +423,23 @@ def test_every_kind_is_drawn_in_plain_values():
             assert str(fault).startswith(fault.kind.replace("_", " "))
             assert fault.aim in ("", *AIMS)
     assert drawn.keys() == KINDS.keys()
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_plot_is_a_few_ordinary_faults_in_step(name):
+    for seed in range(20):
+        faults = draw_plot(name, stream(seed, "plot"), ClusterPlan(3, 3), 5_000)
+        assert len(faults) > 1
+        assert {fault.kind for fault in faults} <= KINDS.keys()
+        assert {fault.aim for fault in faults} <= {"", *AIMS}
+        assert all(1 <= fault.node <= 3 for fault in faults)
+        assert all(5_000 <= fault.at_ms < 25_000 and fault.lasts_ms > 0 for fault in faults)
+
+
+def test_a_run_may_consist_of_one_plot():
+    plans = [draw_node_plan(seed, ("epoch_twice",)) for seed in range(9)]
+    kinds = {fault.kind for plan in plans for fault in plan.faults}
+    assert kinds == {"pause", "kill", "power_loss", "stop"}
 
 
 def test_some_faults_hit_all_nodes_at_once():

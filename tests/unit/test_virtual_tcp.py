@@ -182,3 +182,88 @@ def test_connecting_to_a_paused_process_works_and_it_answers_later():
     assert not asked.done()
     site.kernel.resume(site.server.owner)
     assert site.finish(asked) == b"hello"
+
+
+def test_half_of_a_torn_write_arrives_and_both_ends_are_reset():
+    site = Site()
+    connection = site.connected()
+    site.finish(site.ask(connection, b"first"))
+    (server_end,) = site.server.transports
+    fed = []
+    hand_over = server_end._hand_over
+    server_end._hand_over = lambda: (fed.append(len(server_end._received)), hand_over())
+    site.internet.tear_connections(site.client)
+    asked = site.ask(connection, b"x" * 1_000)
+    with pytest.raises(PeerReset):
+        site.finish(asked)
+    assert max(fed) == 502, "half of the frame and its length"
+    assert site.received == [b"first"]
+    site.run(1)
+    assert len(site.closed) == 1
+    assert not site.server.transports
+
+
+def test_requests_in_flight_both_ways_are_lost_by_a_reset():
+    site = Site()
+    connection = site.connected()
+    asked = [site.ask(connection, b"%d" % number) for number in range(50)]
+    site.run(0.0004)
+    assert site.internet.reset_all(site.server) == 1
+    for each in asked[-10:]:
+        with pytest.raises(PeerReset):
+            site.finish(each)
+    assert len(site.received) < 50
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_a_connection_is_accepted_and_not_served(drop):
+    site = Site()
+    site.listen()
+    site.server.let_wait()
+    connection = site.finish(site.spawn(site.client_loop, site.connect()))
+    asked = site.ask(connection, b"hello", timeout_ms=60_000)
+    site.run(10)
+    assert not asked.done()
+    site.server.serve_waiting(drop=drop)
+    if drop:
+        with pytest.raises((PeerReset, ConnectionClosed)):
+            site.finish(asked)
+    else:
+        assert site.finish(asked) == b"hello"
+
+
+def test_whoever_waits_to_be_served_and_leaves_is_forgotten():
+    site = Site()
+    site.listen()
+    site.server.let_wait()
+    connection = site.finish(site.spawn(site.client_loop, site.connect()))
+    site.client_loop.perform(connection.close)
+    site.run(1)
+    site.server.serve_waiting(drop=False)
+    site.run(1)
+    assert site.errors == []
+    assert not site.server.transports
+
+
+def test_a_closed_window_holds_everything_and_a_narrow_one_lets_it_trickle():
+    site = Site()
+    connection = site.connected()
+    site.server.set_window(0)
+    asked = site.ask(connection, bytes(2_000), timeout_ms=60_000)
+    site.run(5)
+    assert not asked.done()
+    steps = site.kernel.steps
+    site.server.set_window(100)
+    assert site.finish(asked) == bytes(2_000)
+    assert site.kernel.steps - steps > 40, "in at least twenty pieces"
+
+
+def test_a_clogged_link_is_slow_one_way():
+    site = Site()
+    site.internet.clog(site.client, site.server, 1_000)
+    there = [site.internet.delay_us(site.client, site.server) for _ in range(50)]
+    back = [site.internet.delay_us(site.server, site.client) for _ in range(50)]
+    assert max(there) > 100_000
+    assert max(back) < 20_000
+    site.internet.clog(site.client, site.server, 1)
+    assert max(site.internet.delay_us(site.client, site.server) for _ in range(50)) < 20_000

@@ -421,7 +421,7 @@ def test_a_follower_ahead_of_our_metadata_waits_for_it(tmp_path: Path) -> None:
         await loopback.until(lambda: cluster[1].fetches.parked_count)
         cluster.commit(*topic_records("soon", replicas=(1, 2)))
         cluster.append(1, "soon", b"one")
-        cluster[1].on_applied(cluster[1].metadata.offset + 1)
+        cluster[1].committed.on_applied(cluster[1].metadata.offset + 1)
         data = only(await answered)
         assert (data.error_code, offsets([data.records])) == (0, [(0, 0)])
 

@@ -161,7 +161,7 @@ def test_a_topic_that_a_snapshot_does_not_know_any_more_is_not_made(tmp_path):
         lone.commit(*created(COUNT))
         directories = lone.broker.replicas.directories
         await until(lambda: directories.is_making((TOPIC, 0)))
-        lone.broker.on_snapshot((), 1)
+        lone.broker.committed.on_snapshot((), 1)
         await until(lambda: not directories.is_making((TOPIC, 0)))
         assert not lone.broker.replicas.hosted
         for broker_id in (BROKER_ID, 2):
@@ -360,7 +360,7 @@ def test_metadata_counts_as_applied_when_the_replicas_have_followed_it(tmp_path)
         broker, applied = lone.broker, 1_000
         heard: list[int] = []
         lone.commit(*created(COUNT))
-        broker.on_applied(applied)
+        broker.committed.on_applied(applied)
         broker.metadata.when_followed(
             applied, lambda: heard.append(len(broker.metadata.unfollowed))
         )

@@ -110,7 +110,7 @@ def test_a_follower_that_hears_of_the_leader_first_is_not_sent_away(tmp_path: Pa
             elect(cluster, "tides", 2, at=(1,))
             await loopback.until(lambda: cluster[2].fetches.parked_count)
             elect(cluster, "tides", 2, at=(2,))
-            cluster[2].on_applied(cluster[2].metadata.offset + 1)
+            cluster[2].committed.on_applied(cluster[2].metadata.offset + 1)
             cluster.append(2, "tides", b"one")
             await loopback.until(lambda: cluster.hosted(2, "tides").replica.high_watermark == 1)
 
@@ -137,7 +137,7 @@ def test_what_a_follower_acknowledged_to_a_leader_that_did_not_know_it_yet_count
             cluster.commit_to(1, change)
             await loopback.until(lambda: cluster[2].fetches.parked_count)
             cluster.commit_to(2, change)
-            cluster[2].on_applied(cluster[2].metadata.offset + 1)
+            cluster[2].committed.on_applied(cluster[2].metadata.offset + 1)
             await loopback.until(lambda: cluster.hosted(2, "tides").replica.high_watermark == 1)
 
     loopback.run(story)

@@ -67,7 +67,7 @@ def test_a_follower_tells_of_a_leader_that_it_cannot_fetch_from(tmp_path: Path) 
             assert "broker 3" in text
             assert Error.UNKNOWN_LEADER_EPOCH.name in text
             cluster.commit_to(3, change)
-            cluster[3].on_applied(cluster[3].metadata.offset + 1)
+            cluster[3].committed.on_applied(cluster[3].metadata.offset + 1)
             await loopback.until(look_until(cluster, 2, watch))
 
     loopback.run(story)

@@ -121,7 +121,7 @@ def test_a_log_that_is_opened_again_has_its_settings_before_the_first_append(
 
     async def second_life(lone: LoneBroker) -> None:
         lone.create_topic(TOPIC, segment_bytes=str(MIB))
-        lone.broker.begin_serving()
+        lone.broker.committed.begin_serving()
         assert log_of(lone).log_end_offset == 3
         await write(lone, 5)
         assert bases(log_of(lone)) == [0, 4]

@@ -1,16 +1,10 @@
-"""The composition of a broker: a list of its parts, and how they come to know each other.
-
-Metadata comes in as committed entries of the metadata log. It is applied to the replicas only
-after our own registration is part of it: what is older speaks of an incarnation that is gone, and
-acting on that, an empty disk could lead with the old one's authority (ADR 0012).
-"""
+"""The composition of a broker: a list of its parts, and how they come to know each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import cast
 
+from tidelog.broker.control.committed_metadata import CommittedMetadata
 from tidelog.broker.control.controller_link import BrokerIdentity, ControllerLink
 from tidelog.broker.control.local_metadata import LocalMetadata
 from tidelog.broker.control.metadata_changes import MetadataChanges
@@ -47,18 +41,13 @@ from tidelog.broker.transactions.markers import MarkerWriter
 from tidelog.broker.transactions.transaction_calls import TransactionCalls
 from tidelog.broker.transactions.verifications import Verifications
 from tidelog.broker.turn_end import TurnEnd
-from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
-from tidelog.core.metadata.replay import replay
-from tidelog.core.types import LogEntry, PartitionId
 from tidelog.host.node_host import NodeHost
 from tidelog.observe.traffic import Traffic
 
 
 class Broker:
-    """Every part of a broker, made here and told of those it uses.
-
-    Owner of the local metadata. Implements `quorum.listener.MetadataListener`."""
+    """Every part of a broker, made here and told of those it uses."""
 
     def __init__(self, identity: BrokerIdentity, directories: Directories, host: NodeHost) -> None:
         self.config = identity.config
@@ -70,7 +59,6 @@ class Broker:
         self.metadata = LocalMetadata(self.id, self.config.inter_broker_listener)
         self.turn_end = TurnEnd(host.network.soon)
         self._connections = partial(BrokerConnections, self.metadata, host.network)
-        self._on_running: Callable[[], None] | None = None
         self._make_replicas(identity, directories)
         self._make_fetch()
         self._make_coordination()
@@ -206,14 +194,15 @@ class Broker:
         self.leaving_isr.fetchers = self.fetchers
         self.mending.on_mended = self.fetches.wake
         self.coordination.on_order = self.markers.on_order
-        self.link.on_serving = self.begin_serving
         self.changes = MetadataChanges(
             self.metadata,
             self.replicas,
             self.coordination,
             self.markers,
             self.host,
-            on_followed=self._followed,
+        )
+        self.committed = CommittedMetadata(
+            self.metadata, self.replicas, self.changes, self.link, self.recently_fenced
         )
 
     def _throttle(self, rate: str) -> Throttle:
@@ -223,102 +212,6 @@ class Broker:
     def image(self) -> MetadataImage:
         return self.metadata.image
 
-    # -- metadata
-
-    def on_snapshot(self, records: tuple[r.MetadataRecord, ...], end_offset: int) -> None:
-        """Start over from a snapshot."""
-        image = MetadataImage()
-        for record in records:
-            replay(image, record)
-        self.metadata.image = image
-        self.replicas.forget_settings(None)
-        self.replicas.refresh_statuses()
-        if self.metadata.serving:
-            self._follow_all()
-
-    def on_committed(self, entry: LogEntry) -> None:
-        """Replay one committed batch. Every touched replica follows it, in slices."""
-        if entry.control:
-            self.link.on_new_controller()  # such entries begin the epoch of a leader
-            return
-        touched: dict[PartitionId, None] = {}
-        brokers_changed = topics_changed = False
-        deleted: list[str] = []
-        for record in cast("tuple[r.MetadataRecord, ...]", entry.records):
-            if isinstance(record, r.RemoveTopic):
-                touched.update(self._partitions_of(record.topic_id))
-                deleted.append(self.image.topics[record.topic_id].name)
-            elif isinstance(record, r.Partition | r.PartitionChange):
-                touched[PartitionId(record.topic_id, record.partition)] = None
-                topics_changed = topics_changed or isinstance(record, r.Partition)
-            elif isinstance(record, r.Config):
-                touched.update(self._follow_config(record))
-            elif isinstance(
-                record, r.RegisterBroker | r.UnregisterBroker | r.BrokerRegistrationChange
-            ):
-                brokers_changed = True
-                self.recently_fenced.note(record)
-            replay(self.image, record)
-        if brokers_changed:
-            self.replicas.refresh_statuses()
-        if not self.metadata.serving:
-            return
-        self.changes.touch(touched)
-        if brokers_changed:
-            self.changes.brokers_changed()
-        if topics_changed or deleted:
-            self.changes.topics_changed(deleted)
-        self.changes.follow()
-
-    def on_applied(self, offset: int) -> None:
-        self.changes.applied(offset)
-
-    def _followed(self, offset: int) -> None:
-        """Our replicas follow everything below this offset."""
-        self.metadata.offset = offset
-        if self._on_running is not None and self.is_running():
-            on_running, self._on_running = self._on_running, None
-            on_running()
-        self.metadata.call_back()
-        self.link.poke()
-
     def is_running(self) -> bool:
         """This incarnation is in the metadata, unfenced: clients may be told of us."""
         return self.metadata.is_running(self.link.broker_epoch)
-
-    def when_running(self, callback: Callable[[], None]) -> None:
-        """Call back once, when this broker is unfenced for the first time."""
-        assert self._on_running is None, "somebody waits already"
-        self._on_running = callback
-
-    def on_claimable(self, epoch: int, next_offset: int) -> None:
-        """The controller's business."""
-
-    def on_lost(self, epoch: int) -> None:
-        """The controller's business."""
-
-    def begin_serving(self) -> None:
-        """Our own registration is replayed."""
-        assert not self.metadata.serving, f"broker {self.id} serves already"
-        self.metadata.serving = True
-        self.replicas.set_strays_aside()
-        self._follow_all()
-
-    def _follow_all(self) -> None:
-        self.changes.touch(self.replicas.hosted)
-        self.changes.touch(state.id for state in self.image.partitions())
-        self.changes.follow()
-
-    def _partitions_of(self, topic_id: bytes) -> dict[PartitionId, None]:
-        topic = self.image.topics.get(topic_id)
-        return dict.fromkeys(p.id for p in topic.partitions.values()) if topic else {}
-
-    def _follow_config(self, record: r.Config) -> dict[PartitionId, None]:
-        if record.resource_type == r.RESOURCE_TOPIC:
-            self.replicas.forget_settings(record.resource_name)
-            topic_id = self.image.topic_ids.get(record.resource_name)
-            return self._partitions_of(topic_id) if topic_id is not None else {}
-        if record.resource_type != r.RESOURCE_BROKER:
-            return {}  # groups and subscriptions are looked up when they are needed
-        self.replicas.forget_settings(None)
-        return dict.fromkeys(self.replicas.hosted)

@@ -61,6 +61,19 @@ class ClientNetwork(Network, Protocol):
     def close(self) -> None: ...
 
 
+class LentNetwork:
+    """A network that somebody else closes: the node that a client is part of."""
+
+    __slots__ = ("connect", "listen", "soon")
+
+    def __init__(self, network: Network) -> None:
+        self.listen = network.listen
+        self.connect = network.connect
+        self.soon = network.soon
+
+    def close(self) -> None: ...
+
+
 class World(NamedTuple):
     """What a client takes from its surroundings."""
 

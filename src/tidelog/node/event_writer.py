@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from tidelog.client.admin import Admin, NewTopic
-from tidelog.client.client import Client
+from tidelog.client.client import Client, LentNetwork, World
 from tidelog.client.errors import KafkaError
 from tidelog.client.producer import NewRecord, Producer
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.errors import Error
+from tidelog.host.node_host import NodeHost
 from tidelog.observe.event_topic import EventRecord
 
 TIMEOUT_MS = 2_000
@@ -21,12 +22,13 @@ class EventWriter:
 
     __slots__ = ("_client", "_producer", "_topic_is_there")
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, host: NodeHost) -> None:
         listener = config.broker_endpoints[0]
         self._client = Client(
             f"{listener.host}:{listener.port}",
             client_id=f"node-{config.node_id}-events",
             timeout_ms=TIMEOUT_MS,
+            world=World(host.clock, LentNetwork(host.network)),
         )
         self._producer = Producer(self._client, acks=ACKS_LEADER)
         self._topic_is_there = False

@@ -76,7 +76,7 @@ class Node:
             self.broker.changes.on_failure = self._fail
             self.broker.duties.on_failure = self._fail
             self.broker.link.registering.on_seat_taken = self._fail
-            self.quorum.listeners.append(self.broker)
+            self.quorum.listeners.append(self.broker.committed)
 
     def _make_controller(self) -> ActiveController:
         config = self.config
@@ -113,7 +113,7 @@ class Node:
         self.quorum.start()
         self._leader_watch.start()
         if broker is not None:
-            broker.when_running(partial(self._let_clients_in, on_ready))
+            broker.committed.when_running(partial(self._let_clients_in, on_ready))
             broker.link.poke()
             broker.duties.start()
         else:

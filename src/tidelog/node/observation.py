@@ -19,8 +19,8 @@ from tidelog.node.view import LiveNode
 from tidelog.observe.counts import EventCounts, LoopDelay
 from tidelog.observe.event_topic import EventTopic
 from tidelog.observe.http import Endpoints, Sources
+from tidelog.observe.http_server import Request, Response
 from tidelog.observe.journal import Journal, JournalHandler
-from tidelog.observe.loop_watch import LoopWatch
 from tidelog.observe.render import Renderer
 from tidelog.observe.sentences import ids
 from tidelog.observe.stream import EventStream, NumberedEvent
@@ -41,11 +41,13 @@ class Observation:
         journal: JournalHandler,
         network: TcpNetwork,
         gate: GatedNetwork | None,
+        *,
+        delay: LoopDelay,
     ) -> None:
         self._config = node.config
+        self._host = node.host
         self._journal = journal
-        self._delay = LoopDelay()
-        self._watch = LoopWatch(node.host.work, self._delay)
+        self._delay = delay
         self._stream = stream
         self._counts = EventCounts(stream)
         self._view = LiveNode(node, network)
@@ -63,9 +65,8 @@ class Observation:
         self._topic: EventTopic | None = None
 
     async def start(self) -> None:
-        self._watch.start()
         if self._config.events_topic_enabled and self._config.is_broker:
-            self._writer = EventWriter(self._config)
+            self._writer = EventWriter(self._config, self._host)
             self._topic = EventTopic(self._stream, self._renderer, self._writer.produce)
             self._topic.start()
         address = self._config.http_listener
@@ -80,12 +81,15 @@ class Observation:
         _LOGGER.info("HTTP on %s:%d", address.host, self.http_port)
 
     async def stop(self) -> None:
-        self._watch.stop()
         if self._topic is not None:
             await self._topic.stop()
         if self._writer is not None:
             await self._writer.close()
         await self._endpoints.server.stop()
+
+    async def answer(self, request: Request) -> Response:
+        """As its HTTP port would, to whoever is in this process."""
+        return await self._endpoints.handle(request)
 
     def _on_event(self, numbered: NumberedEvent) -> None:
         event = numbered.event

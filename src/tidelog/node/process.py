@@ -20,7 +20,9 @@ from tidelog.host.node_host import NodeHost
 from tidelog.host.server import ConnectionLimits
 from tidelog.node.node import Node
 from tidelog.node.observation import Observation
+from tidelog.observe.counts import LoopDelay
 from tidelog.observe.journal import JournalHandler, install
+from tidelog.observe.loop_watch import LoopWatch
 from tidelog.observe.stream import EventStream
 from tidelog.wire import kernel
 
@@ -64,14 +66,18 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
             disk_space=disk_space,
         )
         node = Node(config, host)
-        observation = Observation(node, stream, handler, network, gate)
+        delay = LoopDelay()
+        watch = LoopWatch(host.work, delay)
+        observation = Observation(node, stream, handler, network, gate, delay=delay)
         stop = _stop_signals()
+        watch.start()
         try:
             await observation.start()
             await node.start(lambda: ready(observation.http_port))
             _collect_seldom()
             return await _until_the_end(node, stop)
         finally:
+            watch.stop()
             await observation.stop()
     finally:
         if gate is not None:

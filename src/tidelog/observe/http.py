@@ -43,7 +43,7 @@ class Endpoints:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self.server = HttpServer(self._handle)
+        self.server = HttpServer(self.handle)
         self.streams = 0
         self._routes: dict[str, dict[str, Callable[[Request], Response]]] = {
             "/metrics": {"GET": self._metrics},
@@ -57,7 +57,7 @@ class Endpoints:
             },
         }
 
-    async def _handle(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
         methods = self._routes.get(request.path)
         if methods is None:
             error = {"error": f"no {request.path[:80]!r} here", "try": sorted(self._routes)}

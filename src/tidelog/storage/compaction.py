@@ -39,6 +39,8 @@ from tidelog.wire.records import BatchHeader, check_crc, iter_records, read_head
 
 SLICE_BYTES = 1 << 20
 DEDUPE_BUFFER_BYTES = 128 << 20
+SWAP_COUNTS_BYTES = 128 << 10
+"""A swap reads nothing and syncs a dozen times. Many small ones must not run in one piece."""
 """`log.cleaner.dedupe.buffer.size`"""
 
 
@@ -254,6 +256,7 @@ class Compaction:
                     del self._sizes[segment.base_offset]
                 log.replace_segments(group, writer.segment, now_ms=self._times.trusted_now_ms)
                 replaced = True
+                yield SWAP_COUNTS_BYTES
         finally:
             if not replaced:
                 writer.segment.close()

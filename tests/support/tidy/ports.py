@@ -113,6 +113,8 @@ def worldly_names(source: Source) -> Iterator[tuple[ast.AST, str]]:
                 yield node, f"{node.value.id}.{node.attr}"
             elif node.attr in LOOP_METHODS:
                 yield node, f".{node.attr}"
+        elif isinstance(node, ast.Call) and _is_client_of_the_system(node):
+            yield node, "the world of this Client"
 
 
 def _is_worldly(source: Source, module: str, name: str) -> bool:
@@ -124,3 +126,10 @@ def _is_worldly(source: Source, module: str, name: str) -> bool:
     if name == "TcpNetwork" and source.within(*SEES_THE_NETWORK):
         return False
     return module.startswith("tidelog.host") and name in REAL_HOSTS
+
+
+def _is_client_of_the_system(call: ast.Call) -> bool:
+    """One that was given an address and no world takes the system's."""
+    is_client = isinstance(call.func, ast.Name) and call.func.id == "Client"
+    given = [each.arg for each in call.keywords]
+    return is_client and bool(call.args) and "world" not in given

@@ -11,7 +11,7 @@ Address = tuple[str, int]
 
 
 class LocalMetadata:
-    """Almost every part of a broker looks at it; `Broker` alone changes it."""
+    """Almost every part of a broker looks at it; `CommittedMetadata` alone changes it."""
 
     __slots__ = (
         "_inter_broker_listener",

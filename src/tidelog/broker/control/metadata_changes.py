@@ -39,11 +39,11 @@ class MetadataChanges:
         "_host",
         "_markers",
         "_metadata",
-        "_on_followed",
         "_replicas",
         "_scheduled",
         "_topics_changed",
         "on_failure",
+        "on_followed",
     )
 
     def __init__(
@@ -53,16 +53,14 @@ class MetadataChanges:
         coordination: Coordination,
         markers: MarkerSender,
         host: NodeHost,
-        *,
-        on_followed: Callable[[int], None],
     ) -> None:
-        """`on_followed` hears up to which offset the replicas follow."""
         self._metadata = metadata
         self._replicas = replicas
         self._coordination = coordination
         self._markers = markers
         self._host = host
-        self._on_followed = on_followed
+        self.on_followed: Callable[[int], None] = _tell_nobody
+        """Hears up to which offset the replicas follow."""
         self.on_failure: Callable[[Exception], None] = _raise
         """Told when metadata could not be followed: the node cannot go on."""
         self._scheduled = False
@@ -85,7 +83,7 @@ class MetadataChanges:
         """Everything below was replayed; it is applied when all of it was followed."""
         self._applied_offset = offset
         if not self._scheduled:
-            self._on_followed(offset)
+            self.on_followed(offset)
 
     def follow(self) -> None:
         """In the turns that come; at once where nothing runs beside the loop."""
@@ -107,7 +105,7 @@ class MetadataChanges:
                 return
             self._scheduled = False
             self._finish()
-            self._on_followed(self._applied_offset)
+            self.on_followed(self._applied_offset)
         except Exception as error:  # the border of a callback: who goes on would be half way
             self.on_failure(error)
         finally:
@@ -138,6 +136,9 @@ class MetadataChanges:
         if self._topics_changed:
             self._topics_changed = False
             self._coordination.topics_changed()
+
+
+def _tell_nobody(_offset: int) -> None: ...
 
 
 def _raise(error: Exception) -> None:

@@ -79,9 +79,8 @@ class LeaderWrites:
             producer_id = partition.header.producer_id
             if producer_id >= 0:
                 if ready and producer_id in producers:
-                    self._write(
-                        hosted, role, ready
-                    )  # a batch is judged by what the log has of its producer
+                    # A batch is judged by what the log has of its producer.
+                    self._write(hosted, role, ready)
                     ready, producers = [], set()
                 producers.add(producer_id)
             if self._may_append(role, partition):

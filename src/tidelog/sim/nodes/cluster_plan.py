@@ -7,6 +7,7 @@ so that one more knob changes nothing else in a seed.
 
 from typing import Final, NamedTuple
 
+from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.sim.entropy import stream
 
 MILLION: Final = 1_000_000
@@ -59,6 +60,10 @@ class ClusterPlan(NamedTuple):
         """Of topics that ask for none."""
         return min(3, self.brokers)
 
+    def duration_ms(self, key: str) -> int:
+        """A setting of all nodes that the profile knows."""
+        return int(dict(self.settings).get(key) or PROFILES[BRISK][key])
+
     def clock(self, node_id: int) -> ClockPlan:
         return self.clocks[node_id - 1] if self.clocks else ClockPlan()
 
@@ -109,10 +114,12 @@ def _draw_clock(seed: int, node_id: int) -> ClockPlan:
     )
 
 
+DURABILITY: Final = "ack.durability"
 USUAL: Final = ""
 """As the profile has it. It is drawn as often as it is listed."""
 
 KNOBS: Final[dict[str, tuple[str, ...]]] = {
+    DURABILITY: (USUAL, "page-cache"),
     "auto.leader.rebalance.enable": (USUAL, "false"),
     "broker.heartbeat.interval.ms": (USUAL, "100", "250"),
     "broker.session.timeout.ms": (USUAL, "1000", "2000", "9000"),
@@ -147,6 +154,7 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "replica.high.watermark.checkpoint.interval.ms": (USUAL, "100"),
     "replica.lag.time.max.ms": (USUAL, "1000", "10000"),
     "replica.socket.timeout.ms": (USUAL, "1000"),
+    "tidelog.events.topic.enable": (USUAL, USUAL, USUAL, "true"),
     "tidelog.group.disconnect.grace.ms": (USUAL, "0"),
     "tidelog.metadata.snapshot.records": (USUAL, "10", "100"),
     "tidelog.scrub.bytes.per.second": (USUAL, "0"),

@@ -1,10 +1,10 @@
 """Damage to data that lies on disks, within what the other replicas can repair.
 
 A promise holds while somebody else keeps an intact copy. So at most one node has damaged data at
-any time, and only if every partition has another holder then: with two replicas in sync for every
-acknowledged record, an intact one is always left. That needs eligible leader replicas: without
-them the last in-sync replica may be the damaged one. Whether a damage is repaired is looked up, on
-the disk and in the metadata, when the next one is about to be done.
+any time, and only of partitions that have another holder then and always will: every acknowledged
+record is on two replicas in sync, and eligible leader replicas are known. Otherwise the last
+replica in sync may be the damaged one. Whether a damage is repaired is looked up, on the disk and
+in the metadata, when the next one is about to be done.
 """
 
 from contextlib import suppress
@@ -23,6 +23,7 @@ from tidelog.wire.records.errors import InvalidBatch
 from tidelog.wire.records.header import iter_batches
 
 SEGMENT_SUFFIX = ".log"
+MIN_ISR = "min.insync.replicas"
 
 
 class Rot(NamedTuple):
@@ -50,25 +51,29 @@ class DamageLedger:
     def flip_bit(self, server: Server, choice: int) -> bool:
         """In a batch that is known to be synced: behind that damage looks like a torn tail, and
         no storage can tell the two apart. False if there is none, or too much is damaged."""
-        if self._may_damage(server) is None:
+        image = self._image_before_damage(server)
+        if image is None:
             return False
-        rot = _flip_bit(server, choice)
+        rot = _flip_bit(server, _spare(image, server.node_id), choice)
         if rot is not None:
             self._rot[server.node_id] = rot
         return rot is not None
 
     def lose_segment(self, server: Server) -> bool:
         """The first file of a log vanishes, where the disk tells where the log starts."""
-        image = self._may_damage(server)
-        if image is None or not _lose_segment(server):
+        image = self._image_before_damage(server)
+        if image is None or not _lose_segment(server, _spare(image, server.node_id)):
             return False
         self._lacks_records(server, image)
         return True
 
     def wipe(self, server: Server) -> bool:
         """All log directories are lost, if the metadata log is on a disk of its own."""
-        image = self._may_damage(server)
+        image = self._image_before_damage(server)
         if image is None or not server.can_lose_data:
+            return False
+        held = sum(server.node_id in state.replicas for state in image.partitions())
+        if len(_spare(image, server.node_id)) < held:
             return False
         server.kill()
         server.replace_data()
@@ -78,17 +83,14 @@ class DamageLedger:
     def _lacks_records(self, server: Server, image: MetadataImage) -> None:
         self._lacking[server.node_id] = image.brokers[server.node_id].broker_epoch
 
-    def _may_damage(self, server: Server) -> MetadataImage | None:
-        """The metadata, if another intact copy of everything is left."""
+    def _image_before_damage(self, server: Server) -> MetadataImage | None:
+        """None if there is damage already, or nobody knows enough to tell."""
         image = self._roles.image()
         if image is None or server.node_id not in image.brokers:
             return None
         self._forget_repaired(image)
-        if self._rot or self._lacking or not image.features.get(ELR_FEATURE):
-            return None
-        states = [state for state in image.partitions() if server.node_id in _holders(state)]
-        survives = all(len(_holders(state)) > 1 for state in states)
-        return image if survives else None
+        known = not self._rot and not self._lacking and image.features.get(ELR_FEATURE)
+        return image if known else None
 
     def _forget_repaired(self, image: MetadataImage) -> None:
         self._lacking = {
@@ -102,6 +104,18 @@ class DamageLedger:
 def _holders(state: PartitionState) -> tuple[int, ...]:
     """Everyone who provably holds every committed record."""
     return (*state.isr, *state.elr)
+
+
+def _spare(image: MetadataImage, node: int) -> list[PartitionName]:
+    """The partitions of a node that can do without its copy."""
+    return [
+        (topic.name, state.id.partition)
+        for topic in image.topics.values()
+        for state in topic.partitions.values()
+        if node in state.replicas
+        and any(holder != node for holder in _holders(state))
+        and int(image.topic_config(topic.name, MIN_ISR) or 1) > 1
+    ]
 
 
 def _is_back(image: MetadataImage, node: int, epoch: int) -> bool:
@@ -119,12 +133,12 @@ def _is_rotten(server: Server, rot: Rot) -> bool:
     return disk.open(rot.path).read(rot.position, 1) == bytes([rot.found])
 
 
-def _flip_bit(server: Server, choice: int) -> Rot | None:
+def _flip_bit(server: Server, spare: list[PartitionName], choice: int) -> Rot | None:
     batches: list[tuple[str, str, int, int]] = []
     for directory in server.log_dirs:
         disk = server.files.open(directory)
         for name, synced_end in _offsets(disk, checkpoints.RECOVERY_POINTS).items():
-            for path in _segments(disk, name):
+            for path in _segments(disk, name) if name in spare else ():
                 batches += [(directory, path, *place) for place in _batches(disk, path, synced_end)]
     if not batches:
         return None
@@ -146,11 +160,11 @@ def _batches(disk: SimDisk, path: str, end_offset: int) -> list[tuple[int, int]]
     return found
 
 
-def _lose_segment(server: Server) -> bool:
+def _lose_segment(server: Server, spare: list[PartitionName]) -> bool:
     for directory in server.log_dirs:
         disk = server.files.open(directory)
         for name, log_start in _offsets(disk, checkpoints.LOG_STARTS).items():
-            segments = _segments(disk, name)
+            segments = _segments(disk, name) if name in spare else []
             if len(segments) > 1 and log_start < _base_offset(segments[1]):
                 disk.remove(segments[0])
                 disk.sync_dir(segments[0].partition("/")[0])

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from tidelog.sim.disk import Operation
-from tidelog.sim.nodes.fault_plan import NodeFault
+from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform, nothing
 from tidelog.sim.nodes.server import Server
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.damage import DamageLedger
-from tidelog.sim.nodes.fault_plan import NodeFault
+from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.roles import Roles
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.tcp import Machine
@@ -20,6 +20,8 @@ class FaultScene(NamedTuple):
     ledger: DamageLedger
     restart_later: Callable[[Server], None]
     """For processes that died at a moment that no fault's end knows of."""
+    is_healed: Callable[[], bool]
+    """From then on nothing may break, not even at the end of a fault."""
 
     def client_machines(self) -> list[Machine]:
         return [loop.machine for loop in self.cluster.clients()]

@@ -7,7 +7,7 @@ from tidelog.sim.kernel import WORLD
 from tidelog.sim.nodes import disk_faults, network_faults, process_faults
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.damage import DamageLedger
-from tidelog.sim.nodes.fault_plan import ALL_NODES, KINDS, NodeFault
+from tidelog.sim.nodes.fault_kinds import ALL_NODES, KINDS, NodeFault
 from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform, nothing
 from tidelog.sim.nodes.roles import Roles
 from tidelog.sim.nodes.server import Server
@@ -42,7 +42,9 @@ class NodeFaults:
         self._healed: tuple[int, ...] = ()
         roles = Roles(cluster.servers)
         ledger = DamageLedger(cluster.servers, roles)
-        self._scene = FaultScene(cluster, roles, ledger, self._restart_later)
+        self._scene = FaultScene(
+            cluster, roles, ledger, self._restart_later, lambda: bool(self._healed)
+        )
         self._performers: dict[str, Perform] = {
             **process_faults.PERFORMERS,
             **disk_faults.PERFORMERS,
@@ -89,7 +91,7 @@ class NodeFaults:
             self._tell("declined: it makes no sense now, or is more than we promise to survive")
             return
         self.counts[fault.kind] += 1
-        number = len(self._lasting) + self._cluster.kernel.steps
+        number = self.counts.total()
 
         def end_all() -> None:
             for end in performed:

@@ -6,7 +6,9 @@ that an ordinary machine would need, in microseconds, and the same in every run 
 worker threads do is not counted: nobody waits for it.
 """
 
+import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from tidelog.sim.disk_state import (
@@ -22,8 +24,10 @@ from tidelog.sim.disk_state import (
     Write,
 )
 
-LONGEST_US: Final = 250_000
-"""`observe.loop_watch` names whoever holds a real loop for longer."""
+LONGEST_US: Final = 100_000
+"""`observe.loop_watch` names whoever holds a real loop two and a half times as long. What a
+callback only computes is not counted, so the bound is lower."""
+CALLERS_TOLD: Final = 8
 
 SYNC_US: Final = 2_000
 NAME_US: Final = 50
@@ -51,7 +55,7 @@ OnTooLong = Callable[[str], None]
 class LoopWork:
     """The work of the callback that runs now. A `DiskWatcher` of the node's disks."""
 
-    __slots__ = ("beside", "bound_us", "most_us", "on_too_long", "trap", "us")
+    __slots__ = ("_where", "beside", "bound_us", "most_us", "on_too_long", "trap", "us")
 
     def __init__(self) -> None:
         self.us = 0
@@ -62,15 +66,18 @@ class LoopWork:
         """None: nobody minds, because the node does not serve yet or any more."""
         self.on_too_long: OnTooLong = lambda text: None
         self.trap: Trap | None = None
+        self._where = ""
+        """What it was about when it became too much."""
 
     def settle(self, callback: object) -> None:
         """A callback is over."""
         if self.bound_us is not None:
             self.most_us = max(self.most_us, self.us)
             if self.us > self.bound_us:
-                held_ms = self.us // 1000
-                self.on_too_long(f"{name_of(callback)} held the loop for about {held_ms} ms")
+                told = f"{name_of(callback)} held the loop for about {self.us // 1000} ms"
+                self.on_too_long(f"{told}, {self._where or 'with what it sent'}")
         self.us = 0
+        self._where = ""
 
     def forget(self) -> None:
         """Somebody else looked at the disk."""
@@ -83,11 +90,16 @@ class LoopWork:
             self.trap.before(effect)
         if not self.beside:
             size_bytes = len(effect.data) if type(effect) is Write else 0
-            self.us += _PRICES.get(type(effect), 0) + size_bytes // BYTES_PER_US
+            self._charge(_PRICES.get(type(effect), 0) + size_bytes // BYTES_PER_US)
 
     def reading(self, size_bytes: int) -> None:
         if not self.beside:
-            self.us += READ_US + size_bytes // BYTES_PER_US
+            self._charge(READ_US + size_bytes // BYTES_PER_US)
+
+    def _charge(self, price_us: int) -> None:
+        self.us += price_us
+        if self.bound_us is not None and self.us > self.bound_us and not self._where:
+            self._where = _callers()
 
 
 class Trap:
@@ -114,7 +126,21 @@ class Trap:
 
 def name_of(callback: object) -> str:
     """Of a function, a method, or a step of a task: the coroutine that the task runs."""
+    while isinstance(callback, partial):
+        callback = callback.func
     owner = getattr(callback, "__self__", None)
     get_coroutine = getattr(owner, "get_coro", None)
     named = get_coroutine() if get_coroutine is not None else callback
-    return str(getattr(named, "__qualname__", named))
+    return str(getattr(named, "__qualname__", type(named).__name__))
+
+
+def _callers() -> str:
+    """The functions of the node that have led here, the innermost first."""
+    names: list[str] = []
+    frame = sys._getframe(1)
+    while frame is not None and len(names) < CALLERS_TOLD:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.startswith("tidelog.") and not module.startswith("tidelog.sim."):
+            names.append(f"{module.removeprefix('tidelog.')}.{frame.f_code.co_name}")
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+    return "in " + " < ".join(names)

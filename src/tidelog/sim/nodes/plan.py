@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
 from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_plan
-from tidelog.sim.nodes.cluster_plan import ClusterPlan, draw_cluster
-from tidelog.sim.nodes.fault_plan import NodeFault, draw_faults
-from tidelog.sim.nodes.plots import PLOTS, draw_plots
+from tidelog.sim.nodes.cluster_plan import DURABILITY, ClusterPlan, draw_cluster
+from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED, NodeFault
+from tidelog.sim.nodes.fault_plan import draw_faults
+from tidelog.sim.nodes.plots import PLOTS, draw_plots, draw_some
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
 
 CALM_MS: Final = 4_000
@@ -65,18 +66,28 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     phases = Phases(CALM_MS, stream(seed, "length of whole nodes").randrange(5_000, 20_000))
     clients = draw_client_plan(seed, [name for name in focus if name in CLIENT_KINDS])
     kinds = [name for name in focus if name not in CLIENT_KINDS and name not in PLOTS]
-    plots = draw_plots(
-        stream(seed, "plots of whole nodes"),
-        cluster,
-        phases.calm_ms,
-        phases.duration_ms,
-        [name for name in focus if name in PLOTS],
-    )
+    named = [name for name in focus if name in PLOTS]
+    entropy = stream(seed, "plots of whole nodes")
+    begin_ms, end_ms = phases.calm_ms, phases.duration_ms
+    if focus:
+        plots = draw_plots(entropy, cluster, begin_ms, end_ms, named)
+    else:
+        plots = draw_some(entropy, cluster, begin_ms, end_ms)
     faults = list(plots)
-    if kinds or not plots:
+    if kinds or not named:
         entropy = stream(seed, "faults of whole nodes")
         faults += draw_faults(entropy, cluster.nodes, phases.calm_ms, phases.chaos_ms, kinds)
     if plots:
         last_ms = max(fault.at_ms + fault.lasts_ms for fault in plots)
         phases = phases._replace(chaos_ms=max(phases.chaos_ms, last_ms - phases.calm_ms))
+    cluster = _as_durable_as_needed(cluster, faults)
     return NodePlan(seed, cluster, topics, clients, phases, tuple(sorted(faults)))
+
+
+def _as_durable_as_needed(cluster: ClusterPlan, faults: Sequence[NodeFault]) -> ClusterPlan:
+    """What lies in page caches alone survives crashes of processes, not of machines: where those
+    are drawn, acknowledged means synced."""
+    if not any(fault.kind in LOSE_UNSYNCED for fault in faults):
+        return cluster
+    kept = tuple((name, value) for name, value in cluster.settings if name != DURABILITY)
+    return cluster._replace(settings=kept)

@@ -2,130 +2,312 @@
 
 Drawn one by one, faults meet in the right order once in a thousand runs. A plot draws them
 together: still at random, but around the moments that matter. It leaves ordinary faults in the
-plan, so that shrinking takes it apart again. Plots are drawn when a focus names them.
+plan, so that shrinking takes it apart again.
 """
 
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final, NamedTuple
 
-from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
-from tidelog.sim.nodes.fault_plan import FOLLOWER, LEADER, OUTSIDER, PARTITIONS, NodeFault
+from tidelog.sim.nodes.fault_kinds import (
+    CONTROLLER,
+    COORDINATOR,
+    FOLLOWER,
+    LEADER,
+    OUTSIDER,
+    PARTITIONS,
+    TRANSACTIONS,
+    NodeFault,
+)
 
 
 class Setting(NamedTuple):
     """Where and when a plot happens."""
 
+    entropy: Random
     at_ms: int
     cluster: ClusterPlan
     node: int
-    """Hit when nobody has the role that is aimed at."""
+    """Hit when nobody has the role that is aimed at, and by faults without an aim."""
     partition: int
 
     @property
     def session_ms(self) -> int:
-        return self._duration("broker.session.timeout.ms")
+        """Of brokers: who is silent for so long is fenced."""
+        return self.cluster.duration_ms("broker.session.timeout.ms")
 
     @property
     def out_of_sync_ms(self) -> int:
         """Silent for so long, a follower is out of the ISR one way or the other."""
-        return round(1.6 * max(self.session_ms, self._duration("replica.lag.time.max.ms")))
+        lag_ms = self.cluster.duration_ms("replica.lag.time.max.ms")
+        return round(1.6 * max(self.session_ms, lag_ms))
 
-    def _duration(self, key: str) -> int:
-        return int(dict(self.cluster.settings).get(key) or PROFILES[BRISK][key])
+    def fault(
+        self, after_ms: float, kind: str, aim: str, lasts_ms: float, amount: int = 0
+    ) -> NodeFault:
+        return NodeFault(
+            self.at_ms + max(0, round(after_ms)),
+            kind,
+            self.node,
+            self.node % self.cluster.nodes + 1,
+            max(1, round(lasts_ms)),
+            aim=aim,
+            partition=self.partition,
+            amount=amount,
+        )
 
-    def fault(self, after_ms: float, kind: str, aim: str, lasts_ms: float) -> NodeFault:
-        at_ms, lasts = self.at_ms + round(after_ms), max(1, round(lasts_ms))
-        return NodeFault(at_ms, kind, self.node, self.node, lasts, aim, self.partition)
+    def sessions(self, least: float, most: float) -> float:
+        """A drawn time, in ms, measured in sessions."""
+        return self.entropy.uniform(least, most) * self.session_ms
+
+    def one_of(self, *kinds: str) -> str:
+        return self.entropy.choice(kinds)
 
 
-Plot = Callable[[Random, Setting], list[NodeFault]]
+class Plot(NamedTuple):
+    weight: int
+    """How often, in runs that name none. 0: only where it is named."""
+    meaning: str
+    draw: Callable[[Setting], list[NodeFault]]
 
 
-def lonely_node(entropy: Random, setting: Setting) -> list[NodeFault]:
-    """A node starts, and for more than a minute there are too few controllers to register with."""
-    cluster = setting.cluster
-    alone = entropy.choice(cluster.broker_ids)
-    away_ms = entropy.randrange(65_000, 80_000)
-    others = [voter for voter in cluster.voter_ids if voter != alone]
-    away = setting.fault(0, "kill", "", away_ms)
+def _lonely_node(at: Setting) -> list[NodeFault]:
+    alone = at.entropy.choice(at.cluster.broker_ids)
+    others = [voter for voter in at.cluster.voter_ids if voter != alone]
+    away = at.fault(0, "kill", "", at.entropy.randrange(65_000, 80_000))
     return [
-        setting.fault(0, "kill", "", 300)._replace(node=alone),
+        at.fault(0, "kill", "", 300)._replace(node=alone),
         *(away._replace(node=voter) for voter in others),
     ]
 
 
-def late_join(entropy: Random, setting: Setting) -> list[NodeFault]:
-    """A replica is about to join the ISR when it restarts, and the proposal that names it
-    arrives only when it is back, as another incarnation (KIP-903)."""
-    back_ms = setting.out_of_sync_ms
-    window_ms = 0.8 * setting.session_ms
-    joining_ms = entropy.uniform(5, 0.4 * window_ms)
-    kind = entropy.choice(("kill", "kill", "wipe", "power_loss"))
+def _late_join(at: Setting) -> list[NodeFault]:
+    """The proposal that names a replica arrives when it is back, as another incarnation
+    (KIP-903)."""
+    back_ms, window_ms = at.out_of_sync_ms, 0.8 * at.session_ms
+    joining_ms = at.entropy.uniform(5, 0.4 * window_ms)
     return [
-        setting.fault(0, "pause", FOLLOWER, back_ms),
-        setting.fault(back_ms - 2, "controller_cut", LEADER, window_ms),
-        setting.fault(back_ms + joining_ms, kind, OUTSIDER, 50),
-    ]
-
-
-def late_proposal(entropy: Random, setting: Setting) -> list[NodeFault]:
-    """A follower falls silent. Its leader proposes to go on without it, and is not heard before
-    the controller has fenced the follower by itself."""
-    lag_ms, session_ms = setting.out_of_sync_ms / 1.6, setting.session_ms
-    return [
-        setting.fault(0, "pause", FOLLOWER, setting.out_of_sync_ms + session_ms),
-        setting.fault(
-            entropy.uniform(0.6, 1.0) * lag_ms,
-            "controller_cut",
-            LEADER,
-            entropy.uniform(0.4, 0.9) * session_ms,
+        at.fault(0, "pause", FOLLOWER, back_ms),
+        at.fault(back_ms - 2, "controller_cut", LEADER, window_ms),
+        at.fault(
+            back_ms + joining_ms, at.one_of("kill", "kill", "wipe", "power_loss"), OUTSIDER, 50
         ),
     ]
 
 
-def slow_failover(entropy: Random, setting: Setting) -> list[NodeFault]:
-    """The leader dies while one follower is catching up and another is slow to sync: the next
-    leader cannot know what is committed, and whoever asks it has less than that."""
-    session_ms = setting.session_ms
-    back_ms = setting.out_of_sync_ms
+def _late_proposal(at: Setting) -> list[NodeFault]:
+    """A leader proposes to go on without a silent follower, and is not heard before the
+    controller has fenced that follower by itself."""
+    lag_ms = at.out_of_sync_ms / 1.6
+    cut_ms = at.entropy.uniform(0.6, 1.0) * lag_ms
     return [
-        setting.fault(0, "pause", FOLLOWER, back_ms),
-        setting.fault(
-            back_ms - entropy.uniform(0, 0.5) * session_ms,
-            "slow_disk",
-            FOLLOWER,
-            4 * session_ms,
-        )._replace(amount=entropy.choice((40, 200))),
-        setting.fault(
-            back_ms + entropy.uniform(-0.9, 0.2) * session_ms,
-            entropy.choice(("kill", "isolate", "pause")),
-            LEADER,
-            entropy.uniform(1.5, 3) * session_ms,
+        at.fault(0, "pause", FOLLOWER, at.out_of_sync_ms + at.session_ms),
+        at.fault(cut_ms, "controller_cut", LEADER, at.sessions(0.4, 0.9)),
+    ]
+
+
+def _slow_failover(at: Setting) -> list[NodeFault]:
+    """The next leader cannot know what is committed, and whoever asks it has less than that."""
+    back_ms = at.out_of_sync_ms
+    slow_ms = back_ms - at.sessions(0, 0.5)
+    dies_ms = back_ms + at.sessions(-0.9, 0.2)
+    slow = at.entropy.choice((40, 200))
+    return [
+        at.fault(0, "pause", FOLLOWER, back_ms),
+        at.fault(slow_ms, "slow_disk", FOLLOWER, 4 * at.session_ms, slow),
+        at.fault(dies_ms, at.one_of("kill", "isolate", "pause"), LEADER, at.sessions(1.5, 3)),
+    ]
+
+
+def _rejoin_then_pause(at: Setting) -> list[NodeFault]:
+    away_ms = at.out_of_sync_ms
+    joining_ms = away_ms + at.sessions(0, 0.3)
+    return [
+        at.fault(0, "pause", FOLLOWER, away_ms),
+        at.fault(
+            joining_ms, at.one_of("pause", "kill", "power_loss"), OUTSIDER, at.sessions(0.2, 1.5)
         ),
+    ]
+
+
+def _epoch_twice(at: Setting) -> list[NodeFault]:
+    first_ms = at.sessions(0.05, 0.3)
+    again = at.one_of("kill", "power_loss", "stop")
+    return [
+        at.fault(0, "pause", FOLLOWER, at.sessions(0.6, 1.4)),
+        at.fault(first_ms, at.one_of("kill", "stop"), LEADER, at.sessions(0.05, 0.3)),
+        at.fault(first_ms + at.sessions(0.05, 0.4), again, LEADER, at.sessions(0.05, 0.5)),
+    ]
+
+
+def _cut_then_kill(at: Setting) -> list[NodeFault]:
+    cut_ms = at.sessions(0.05, 1.2)
+    return [
+        at.fault(0, at.one_of("isolate", "controller_cut"), LEADER, cut_ms + at.session_ms),
+        at.fault(cut_ms, at.one_of("kill", "power_loss"), "", at.sessions(0.05, 0.5)),
+        at.fault(cut_ms, at.one_of("kill", "power_loss"), LEADER, at.sessions(0.05, 0.5)),
+    ]
+
+
+def _two_of_three(at: Setting) -> list[NodeFault]:
+    return [
+        at.fault(0, "power_loss", LEADER, at.sessions(0.1, 1.5)),
+        at.fault(at.entropy.randrange(20), "power_loss", FOLLOWER, at.sessions(0.1, 1.5)),
+    ]
+
+
+def _expansion_when_fenced(at: Setting) -> list[NodeFault]:
+    away_ms = at.sessions(1.1, 1.5)
+    return [
+        at.fault(0, at.one_of("pause", "isolate"), FOLLOWER, away_ms),
+        at.fault(away_ms - 5, "clog", "", at.sessions(0.5, 1.5), 2_000),
+        at.fault(away_ms + at.sessions(0, 0.3), "controller_cut", OUTSIDER, at.sessions(1, 2)),
+    ]
+
+
+def _zombie_leader(at: Setting) -> list[NodeFault]:
+    lasts_ms = at.sessions(1.1, 2.5)
+    return [
+        at.fault(0, at.one_of("isolate", "controller_cut", "pause"), LEADER, lasts_ms),
+        at.fault(at.sessions(0.1, 1.2), "cut_one_way", "", lasts_ms),
+    ]
+
+
+def _controllers_die(at: Setting) -> list[NodeFault]:
+    second_ms = at.entropy.choice((30, 300, 900, 2_000))
+    kinds = ("kill", "power_loss", "pause", "isolate", "crash_at_sync")
+    return [
+        at.fault(0, at.one_of(*kinds), CONTROLLER, at.sessions(0.1, 1.2), 3),
+        at.fault(second_ms, at.one_of(*kinds), CONTROLLER, at.sessions(0.1, 1.2), 4),
+    ]
+
+
+def _coordinators_die(at: Setting) -> list[NodeFault]:
+    aim = at.one_of(TRANSACTIONS, COORDINATOR)
+    kinds = ("kill", "pause", "stop", "power_loss", "client_cut")
+    return [
+        at.fault(0, at.one_of(*kinds), aim, at.sessions(0.1, 1.5), 2),
+        at.fault(at.sessions(0.02, 0.5), at.one_of(*kinds), aim, at.sessions(0.1, 1), 2),
+        at.fault(at.sessions(0.1, 1.2), at.one_of(*kinds), LEADER, at.sessions(0.1, 1), 2),
+    ]
+
+
+def _roll_restart(at: Setting) -> list[NodeFault]:
+    lasts_ms, every_ms = at.sessions(0.05, 0.3), at.sessions(0.3, 1)
+    order = at.entropy.sample(range(1, at.cluster.nodes + 1), at.cluster.nodes)
+    return [
+        at._replace(node=node).fault(every_ms * number, "stop", "", lasts_ms)
+        for number, node in enumerate(order)
+    ]
+
+
+def _left_alone(at: Setting) -> list[NodeFault]:
+    back_ms = at.out_of_sync_ms
+    return [
+        at.fault(0, "pause", FOLLOWER, back_ms),
+        at.fault(1, "pause", FOLLOWER, back_ms),
+        at.fault(back_ms + at.sessions(-0.2, 0.2), "power_loss", LEADER, at.sessions(0.5, 2)),
+    ]
+
+
+def _power_amid_catching_up(at: Setting) -> list[NodeFault]:
+    """Metadata and records that were fetched in a hurry and are not synced yet."""
+    away_ms = at.sessions(1, 2)
+    return [
+        at.fault(0, "slow_disk", "", away_ms + 3 * at.session_ms, 200),
+        at.fault(1, "pause", "", away_ms),
+        at.fault(away_ms + at.sessions(0.01, 0.5), "power_loss", "", at.sessions(0.1, 0.5)),
+    ]
+
+
+def _crash_after_crash(at: Setting) -> list[NodeFault]:
+    aim = at.one_of(LEADER, FOLLOWER, CONTROLLER)
+    amounts = at.entropy.choices(range(1, 64), k=2)
+    return [
+        at.fault(0, at.one_of("crash_at_sync", "crash_at_change"), aim, 500, amounts[0]),
+        at.fault(550, "crash_in_start", aim, at.sessions(0.02, 0.2), amounts[1]),
+        at.fault(600 + at.sessions(0.1, 0.4), "kill_in_start", aim, 100, 20),
+    ]
+
+
+def _full_followers(at: Setting) -> list[NodeFault]:
+    room = at.entropy.choice((0, 3_000, 60_000))
+    return [
+        at.fault(0, "disk_full", FOLLOWER, at.sessions(1, 3), room),
+        at.fault(20, "disk_full", FOLLOWER, at.sessions(1, 3), room),
+        at.fault(at.sessions(0.3, 1), at.one_of("kill", "stop", "pause"), LEADER, at.session_ms),
+    ]
+
+
+def _lost_answers(at: Setting) -> list[NodeFault]:
+    """Clients are not told what was done, ask again, and meet another leader."""
+    silent_ms = at.sessions(0.1, 0.8)
+    return [
+        at.fault(0, "client_cut", LEADER, silent_ms, 2),
+        at.fault(silent_ms / 2, at.one_of("tear", "reset_all", "let_wait"), LEADER, 500),
+        at.fault(silent_ms - 5, at.one_of("kill", "stop", "isolate"), LEADER, at.sessions(0.1, 1)),
     ]
 
 
 PLOTS: Final[Mapping[str, Plot]] = {
-    "lonely_node": lonely_node,
-    "late_join": late_join,
-    "late_proposal": late_proposal,
-    "slow_failover": slow_failover,
+    "lonely_node": Plot(0, "a node finds no controllers for more than a minute", _lonely_node),
+    "late_join": Plot(3, "a replica joins, as its proposal has it, and restarted", _late_join),
+    "late_proposal": Plot(2, "a proposal comes after the fence that it asks for", _late_proposal),
+    "rejoin_then_pause": Plot(3, "a replica stops as it joins the ISR again", _rejoin_then_pause),
+    "epoch_twice": Plot(3, "two elections while a follower is paused", _epoch_twice),
+    "cut_then_kill": Plot(3, "a leader is cut off with writes in flight, and dies", _cut_then_kill),
+    "two_of_three": Plot(2, "leader and follower lose power together", _two_of_three),
+    "expansion_when_fenced": Plot(
+        2, "a replica that joins is cut off from the controller", _expansion_when_fenced
+    ),
+    "zombie_leader": Plot(3, "clients still reach a leader that is replaced", _zombie_leader),
+    "controllers_die": Plot(3, "a controller and the next one die", _controllers_die),
+    "coordinators_die": Plot(3, "a coordinator moves twice", _coordinators_die),
+    "roll_restart": Plot(2, "all nodes are restarted in turn", _roll_restart),
+    "slow_failover": Plot(2, "the leader dies while others lag and sync slowly", _slow_failover),
+    "left_alone": Plot(2, "the leader dies alone in its ISR", _left_alone),
+    "power_amid_catching_up": Plot(
+        2, "power fails before what was fetched is synced", _power_amid_catching_up
+    ),
+    "crash_after_crash": Plot(2, "a node dies again in each recovery", _crash_after_crash),
+    "full_followers": Plot(2, "no follower has room, then the leader goes", _full_followers),
+    "lost_answers": Plot(2, "answers to clients are lost, then the leader goes", _lost_answers),
 }
+
+
+AT_MOST: Final = 3
+"""In a run that names none."""
 
 
 def draw_plots(
     entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int, names: list[str]
 ) -> list[NodeFault]:
-    """One after the other, and now and then at the same time."""
+    """Those that are named, one after the other, and now and then at the same time."""
     faults: list[NodeFault] = []
     at_ms = begin_ms
     while names and at_ms < end_ms:
-        node, partition = entropy.choice(cluster.broker_ids), entropy.randrange(PARTITIONS)
-        setting = Setting(at_ms, cluster, node, partition)
-        drawn = PLOTS[entropy.choice(names)](entropy, setting)
+        drawn = draw_plot(entropy.choice(names), entropy, cluster, at_ms)
         faults += drawn
         longest_ms = max(fault.at_ms + fault.lasts_ms for fault in drawn) - at_ms
         at_ms += round(entropy.uniform(0.2, 1.2) * longest_ms)
     return faults
+
+
+def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int) -> list[NodeFault]:
+    """Half of all runs have some, at any time."""
+    if cluster.brokers < 2:
+        return []
+    count = entropy.choice((0, 0, 0, 1, 2, AT_MOST))
+    names = entropy.choices(list(PLOTS), [plot.weight for plot in PLOTS.values()], k=count)
+    last_ms = max(begin_ms + 1, end_ms - cluster.duration_ms("broker.session.timeout.ms"))
+    return [
+        fault
+        for name in names
+        for fault in draw_plot(name, entropy, cluster, entropy.randrange(begin_ms, last_ms))
+    ]
+
+
+def draw_plot(name: str, entropy: Random, cluster: ClusterPlan, at_ms: int) -> list[NodeFault]:
+    node, partition = entropy.choice(cluster.broker_ids), entropy.randrange(PARTITIONS)
+    return PLOTS[name].draw(Setting(entropy, at_ms, cluster, node, partition))

@@ -5,8 +5,8 @@ from typing import Final
 
 from tidelog.sim.disk_state import SyncFile
 from tidelog.sim.kernel import WORLD
-from tidelog.sim.nodes.fault_plan import NodeFault
-from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform, nothing
+from tidelog.sim.nodes.fault_kinds import NodeFault
+from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform
 from tidelog.sim.nodes.loop_work import Trap
 from tidelog.sim.nodes.server import Server
 
@@ -102,7 +102,7 @@ def _crash_in_start(scene: FaultScene, fault: NodeFault, server: Server) -> End 
         server.kill()
 
     def start_into_a_trap() -> None:
-        if not server.running:
+        if not server.running and not scene.is_healed():
             server.set_trap(Trap(_crash(scene, server, power_lost=power_lost), fault.amount // 2))
             server.start()
 
@@ -125,7 +125,7 @@ def _kill_in_start(scene: FaultScene, fault: NodeFault, server: Server) -> End |
 
 def _kill_early(again: tuple[FaultScene, Server, int]) -> None:
     scene, server, starts = again
-    if server.running and server.starts == starts:
+    if server.running and server.starts == starts and not scene.is_healed():
         server.kill()
         scene.restart_later(server)
 
@@ -145,7 +145,7 @@ def _lose_power_in_stop(server: Server) -> None:
 
 def _stall_worker(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
     stalled = server.stall_worker(fault.amount, fault.lasts_ms * 1000)
-    return nothing if stalled else None
+    return None if stalled is None else stalled.release
 
 
 def _jump(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:

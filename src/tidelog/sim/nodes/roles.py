@@ -3,7 +3,7 @@
 from tidelog.broker.coordination.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.types import NO_LEADER
-from tidelog.sim.nodes import fault_plan
+from tidelog.sim.nodes import fault_kinds
 from tidelog.sim.nodes.server import Server
 
 _INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
@@ -39,14 +39,14 @@ class Roles:
 
     def find(self, aim: str, partition: int, fallback: Server) -> Server:
         """Whoever has the role that is aimed at."""
-        if aim == fault_plan.CONTROLLER:
+        if aim == fault_kinds.CONTROLLER:
             return self.controller() or fallback
         state = self._partition(aim, partition) if aim else None
         if state is None or state.leader == NO_LEADER:
             return fallback
-        if aim == fault_plan.FOLLOWER:
+        if aim == fault_kinds.FOLLOWER:
             hit = [node for node in state.isr if node != state.leader]
-        elif aim == fault_plan.OUTSIDER:
+        elif aim == fault_kinds.OUTSIDER:
             hit = [node for node in state.replicas if node not in state.isr]
         else:
             hit = [state.leader]
@@ -59,8 +59,8 @@ class Roles:
         if image is None:
             return None
         topic = {
-            fault_plan.COORDINATOR: CONSUMER_OFFSETS,
-            fault_plan.TRANSACTIONS: TRANSACTION_STATE,
+            fault_kinds.COORDINATOR: CONSUMER_OFFSETS,
+            fault_kinds.TRANSACTIONS: TRANSACTION_STATE,
         }.get(aim)
         states = [
             state

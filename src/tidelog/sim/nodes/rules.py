@@ -15,6 +15,7 @@ TWO_LEADERS = "N4 one leader per leader epoch"
 CUT_COMMITTED = "N5 committed records are not cut"
 FAILED = "N6 no callback of a node or client fails"
 STUCK = "L1 a healed cluster becomes whole"
+HELD = "L3 no callback holds the loop of a node that serves"
 
 Report = Callable[[str, str], None]
 

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, NamedTuple
 
 from tidelog.core.events import Event
@@ -18,7 +19,7 @@ from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
 from tidelog.sim.nodes.clients.client_rules import judge_history
 from tidelog.sim.nodes.cluster import NodeCluster
-from tidelog.sim.nodes.fault_plan import NodeFault
+from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
 from tidelog.sim.nodes.healed_core import NO_PROGRESS, CoreProgress, sufficient_core
 from tidelog.sim.nodes.judging import Judging
@@ -128,6 +129,7 @@ class NodeRun:
     def _start(self) -> bool:
         for server in self.cluster.servers.values():
             server.report_to(self._on_event, self._on_problem, self._on_life)
+            server.work.on_too_long = partial(self._on_held, server.node_id)
             server.start()
         return self._until(self._not_whole, START_LIMIT_US) and self._finish(
             self.workload.create_topics(), START_LIMIT_US
@@ -238,6 +240,9 @@ class NodeRun:
 
     def _on_problem(self, node_id: int, text: str) -> None:
         self._report(rules.FAILED, f"node {node_id}: {text}")
+
+    def _on_held(self, node_id: int, text: str) -> None:
+        self._report(rules.HELD, f"node {node_id}: {text}")
 
     def _on_client_error(self, message: str, error: BaseException | None) -> None:
         self._report(rules.FAILED, f"a client: {message}: {error!r}")

@@ -14,6 +14,7 @@ from tidelog.host.ports import Entropy, Network
 from tidelog.host.timers import TimerWheel
 from tidelog.node.disks import CannotStart
 from tidelog.node.node import Node
+from tidelog.observe.stream import EventStream
 from tidelog.sim.entropy import SeededEntropy, stream
 from tidelog.sim.kernel import WORLD, Kernel
 from tidelog.sim.nodes.clock import MachineClock
@@ -21,6 +22,7 @@ from tidelog.sim.nodes.files import MachineFiles
 from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
 from tidelog.sim.nodes.loop_work import LONGEST_US, LoopWork, Trap
 from tidelog.sim.nodes.tcp import Machine
+from tidelog.sim.nodes.watching import Watching
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 
 CLUSTER_ID = "simulated"
@@ -52,6 +54,7 @@ class Server:
         "_on_problem",
         "_seed",
         "_slow",
+        "_watching",
         "_workers",
         "clock",
         "config",
@@ -88,6 +91,7 @@ class Server:
         self.sync_us = 3_000
         """A usual sync of its disks takes up to so long."""
         self._slow = 1
+        self._watching: Watching | None = None
         self._buried: list[VirtualLoop] = []
         self._workers: list[VirtualWorkers] = []
         self._errors_before = (0, 0)
@@ -141,23 +145,31 @@ class Server:
     async def _main(self, loop: VirtualLoop) -> None:
         """What `node.process` does, with this machine as its host."""
         network = self._make_network(loop)
+        events = EventStream(self.node_id, self.clock, network.wheel)
         host = NodeHost(
             self.clock,
             network.wheel,
             network,
             self._make_entropy(),
-            partial(self._emit, loop),
+            partial(self._emit, loop, events),
             disk_space=self.files.space,
             filesystem=self.files,
             make_workers=self._make_workers,
         )
         try:
             self.node = node = Node(self.config, host)
+            if isinstance(network, TcpNetwork):
+                await self._watch(node, events, network)
             await node.start(partial(self._on_ready, loop))
         except CannotStart as error:
             self._give_up(loop, "cannot start", error)
         else:
             self._give_up(loop, "cannot go on", await node.failed())
+
+    async def _watch(self, node: Node, events: EventStream, network: TcpNetwork) -> None:
+        entropy = self._stream(f"questions of an operator, start {self.starts}")
+        self._watching = watching = Watching(node, events, network, self.clock, entropy)
+        await watching.start()
 
     def _give_up(self, loop: VirtualLoop, what: str, error: Exception) -> None:
         """The process ends itself, as `node.process` does. Only a broken disk explains that."""
@@ -233,6 +245,8 @@ class Server:
 
     async def _leave(self, node: Node) -> None:
         await node.stop()
+        if self._watching is not None:
+            await self._watching.stop()
         self._kernel.call_in(0, self.machine.owner, self._exit, node)
 
     def _exit(self, node: Node) -> None:
@@ -250,13 +264,13 @@ class Server:
     def slow_disk(self, factor: int) -> None:
         self._slow = factor
 
-    def stall_worker(self, choice: int, duration_us: int) -> bool:
-        """A thread of one of its pools hangs. False if it has none."""
+    def stall_worker(self, choice: int, duration_us: int) -> VirtualWorkers | None:
+        """A thread of one of its pools hangs. None if it has none."""
         if not self._workers:
-            return False
+            return None
         workers = self._workers[choice % len(self._workers)]
         workers.stall(self._kernel.now_us + duration_us)
-        return True
+        return workers
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -303,9 +317,10 @@ class Server:
     def _work_us(self) -> int:
         return self._delays(self.sync_us) * self._slow
 
-    def _emit(self, loop: VirtualLoop, event: Event) -> None:
+    def _emit(self, loop: VirtualLoop, events: EventStream, event: Event) -> None:
         if loop.alive:
             self._on_event(self.node_id, event)
+            events.emit(event)
 
     def _on_ready(self, loop: VirtualLoop) -> None:
         if loop.alive:

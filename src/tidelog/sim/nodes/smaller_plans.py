@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 from tidelog.sim.nodes.client_plan import ClientPlan
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
-from tidelog.sim.nodes.fault_plan import ALL_NODES, BETWEEN_TWO, NodeFault
+from tidelog.sim.nodes.fault_kinds import ALL_NODES, BETWEEN_TWO, NodeFault
 from tidelog.sim.nodes.plan import NodePlan
 from tidelog.sim.nodes.topic_plan import TopicPlan
 

@@ -52,15 +52,19 @@ class PlainEntropy:
 class StoryServer(Server):
     """Work beside the loop is done at once, and frames go through the gate of the story."""
 
-    __slots__ = ("_wires", "network")
+    __slots__ = ("_wires", "network", "owner")
 
-    def __init__(self, kernel: Kernel, wires: Wires, config: NodeConfig) -> None:
-        name = machine_name(config.node_id)
-        machine = Internet(kernel, stream(0, name)).add_machine(name, config.node_id)
+    def __init__(
+        self, kernel: Kernel, wires: Wires, config: NodeConfig, owner: int | None = None
+    ) -> None:
+        """`owner` tells two machines apart that claim to be the same node."""
+        self.owner = config.node_id if owner is None else owner
+        name = machine_name(self.owner)
+        machine = Internet(kernel, stream(0, name)).add_machine(name, self.owner)
         super().__init__(kernel, machine, config, MachineClock(kernel), 0)
         self._wires = wires
         self.network: StoryNetwork | None = None
-        wires.owners[name] = config.node_id
+        wires.owners[name] = self.owner
         self.format()
 
     def format(self) -> None:
@@ -84,7 +88,7 @@ class StoryServer(Server):
             self._wires.on_process_gone(network, power_lost=power_lost)
 
     def _make_network(self, loop: VirtualLoop) -> StoryNetwork:
-        self.network = StoryNetwork(self._wires, self.node_id, loop, self.clock)
+        self.network = StoryNetwork(self._wires, self.owner, loop, self.clock)
         return self.network
 
     def _make_entropy(self) -> Entropy:

@@ -63,7 +63,16 @@ class Gate(Protocol):
 class Question:
     """A request with its answer, on their way between two processes."""
 
-    __slots__ = ("_on_outcome", "_timer", "answer_frame", "frame", "header", "is_open", "line")
+    __slots__ = (
+        "_timer",
+        "answer_frame",
+        "frame",
+        "header",
+        "is_first",
+        "is_open",
+        "line",
+        "on_settled",
+    )
 
     def __init__(self, line: Line, frame: bytes, on_outcome: OnOutcome | None) -> None:
         self.line = line
@@ -71,7 +80,9 @@ class Question:
         self.header: RequestHeader = read_request_header(frame)[0]
         self.answer_frame = b""
         self.is_open = True
-        self._on_outcome = on_outcome
+        self.is_first = False
+        """On its connection."""
+        self.on_settled = on_outcome
         self._timer: Timer | None = None
 
     @property
@@ -106,8 +117,8 @@ class Question:
         self.line.forget(self)
         if self._timer is not None:
             self._timer.cancel()
-        if self._on_outcome is not None:
-            self._on_outcome(outcome or memoryview(bytearray(self.answer_frame)))
+        if self.on_settled is not None:
+            self.on_settled(outcome or memoryview(bytearray(self.answer_frame)))
 
     # -- the slot of the answer, for the process that was asked
 
@@ -135,6 +146,7 @@ class Line:
     __slots__ = (
         "_open",
         "_server",
+        "address",
         "asker",
         "handler",
         "inbox",
@@ -144,9 +156,13 @@ class Line:
         "wires",
     )
 
-    def __init__(self, wires: Wires, asker: StoryNetwork | None, port: Port) -> None:
+    def __init__(
+        self, wires: Wires, asker: StoryNetwork | None, address: Address, port: Port | None
+    ) -> None:
         self.wires = wires
+        self.address = address
         self.port = port
+        """Who listens at the other end; None if nobody does."""
         self.is_closed = False
         self.handler: RequestHandler | None = None
         self.last_key = -1
@@ -163,7 +179,7 @@ class Line:
 
     @property
     def target(self) -> int:
-        return self.port.network.owner
+        return self.wires.owners[self.address[0]]
 
     # -- RequestConnection
 
@@ -186,6 +202,7 @@ class Line:
         if self.is_closed:
             raise ConnectionClosed("the connection has ended")
         question = Question(self, frame, on_outcome)
+        question.is_first = self.last_key < 0
         self.last_key = question.header.api_key
         self._open[question] = None
         self.wires.carry_request(question)
@@ -200,6 +217,7 @@ class Line:
         self._open.pop(question, None)
 
     def accept(self) -> None:
+        assert self.port is not None, "nobody listens"
         self.handler = self.port.on_connection(self._server)
 
     def receive(self, question: Question) -> None:
@@ -212,7 +230,7 @@ class Line:
     def end(self, error: NetworkError, reason: CloseReason) -> None:
         """Both ends hear of it."""
         self.end_for_asker(error)
-        self.wires.perform(self.port.network, lambda: self.end_for_server(reason))
+        self.wires.end_for_server(self, reason)
 
     def end_for_asker(self, error: NetworkError) -> None:
         if self.is_closed:
@@ -221,14 +239,20 @@ class Line:
         for question in list(self._open):
             self.wires.lose(question, error)
 
-    def end_for_server(self, reason: CloseReason) -> None:
+    def hang_up(self, reason: CloseReason) -> None:
+        """The process that was asked hears that the connection has ended."""
         handler, self.handler = self.handler, None
         self.wires.lines.pop(self, None)
         if handler is not None:
             handler.on_closed(reason)
 
+    @property
+    def is_served(self) -> bool:
+        """Whether the process that accepted it still runs."""
+        return self.port is not None and self.port.network.loop.alive
+
     def touches(self, network: StoryNetwork) -> bool:
-        return network is self.asker or network is self.port.network
+        return network is self.asker or (self.port is not None and network is self.port.network)
 
     def asked_by(self, network: StoryNetwork) -> bool:
         return network is self.asker
@@ -302,6 +326,8 @@ class Wires:
         self._dark: dict[str, None] = {}
         """Machines without power."""
         self._cuts: dict[tuple[int, int], None] = {}
+        self.on_turn: Callable[[], None] = _nothing
+        """Called again and again while something is under way."""
 
     # -- what a story does to it
 
@@ -317,6 +343,10 @@ class Wires:
         """Of this process, or of all."""
         self._cuts = {pair: None for pair in self._cuts if owner is not None and owner not in pair}
 
+    def lag_us(self, owner: int) -> int:
+        """How much later than others of the same millisecond its timers fire."""
+        return 0
+
     def connects(self, one: int, other: int) -> bool:
         return _pair(one, other) not in self._cuts
 
@@ -329,13 +359,14 @@ class Wires:
         for line in list(self.lines):
             if line.asked_by(network):
                 line.is_closed = True
-                self._end_for_server(line)
+                self.end_for_server(line, CloseReason.RESET_BY_PEER)
             elif line.touches(network):
                 self.lines.pop(line, None)
                 line.end_for_asker(PeerReset("its process is gone"))
 
-    def _end_for_server(self, line: Line) -> None:
-        self.perform(line.port.network, lambda: line.end_for_server(CloseReason.RESET_BY_PEER))
+    def end_for_server(self, line: Line, reason: CloseReason) -> None:
+        if line.port is not None:
+            self.perform(line.port.network, lambda: line.hang_up(reason))
 
     def boot(self, name: str) -> None:
         """Power is back."""
@@ -345,7 +376,7 @@ class Wires:
         """Peers send again what a machine without power has not confirmed, and it does not know
         their connections any more."""
         for line in list(self.lines):
-            if line.target == owner and not line.port.network.loop.alive:
+            if line.target == owner and line.port is not None and not line.is_served:
                 self.lines.pop(line)
                 line.end_for_asker(PeerReset("unknown connection"))
 
@@ -355,8 +386,14 @@ class Wires:
         """As soon as everything is done that a process can do alone, if this one still runs."""
         self._wait((TURNS_OF_A_FRAME, network, work))
 
+    def perform_sooner(self, network: StoryNetwork, work: Callable[[], object]) -> None:
+        """The first frame of a connection was sent a turn later than it could have been."""
+        self._wait((TURNS_OF_A_FRAME - 1, network, work))
+
     def _wait(self, order: tuple[int, StoryNetwork, Callable[[], object]]) -> None:
         turns, network, work = order
+        if not turns:
+            self.on_turn()
         if turns:
             self.kernel.call_in(0, WORLD, self._wait, (turns - 1, network, work))
         elif network.loop.alive:
@@ -369,7 +406,7 @@ class Wires:
     def deliver_request(self, question: Question) -> None:
         """Also one that was on its way when its connection ended."""
         line = question.line
-        if not line.port.network.loop.alive:
+        if line.port is None or not line.is_served:
             self.lose(question)
             return
         if line.handler is None and line.is_closed:
@@ -385,7 +422,7 @@ class Wires:
             self.perform(asker, lambda: question.settle(reason))
 
     def carry_answer(self, question: Question) -> None:
-        if not self._gate.keeps_answer(question):
+        if question.line.is_served and not self._gate.keeps_answer(question):
             self.deliver_answer(question)
 
     def deliver_answer(self, question: Question) -> None:
@@ -408,7 +445,7 @@ class Wires:
         port = self.ports.get(address)
         if port is None:
             raise PeerRefused(f"nobody listens at {address}")
-        line = Line(self, asker, port)
+        line = Line(self, asker, address, port)
         self.lines[line] = None
         self.perform(port.network, line.accept)
         return line
@@ -416,6 +453,24 @@ class Wires:
     def ask(self, address: Address, frame: bytes, on_outcome: OnOutcome | None) -> Question:
         """A client's request, on a connection of its own."""
         return self.open_line(None, address).ask(frame, on_outcome)
+
+
+class Late:
+    """A loop whose timers fire in an order between processes that the story knows."""
+
+    __slots__ = ("_loop", "_owner", "_wires")
+
+    def __init__(self, loop: VirtualLoop, wires: Wires, owner: int) -> None:
+        self._loop = loop
+        self._wires = wires
+        self._owner = owner
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> object:
+        lag_us = self._wires.lag_us(self._owner)
+        due_us = self._wires.kernel.now_us + round(delay * 1_000_000)
+        at_us = due_us - due_us % 1000 + lag_us if lag_us else due_us
+        delay_us = max(at_us - self._wires.kernel.now_us, 1 if lag_us else 0)
+        return self._loop.call_later(delay_us / 1_000_000, callback)
 
 
 class StoryNetwork:
@@ -428,7 +483,7 @@ class StoryNetwork:
         self.owner = owner
         self.loop = loop
         self.wheel = TimerWheel(clock)
-        driven: Any = loop  # asyncio takes it for one
+        driven: Any = Late(loop, wires, owner)  # as much of a loop as it needs
         self._driver = LoopDriver(self.wheel, driven)
 
     async def listen(
@@ -468,3 +523,7 @@ def _joined(parts: Sequence[Buffer | FileRange]) -> bytes:
         bytes(part) if isinstance(part, bytes | bytearray | memoryview) else part.read()
         for part in parts
     )
+
+
+def _nothing() -> None:
+    """Nobody looks."""

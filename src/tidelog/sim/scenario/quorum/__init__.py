@@ -1,8 +1,8 @@
 """A second stage for stories: the metadata quorum, controllers on it, brokers around it.
 
-The real quorum node, controller and broker lifecycle run here, on logs in memory. Messages
-arrive at once and in order unless a story holds, drops or cuts them; time passes only when a
-story lets it, and node n always draws an election timeout of 1 s + n · 100 ms.
+Production's processes run here, on virtual loops and disks. Messages arrive at once and in order
+unless a story holds, drops or cuts them; time passes only when a story lets it, and node n always
+draws an election timeout of 1 s + n · 100 ms.
 """
 
 from tidelog.sim.scenario.quorum.commands import TABLE

@@ -1,10 +1,11 @@
-"""What travels on the wire of the quorum stage, and how a story calls it."""
+"""What travels on the wires of the quorum stage, and how a story calls it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tidelog.core.errors import Error
+from tidelog.core.metadata.records import RESOURCE_GROUP, Config
 from tidelog.core.quorum.messages import (
     BeginEpochRequest,
     BeginEpochResponse,
@@ -16,42 +17,86 @@ from tidelog.core.quorum.messages import (
     FetchSnapshotResponse,
     LeaderChange,
     QuorumMessage,
+    QuorumRequest,
     VoteRequest,
     VoteResponse,
     VotersRecord,
 )
-from tidelog.core.requests import ControllerRequest, ControllerResponse
 from tidelog.core.types import LogEntry
+from tidelog.quorum.translate import Speaker, request_from_wire
+from tidelog.quorum.translate_answers import response_from_wire
+from tidelog.sim.scenario.wires import Question
 
-CLIENT = -3
-"""The other end of a request that no broker sent; clients reach every node that runs."""
-
-
-class Call:
-    """A request to a controller; its identity is the token of the answer."""
-
-    __slots__ = ("kind", "request", "response", "source", "target", "text")
-
-    def __init__(
-        self, source: int, target: int, kind: str, request: ControllerRequest, text: str
-    ) -> None:
-        self.source = source
-        self.target = target
-        self.kind = kind
-        self.request = request
-        self.text = text
-        self.response: ControllerResponse | None = None
-
-
-class Synced(NamedTuple):
-    """Not a message: the disk tells its own node that the log is durable."""
+_QUORUM_KEYS = (1, 52, 53, 54, 59)
+_CALL_KEYS = {62: "registration", 63: "heartbeat", 56: "proposal"}
 
 
 class Envelope(NamedTuple):
+    """A request or an answer on its way."""
+
     source: int
     target: int
     kind: str
-    message: QuorumMessage | Call | Synced
+    text: str
+    message: QuorumMessage | None
+    """None if it is not the quorum's."""
+    question: Question
+    is_answer: bool
+
+
+def story_record(name: str) -> Config:
+    """A record that means nothing to anybody: it is called by its name."""
+    return Config(RESOURCE_GROUP, name, "story", name)
+
+
+def request_envelope(question: Question, speaker: Speaker, said: str = "") -> Envelope:
+    message = _quorum_request(question, speaker)
+    if message is None:
+        kind = _CALL_KEYS.get(question.header.api_key, "request")
+        return Envelope(question.source, question.target, kind, said or kind, None, question, False)
+    kind = kind_of(message)
+    text = f"{kind} {_content(message)}"
+    return Envelope(question.source, question.target, kind, text, message, question, False)
+
+
+def answer_envelope(question: Question, speaker: Speaker, said: str = "") -> Envelope:
+    asked = _quorum_request(question, speaker)
+    ends = question.target, question.source
+    if asked is None:
+        kind = _CALL_KEYS.get(question.header.api_key, "request")
+        refused = answer_error(question)
+        text = f"{said or kind} | {'done' if refused is Error.NONE else refused.name}"
+        return Envelope(*ends, f"{kind}-answer", text, None, question, True)
+    message = response_from_wire(speaker, asked, question.answer())
+    kind = kind_of(message)
+    return Envelope(*ends, kind, f"{kind} {_content(message)}", message, question, True)
+
+
+def _quorum_request(question: Question, speaker: Speaker) -> QuorumRequest | None:
+    if question.header.api_key not in _QUORUM_KEYS:
+        return None
+    heard = request_from_wire(speaker, question.request())
+    return None if heard is None else heard.message
+
+
+def answer_error(question: Question) -> Error:
+    """The first error that the answer names, wherever it does."""
+    return next(
+        (error for error in _errors(question.answer()) if error is not Error.NONE), Error.NONE
+    )
+
+
+def _errors(part: Any) -> list[Error]:
+    found: list[Error] = []
+    for name in type(part).__slots__ if hasattr(type(part), "__slots__") else vars(part):
+        value = getattr(part, name)
+        if name == "error_code":
+            found.append(Error(value))
+        elif isinstance(value, list | tuple):
+            for each in value:
+                if not isinstance(each, int | str | bytes):
+                    found += _errors(each)
+    return found
 
 
 _KINDS: dict[type, str] = {
@@ -84,26 +129,6 @@ def kind_of(message: QuorumMessage) -> str:
     return _KINDS[type(message)]
 
 
-def envelope_text(envelope: Envelope) -> str:
-    """What is written on it, without its ends."""
-    message = envelope.message
-    if isinstance(message, Call):
-        answered = envelope.source == message.target
-        return answer_text(message) if answered else message.text
-    assert not isinstance(message, Synced), "a sync is not told"
-    return f"{envelope.kind} {_content(message)}"
-
-
-def answer_text(call: Call) -> str:
-    response = call.response
-    assert response is not None, f"{call.text} is not answered"
-    results = getattr(response, "results", ())
-    errors = [response.error, *(result.error for result in results if hasattr(result, "error"))]
-    errors += [result[1] for result in results if not hasattr(result, "error")]
-    refused = [error.name for error in errors if error is not Error.NONE]
-    return f"{call.text} | {refused[0] if refused else 'done'}"
-
-
 def _content(message: QuorumMessage) -> str:
     if isinstance(message, VoteRequest):
         return (
@@ -126,7 +151,7 @@ def _content(message: QuorumMessage) -> str:
         return _fetch_answer(message)
     if isinstance(message, FetchSnapshotResponse):
         first, count = message.position, len(message.chunk)
-        return f"records {first + 1}..{first + count} of {message.size}"
+        return f"bytes {first}..{first + count} of {message.size}"
     return f"epoch={message.epoch}"
 
 
@@ -156,4 +181,4 @@ def _record_text(record: object) -> str:
         return f"L{record.leader_id}"
     if isinstance(record, VotersRecord):
         return f"V({','.join(str(voter.node_id) for voter in record.voters)})"
-    return record if isinstance(record, str) else type(record).__name__
+    return record.resource_name if isinstance(record, Config) else type(record).__name__

@@ -23,24 +23,34 @@ Before = dict[PartitionId, PartitionState]
 class Telling:
     def __init__(self, stage: QuorumStage) -> None:
         self._stage = stage
+        self._before: Before = {}
 
-    def before(self, controller: Controller) -> Before:
-        return {state.id: state.copy() for state in controller.committed.partitions()}
+    def remember(self, controller: Controller, entry: LogEntry) -> None:
+        """An entry is about to be applied."""
+        states = map(controller.committed.partition, _touched(entry))
+        self._before = {state.id: state.copy() for state in states if state is not None}
 
-    def tell(self, controller: Controller, entry: LogEntry, before: Before) -> None:
-        touched: dict[PartitionId, None] = {}
+    def tell(self, controller: Controller, entry: LogEntry) -> None:
+        """It was."""
+        image = controller.committed
         if len(entry.records) >= MANY_RECORDS:
             self._stage.line(f"{SPEAKER}: one entry of {len(entry.records)} records")
         for record in entry.records:
             text = _record_text(record)
             if text:
                 self._stage.line(f"{SPEAKER}: {text}")
-            if isinstance(record, (r.Partition, r.PartitionChange)):
-                touched[PartitionId(record.topic_id, record.partition)] = None
-        image = controller.committed
-        states = [state for state in map(image.partition, touched) if state is not None]
-        for line in partition_lines(image, states, before):
+        found = map(image.partition, _touched(entry))
+        states = [state for state in found if state is not None]
+        for line in partition_lines(image, states, self._before):
             self._stage.line(f"{SPEAKER}: {line}")
+
+
+def _touched(entry: LogEntry) -> dict[PartitionId, None]:
+    return {
+        PartitionId(record.topic_id, record.partition): None
+        for record in entry.records
+        if isinstance(record, r.Partition | r.PartitionChange)
+    }
 
 
 def partition_lines(

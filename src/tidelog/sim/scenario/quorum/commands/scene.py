@@ -1,13 +1,11 @@
 """Setting the scene, electing leaders, appending, letting time pass."""
 
-from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.core.quorum.messages import VoterKey
-from tidelog.core.quorum.state import QuorumSettings, QuorumState
-from tidelog.core.types import NO_LEADER
-from tidelog.sim.scenario.quorum.broker import CLUSTER_ID
+from tidelog.core.quorum.state import QuorumSettings
+from tidelog.sim.scenario.process import controller_address
 from tidelog.sim.scenario.quorum.commands.registry import command
 from tidelog.sim.scenario.quorum.machine import Machine
-from tidelog.sim.scenario.quorum.messages import log_text
+from tidelog.sim.scenario.quorum.messages import log_text, story_record
 from tidelog.sim.scenario.quorum.stage import QuorumStage, address_of
 from tidelog.sim.scenario.script import ArgumentError, Arguments, duration_ms
 
@@ -28,16 +26,13 @@ def quorum(stage: QuorumStage, arguments: Arguments) -> None:
     epoch = arguments.number("epoch", 0)
     defaults = QuorumSettings()
     stage.settings = QuorumSettings(
-        max_entries=arguments.number("max-entries", defaults.max_entries),
-        snapshot_chunk_bytes=arguments.number("snapshot-chunk", defaults.snapshot_chunk_bytes),
+        max_entries=arguments.number("max-entries", defaults.max_entries)
     )
-    if arguments.flag("controllers"):
-        # No idle records: offsets, and with them broker epochs, change only when something does.
-        stage.controller_settings = ControllerSettings(CLUSTER_ID, max_idle_interval_ms=0)
+    stage.chunk_records = arguments.number("snapshot-chunk", 0)
+    stage.has_controllers = arguments.flag("controllers")
+    stage.voter_addresses.update((n, controller_address(n)) for n in range(1, count + 1))
     for number in range(1, count + 1):
-        machine = stage.add_machine(str(number))
-        machine.disk.stored = QuorumState(epoch, NO_LEADER, None)
-    stage.voters = tuple(machine.key for machine in stage.machines.values())
+        stage.add_machine(str(number)).write_epoch(epoch)
     with stage.silence():
         for machine in stage.machines.values():
             machine.start()
@@ -79,27 +74,24 @@ def append(stage: QuorumStage, arguments: Arguments) -> None:
     if machine.running.role != "leader":
         raise ArgumentError(f"{machine.name} does not lead")
     for text in arguments.words():
-        offset, effects = machine.running.append(tuple(text.split("+")), stage.now_ms)
+        offset = machine.append(tuple(map(story_record, text.split("+"))))
         machine.note(f"append {text}/{machine.running.epoch} offset={offset}")
-        machine.perform(effects)
 
 
 @command("add-voter", "LEADER NODE")
 def add_voter(stage: QuorumStage, arguments: Arguments) -> None:
     """The leader lets an observer vote."""
     machine, key = _voter_change(stage, arguments)
-    error, effects = machine.running.add_voter(key, stage.now_ms)
-    machine.perform(effects)
-    machine.note(error.name if error else f"append {log_text(machine.disk.log.entries[-1:])}")
+    error = machine.change_voters("add_voter", key)
+    machine.note(error or f"append {log_text(machine.entries[-1:])}")
 
 
 @command("remove-voter", "LEADER NODE")
 def remove_voter(stage: QuorumStage, arguments: Arguments) -> None:
     """The leader takes a voter, perhaps itself, out of the voter set."""
     machine, key = _voter_change(stage, arguments)
-    error, effects = machine.running.remove_voter(key, stage.now_ms)
-    machine.perform(effects)
-    machine.note(error.name if error else f"append {log_text(machine.disk.log.entries[-1:])}")
+    error = machine.change_voters("remove_voter", key)
+    machine.note(error or f"append {log_text(machine.entries[-1:])}")
 
 
 def _voter_change(stage: QuorumStage, arguments: Arguments) -> tuple[Machine, VoterKey]:
@@ -131,7 +123,6 @@ def skip(stage: QuorumStage, arguments: Arguments) -> None:
 def broker(stage: QuorumStage, arguments: Arguments) -> None:
     """Brokers start, register with the active controller and wait until they may serve."""
     for name in arguments.words():
-        machine = stage.add_machine(name)
-        machine.is_broker = True
+        machine = stage.add_machine(name, is_broker=True)
         assert address_of(name)[1] > 9, f"{name}: small numbers are voters"
         machine.start_serving()

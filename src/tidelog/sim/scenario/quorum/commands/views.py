@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tidelog.core.metadata.image import MetadataImage
+from tidelog.core.metadata.records import Config
 from tidelog.core.types import NO_OFFSET
 from tidelog.sim.scenario.quorum.commands.registry import command
 from tidelog.sim.scenario.quorum.machine import Machine
@@ -20,7 +20,7 @@ def show(stage: QuorumStage, arguments: Arguments) -> None:
     shown = [stage.machine(name) for name in arguments.words()] or [
         machine for machine in stage.machines.values() if not machine.is_broker
     ]
-    controllers = stage.controller_settings is not None
+    controllers = stage.has_controllers
     header = ["node", "role", "epoch", "voted", "log-end", "high-watermark"]
     header += ["voters"] if voters else []
     header.append("controller" if controllers else "log")
@@ -28,7 +28,7 @@ def show(stage: QuorumStage, arguments: Arguments) -> None:
 
 
 def _row(machine: Machine, voters: bool, controllers: bool) -> list[str]:
-    node, log, stored = machine.node, machine.disk.log, machine.disk.stored
+    node, log, stored = machine.node, machine.log, machine.stored
     voted = stored.voted if node is None else node.state.voted
     row = [
         machine.name,
@@ -43,16 +43,18 @@ def _row(machine: Machine, voters: bool, controllers: bool) -> list[str]:
     if controllers:
         row.append(_controller(machine))
     else:
-        snapshot = [f"snapshot={tuple(log.snapshots[-1].id)}"] if log.snapshots else []
-        row.append(" ".join([*snapshot, log_text(log.entries)]).strip() or "-")
+        latest = log.latest_snapshot
+        snapshot = [f"snapshot={tuple(latest)}"] if latest is not None else []
+        row.append(" ".join([*snapshot, log_text(machine.entries)]).strip() or "-")
     return row
 
 
 def _controller(machine: Machine) -> str:
-    controller = machine.controller
+    running = machine.server.node
+    controller = None if running is None else running.controller
     if controller is None:
         return "-"
-    topics = ", ".join(controller.committed.topic_ids) or "no topics"
+    topics = ", ".join(controller.core.committed.topic_ids) or "no topics"
     return f"{'active' if controller.active else 'standby'}: {topics}"
 
 
@@ -65,8 +67,8 @@ def applied(stage: QuorumStage, arguments: Arguments) -> None:
     """The records a node was told are committed, in order: its state."""
     for name in arguments.words():
         machine = stage.machine(name)
-        told = " ".join(map(str, machine.applied)) or "nothing"
-        machine.note(f"applied {told}")
+        names = " ".join(each.resource_name for each in machine.applied if isinstance(each, Config))
+        machine.note(f"applied {names or 'nothing'}")
 
 
 @command("metadata", "[NODE]")
@@ -76,7 +78,7 @@ def metadata(stage: QuorumStage, arguments: Arguments) -> None:
     machine = stage.active_machine() if name is None else stage.machine(name)
     if machine is None:
         raise ArgumentError("there is no active controller")
-    image = _image(machine)
+    image = machine.image
     for broker in image.brokers.values():
         state = "fenced" if broker.fenced else "unfenced"
         stopping = " shutting-down" if broker.in_controlled_shutdown else ""
@@ -84,14 +86,6 @@ def metadata(stage: QuorumStage, arguments: Arguments) -> None:
         stage.line(f"broker {broker.broker_id} {state}{stopping} {epoch}")
     for line in partition_lines(image, image.partitions()):
         stage.line(line)
-
-
-def _image(machine: Machine) -> MetadataImage:
-    if machine.controller is not None:
-        return machine.controller.committed
-    if machine.broker is None:
-        raise ArgumentError(f"{machine.name} keeps no metadata")
-    return machine.broker.image
 
 
 @command("audit")
@@ -112,9 +106,9 @@ def audit(stage: QuorumStage, arguments: Arguments) -> None:
     if leader is None:
         stage.line(f"committed {len(committed)}, no leader to ask")
         return
-    log = leader.disk.log
+    log, entries = leader.log, leader.entries
     kept = [entry for entry in committed if entry.offset >= log.log_start_offset]
-    lost = [entry for entry in kept if entry not in log.entries]
+    lost = [entry for entry in kept if entry not in entries]
     stage.line(
         f"committed {len(committed)}, lost {len(lost)}" + (f": {log_text(lost)}" if lost else "")
     )

@@ -12,7 +12,7 @@ _ROUTE = "FROM->TO [KIND]; * is everybody"
 @command("hold", _ROUTE)
 def hold(stage: QuorumStage, arguments: Arguments) -> None:
     """From now on such messages stay on the wire."""
-    stage.wire.gates.append(_route(stage, arguments))
+    stage.gates.append(_route(stage, arguments))
 
 
 @command("deliver", f"{_ROUTE} [copy]")
@@ -26,18 +26,19 @@ def deliver(stage: QuorumStage, arguments: Arguments) -> None:
 def drop(stage: QuorumStage, arguments: Arguments) -> None:
     """The oldest such message that is held is lost; or all are, and nothing more is held."""
     if arguments.flag("all"):
-        stage.wire.gates.clear()
-        stage.wire.held.clear()
+        stage.gates.clear()
+        stage.held.clear()
     else:
-        stage.wire.held.remove(_held(stage, arguments))
+        stage.held.remove(_held(stage, arguments))
 
 
 @command("release")
 def release(stage: QuorumStage, arguments: Arguments) -> None:
     """Nothing is held any longer, and what was arrives."""
-    stage.wire.gates.clear()
-    held, stage.wire.held = stage.wire.held, []
-    stage.wire.under_way.extend(held)
+    stage.gates.clear()
+    held, stage.held = stage.held, []
+    for envelope in held:
+        stage.release(envelope)
 
 
 @command("isolate", "NODE …")
@@ -47,20 +48,20 @@ def isolate(stage: QuorumStage, arguments: Arguments) -> None:
     for one in inside:
         for other in stage.machines:
             if other not in inside:
-                stage.wire.cut(one, other)
+                stage.wires.cut(one, other)
 
 
 @command("cut", "NODE NODE")
 def cut(stage: QuorumStage, arguments: Arguments) -> None:
     """These two do not reach each other."""
     one, other = (stage.machine(arguments.word("a node")).address for _ in range(2))
-    stage.wire.cut(one, other)
+    stage.wires.cut(one, other)
 
 
 @command("heal")
 def heal(stage: QuorumStage, arguments: Arguments) -> None:
     """Everybody reaches everybody."""
-    stage.wire.heal()
+    stage.wires.heal()
 
 
 def _route(stage: QuorumStage, arguments: Arguments) -> Route:
@@ -78,7 +79,8 @@ def _end(stage: QuorumStage, name: str) -> int:
 
 
 def _held(stage: QuorumStage, arguments: Arguments) -> Envelope:
-    found = stage.wire.find_held(_route(stage, arguments))
+    route = _route(stage, arguments)
+    found = next((each for each in stage.held if route.covers(each)), None)
     if found is None:
         raise ArgumentError("no such message is held")
     return found
