@@ -321,3 +321,28 @@ def test_outcomes_compare_members_not_their_order() -> None:
     pending = PendingExpand((1, 2), (1, 2, 3), proposal)
     confirmed = IsrResult(PARTITION, Error.NONE, 1, 0, (3, 2, 1), RECOVERED, 5)
     assert isr.outcome(pending, confirmed, partition_epoch=5) == isr.ADOPT
+
+
+def test_a_leader_that_missed_an_epoch_knows_nothing_of_its_followers() -> None:
+    # The leader was paused, and a metadata snapshot folds what it missed.
+    a, b, c = 1, 2, 3
+    story = Story(a, b, c)
+    story.given(a, (4, 0, 7), hw=6)
+    story.given(b, (4, 0, 7), hw=6)
+    story.given(c, (4, 0, 5), hw=6)
+    story.elect(a, a, b, c, epoch=4)
+    story.fetch(b)  # the leader knows that it holds offsets 6 and 7
+    parked = story.produce(a)
+    story.elect(c, a, b, c, epoch=5, tell=(b, c))
+    story.fetch(b)
+    assert story[b].end == 6, "it has cut them under the other leader"
+    story.elect(a, a, b, c, epoch=6)  # the first thing the leader hears since epoch 4
+
+    assert story[a].answers[parked] is Error.NOT_LEADER_OR_FOLLOWER
+    for _ in range(3):  # it first forgets its own epoch
+        story.fetch(c)
+    assert story[c].end == story[a].end
+    assert story[a].high_watermark == 6, "the other one has not shown what it holds"
+    story.fetch(b)
+    story.fetch(b)
+    assert story[a].high_watermark == story[a].end

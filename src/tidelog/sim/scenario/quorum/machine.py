@@ -105,7 +105,7 @@ class QuorumServer(StoryServer):
             network.wheel,
             network,
             self._make_entropy(),
-            partial(self._emit, loop),
+            partial(self._hear, loop),
             filesystem=self.files,
             make_workers=self._make_workers,
         )
@@ -113,6 +113,10 @@ class QuorumServer(StoryServer):
             await self._run_node(host, loop)
         else:
             await self._run_member(host)
+
+    def _hear(self, loop: VirtualLoop, event: events.Event) -> None:
+        if loop.alive:
+            self._machine.on_event(event)
 
     async def _run_node(self, host: NodeHost, loop: VirtualLoop) -> None:
         self.node = node = Node(self.config, host)
@@ -179,7 +183,7 @@ class Machine:
         self.is_broker = False
         self.directory_id = (1 << 64 | address << 16).to_bytes(16, "big")
         self.server = QuorumServer(self, stage.config_for(self, node_id))
-        self.server.report_to(self._on_event, self._on_problem)
+        self.server.report_to(lambda node_id, event: None, self._on_problem)
         self.applied: list[object] = []
         self.committed_offset = 0
         self._began_told = True
@@ -356,7 +360,7 @@ class Machine:
     def _on_problem(self, node_id: int, text: str) -> None:
         self.stage.problems.append(f"{self.name}: {text}")
 
-    def _on_event(self, node_id: int, event: events.Event) -> None:
+    def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.QuorumLeaderElected):
             self.tell_start(None)
             self.stage.history.on_elected(self.address, event.leader_epoch)
