@@ -3,11 +3,15 @@
 import pytest
 
 from tidelog.sim.nodes.client_plan import (
+    CHURN,
     CLASSIC,
     CONSUMER,
+    HOSTILE,
     OWN_ASSIGNMENT,
+    ChurnPlan,
     ClientPlan,
     GroupPlan,
+    HostilePlan,
     ProcessorPlan,
     TransactionalPlan,
     WriterPlan,
@@ -51,6 +55,39 @@ def test_clients_that_vanish_and_dawdle_harm_nobody_and_all_come_to_their_end(pr
     assert all(sum(map(len, reader.reads.values())) > 100 for reader in history.readers)
 
 
+CALM = draw_node_plan(6)._replace(
+    faults=(),
+    clients=draw_client_plan(6)._replace(churn=(), hostile=(), inspectors_pause_ms=()),
+)
+"""Two writers, and nothing that breaks."""
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ({"hostile": (HostilePlan(HOSTILE, 100),) * 4}, HOSTILE),
+        ({"churn": (ChurnPlan(CHURN, 300),)}, CHURN),
+    ],
+    ids=["hostile peers", "churn"],
+)
+def test_writers_do_not_suffer_from(others, expected):
+    run = NodeRun(CALM._replace(clients=CALM.clients._replace(**others)))
+    result = run.execute()
+    assert result.violations == ()
+    assert result.acknowledged > 500
+    assert result.refused == 0
+    assert set(run.workload.history.done) == set(expected)
+
+
+def test_an_inspector_is_answered_whatever_it_asks():
+    clients = CALM.clients._replace(inspectors_pause_ms=(20, 20, 20))
+    run = NodeRun(CALM._replace(clients=clients))
+    result = run.execute()
+    assert result.violations == ()
+    assert result.refused == 0
+    assert len(run.workload.history.done) > 40
+
+
 def test_seeds_together_have_every_kind_of_client():
     plans = [draw_client_plan(seed) for seed in range(60)]
     assert {writer.acks for plan in plans for writer in plan.writers} == {-1, 0, 1}
@@ -58,4 +95,7 @@ def test_seeds_together_have_every_kind_of_client():
     processors = {each.protocol for plan in plans for each in plan.processors}
     assert processors == {CLASSIC, CONSUMER, OWN_ASSIGNMENT}
     assert any(plan.transactional for plan in plans)
+    assert {kind for plan in plans for each in plan.churn for kind in each.kinds} == set(CHURN)
+    assert {kind for plan in plans for each in plan.hostile for kind in each.kinds} == set(HOSTILE)
+    assert any(plan.inspectors_pause_ms for plan in plans)
     assert any(not (plan.transactional or plan.has_inputs) for plan in plans)

@@ -23,6 +23,19 @@ PROTOCOLS: Final = (CLASSIC, CONSUMER)
 OWN_ASSIGNMENT: Final = ""
 """A processor that takes all partitions by itself, without a group that assigns them."""
 
+CREATE, DELETE, ADD_PARTITIONS = "create", "delete", "add_partitions"
+ALTER, REASSIGN, ELECT = "alter", "reassign", "elect"
+DELETE_RECORDS: Final = "delete_records"
+CHURN: Final = (CREATE, DELETE, ADD_PARTITIONS, ALTER, REASSIGN, ELECT, DELETE_RECORDS)
+
+GARBAGE, HALF_FRAME, HUGE_FRAME = "garbage", "half_frame", "huge_frame"
+UNKNOWN_API, UNKNOWN_VERSION = "unknown_api", "unknown_version"
+SILENT, SLOW_READER, PIPELINED = "silent", "slow_reader", "pipelined"
+HOSTILE: Final = (
+    *(GARBAGE, HALF_FRAME, HUGE_FRAME, UNKNOWN_API, UNKNOWN_VERSION),
+    *(SILENT, SLOW_READER, PIPELINED),
+)
+
 
 class WriterPlan(NamedTuple):
     """Somebody who writes records to random partitions of the topics of a plan."""
@@ -72,6 +85,20 @@ class ProcessorPlan(NamedTuple):
     mischief: int
 
 
+class ChurnPlan(NamedTuple):
+    """What an administrator does all the time."""
+
+    kinds: tuple[str, ...]
+    pause_ms: int
+
+
+class HostilePlan(NamedTuple):
+    """What a peer does who means no good."""
+
+    kinds: tuple[str, ...]
+    pause_ms: int
+
+
 class ClientPlan(NamedTuple):
     writers: tuple[WriterPlan, ...]
     transactional: tuple[TransactionalPlan, ...]
@@ -86,6 +113,10 @@ class ClientPlan(NamedTuple):
     outputs_partitions: int
     inputs_pause_ms: int
     """At most so long between two records of `inputs`."""
+    churn: tuple[ChurnPlan, ...] = ()
+    hostile: tuple[HostilePlan, ...] = ()
+    inspectors_pause_ms: tuple[int, ...] = ()
+    """One for every inspector: at most so long between two questions."""
 
     @property
     def has_inputs(self) -> bool:
@@ -96,10 +127,16 @@ class ClientPlan(NamedTuple):
         kinds += [f"{len(self.transactional)} transactional"] if self.transactional else []
         kinds += [f"{each.protocol} group of {each.members}" for each in self.groups]
         kinds += [f"{each.instances} exactly-once" for each in self.processors]
+        kinds += ["churn"] if self.churn else []
+        kinds += ["hostile peers"] if self.hostile else []
+        kinds += ["inspector"] if self.inspectors_pause_ms else []
         return ", ".join(kinds)
 
 
-CLIENT_KINDS: Final = ("writers", "transactional", "groups", "processors", "readers")
+CLIENT_KINDS: Final = (
+    *("writers", "transactional", "groups", "processors", "readers"),
+    *("churn", "hostile", "inspectors"),
+)
 """There are always writers."""
 
 
@@ -109,7 +146,13 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
     if not wanted:
         return drawn
     readers = 1 if "readers" in wanted else 0
-    return drawn._replace(committed_readers=readers, plain_readers=readers)
+    return drawn._replace(
+        committed_readers=readers,
+        plain_readers=readers,
+        churn=(ChurnPlan(CHURN, 500),) if "churn" in wanted else (),
+        hostile=(HostilePlan(HOSTILE, 50),) if "hostile" in wanted else (),
+        inspectors_pause_ms=(50,) if "inspectors" in wanted else (),
+    )
 
 
 def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
@@ -131,6 +174,9 @@ def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
         inputs_partitions=entropy.choice((1, 2, 4)),
         outputs_partitions=entropy.choice((1, 2)),
         inputs_pause_ms=entropy.choice((20, 50, 200)),
+        churn=_draw_churn(stream(seed, "clients that churn")),
+        hostile=_draw_hostile(stream(seed, "clients that are hostile")),
+        inspectors_pause_ms=stream(seed, "clients that inspect").choice(((), (), (), (200,))),
     )
 
 
@@ -180,3 +226,17 @@ def _draw_processor(entropy: Random) -> ProcessorPlan:
         timeout_ms=entropy.choice((1_000, 3_000, 8_000)),
         mischief=entropy.choice((1, 5, 15)),
     )
+
+
+def _draw_churn(entropy: Random) -> tuple[ChurnPlan, ...]:
+    if entropy.random() >= 0.25:
+        return ()
+    kinds = tuple(kind for kind in CHURN if entropy.random() < 0.6) or (REASSIGN,)
+    return (ChurnPlan(kinds, entropy.choice((200, 500, 1_500))),)
+
+
+def _draw_hostile(entropy: Random) -> tuple[HostilePlan, ...]:
+    if entropy.random() >= 0.25:
+        return ()
+    kinds = tuple(kind for kind in HOSTILE if entropy.random() < 0.4) or (GARBAGE,)
+    return (HostilePlan(kinds, entropy.choice((50, 500))),) * entropy.choice((1, 2))

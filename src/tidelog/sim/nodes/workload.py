@@ -4,7 +4,10 @@ import asyncio
 
 from tidelog.client import Admin, NewTopic
 from tidelog.sim.nodes.client_plan import ACKS_ALL, OWN_ASSIGNMENT, ClientPlan, WriterPlan
+from tidelog.sim.nodes.clients.churn import Churn
 from tidelog.sim.nodes.clients.history import GroupLog, History
+from tidelog.sim.nodes.clients.hostile import Hostile
+from tidelog.sim.nodes.clients.inspector import Inspector
 from tidelog.sim.nodes.clients.liveness import Finisher, open_transaction
 from tidelog.sim.nodes.clients.members import Member
 from tidelog.sim.nodes.clients.processors import Processor
@@ -55,9 +58,21 @@ class Workload:
             writer = WriterPlan(ACKS_ALL, True, 1, 0, plan.inputs_pause_ms)
             stage.start("i0", Writer(stage, writer, "i0", [INPUTS]).run)
         self._begin_groups()
+        self._begin_others()
         for number in range(plan.committed_readers + plan.plain_readers):
             committed = number < plan.committed_readers
             stage.start(f"r{number}", Reader(stage, f"r{number}", committed=committed).run)
+
+    def _begin_others(self) -> None:
+        """Those who are judged by nothing but that others do not suffer."""
+        stage, plan = self._stage, self._plan.clients
+        for number, churn in enumerate(plan.churn):
+            stage.start(f"c{number}", Churn(stage, f"c{number}", churn).run)
+        for number, hostile in enumerate(plan.hostile):
+            stage.start(f"h{number}", Hostile(stage, f"h{number}", hostile).run)
+        for number, pause_ms in enumerate(plan.inspectors_pause_ms):
+            inspector = Inspector(stage, f"n{number}", self._plan.cluster.broker_ids, pause_ms)
+            stage.start(f"n{number}", inspector.run)
 
     def _begin_groups(self) -> None:
         stage, plan = self._stage, self._plan.clients

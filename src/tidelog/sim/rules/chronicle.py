@@ -241,6 +241,9 @@ class Chronicle:
         high_watermark = replica.high_watermark
         while end < high_watermark:
             batch = log.batch_at(end)
+            if batch is None and log.may_have_gaps:
+                end += 1  # compaction took what was there
+                continue
             if batch is None or batch.base_offset != end:
                 return
             end = batch.last_offset + 1

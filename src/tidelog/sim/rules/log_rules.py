@@ -61,7 +61,7 @@ class LogOrder(Rule):
         epoch = before.leader_epoch if before is not None else -1
         expected = first.base_offset
         for batch in batches:
-            if batch.base_offset != expected or batch.leader_epoch < epoch:
+            if not follows(replica.log, expected, batch) or batch.leader_epoch < epoch:
                 self._out_of_order(replica, expected, epoch, batch)
             expected = batch.last_offset + 1
             epoch = batch.leader_epoch
@@ -108,10 +108,7 @@ class LogOrder(Rule):
     def _check_batches(self, partition: PartitionId, broker: int, log: LogFace) -> None:
         batches = log.batches
         for one, next_one in pairwise(batches):
-            expected = one.last_offset + 1
-            is_next = next_one.base_offset == expected or (
-                next_one.base_offset > expected and log.may_have_gaps
-            )
+            is_next = follows(log, one.last_offset + 1, next_one)
             if not is_next or next_one.leader_epoch < one.leader_epoch:
                 self.broken(f"{label(partition)}: broker {broker} has {next_one} after {one}")
 
@@ -123,6 +120,11 @@ class LogOrder(Rule):
             f" {batch.base_offset} of leader epoch {batch.leader_epoch}"
             f" where {expected} of epoch {epoch} or later was due"
         )
+
+
+def follows(log: LogFace, expected: int, batch: RecordBatch) -> bool:
+    """Without a gap, unless compaction may have left one."""
+    return batch.base_offset == expected or (batch.base_offset > expected and log.may_have_gaps)
 
 
 class NoTruncationBelowHighWatermark(Rule):

@@ -3,6 +3,7 @@
 Every record has a value of its own, so a value says who wrote it, and where it belongs.
 """
 
+from collections import Counter
 from typing import NamedTuple
 
 TopicPartition = tuple[str, int]
@@ -101,6 +102,7 @@ class History:
 
     __slots__ = (
         "acknowledged",
+        "done",
         "failed",
         "found",
         "groups",
@@ -120,6 +122,8 @@ class History:
         """Writes of which the outcome is not known."""
         self.found: dict[bytes, list[Place]] = {}
         """What a reader of committed records found when the run was over."""
+        self.done: Counter[str] = Counter()
+        """What was really done of that which leaves no records: `reassign`, `garbage`, `api 3`."""
         self.transactions: list[Transaction] = []
         self.readers: list[ReaderLog] = []
         self.groups: dict[str, GroupLog] = {}

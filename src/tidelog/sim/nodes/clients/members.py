@@ -61,7 +61,8 @@ class Progress:
             processed = self._log.processed.setdefault(where, {})
             for read in each.reads:
                 processed[read.record.offset] = None
-            self.pending[where] = each.next_offset
+            if each.next_offset > each.from_offset:
+                self.pending[where] = each.next_offset
         if member.generation >= 0 and member.member_id:
             for where in member.positions:
                 self._log.note_owner(member.generation, where, member.member_id)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from tidelog.host.network import TcpNetwork
+from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.loop import OnError
 
@@ -22,6 +24,17 @@ class ClientProcess:
         tasks: list[asyncio.Task[None]] = []
         self._loop.perform(lambda: tasks.append(self._loop.create_task(work)))
         return tasks[0]
+
+    def new_network(self) -> TcpNetwork:
+        """Called by a task of this process: for questions that our client does not ask."""
+        return TcpNetwork(MachineClock(self._cluster.kernel))
+
+    async def connect(
+        self, protocol: asyncio.BaseProtocol, host: str, port: int
+    ) -> asyncio.Transport:
+        """A connection with nothing of ours on it."""
+        transport, _ = await self._loop.create_connection(lambda: protocol, host, port)
+        return transport
 
     def kill(self, power_lost: bool) -> None:
         """Nothing of it runs any more; its peers hear of it, or its machine is silent."""

@@ -12,7 +12,7 @@ from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.nodes.clients.history import History
 from tidelog.sim.nodes.clients.process import ClientProcess
-from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.cluster import BROKER_PORT, CONTROLLER_PORT, NodeCluster, machine_name
 from tidelog.sim.nodes.loop import OnError
 
 TRANSFERS: Final = "transfers"
@@ -58,6 +58,13 @@ class Stage:
     def stream(self, name: str) -> Random:
         """What the client of this name draws."""
         return stream(self._seed, f"client {name}")
+
+    def any_listener(self, entropy: Random) -> tuple[str, int]:
+        """Some port that some node listens on."""
+        plan = self._cluster.plan
+        if entropy.random() < 0.2:
+            return machine_name(entropy.choice(plan.voter_ids)), CONTROLLER_PORT
+        return machine_name(entropy.choice(plan.broker_ids)), BROKER_PORT
 
     def new_process(self) -> ClientProcess:
         return ClientProcess(self._cluster, self._on_error)

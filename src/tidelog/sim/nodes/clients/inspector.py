@@ -1,0 +1,143 @@
+"""A client that asks every question there is, in every version there is.
+
+Questions name what exists. Changes name what nobody else uses, so that no other client is harmed.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+from tidelog.client.admin import BROKER_RESOURCE, TOPIC_RESOURCE, Admin
+from tidelog.client.groups import GroupAdmin
+from tidelog.client.transactions import TransactionAdmin
+from tidelog.rpc import Peer
+from tidelog.sim.nodes.clients.nonsense import Nonsense
+from tidelog.sim.nodes.clients.old_clients import old_fetch_session, old_member, old_transaction
+from tidelog.sim.nodes.clients.process import ClientProcess
+from tidelog.sim.nodes.clients.stage import FAILURES, Stage, pause_s
+from tidelog.sim.nodes.cluster import BROKER_PORT, machine_name
+from tidelog.wire.protocol import Listener, Release, offered, request_class
+from tidelog.wire.protocol.apis import API_BY_KEY
+
+QUESTIONS: Final = (
+    *(1, 2, 3, 9, 10, 15, 16, 18, 23, 29, 32, 35, 46, 55, 60, 61, 65, 66, 69, 74, 75),
+)
+CHANGES: Final = (
+    *(0, 8, 11, 12, 13, 14, 19, 20, 21, 22, 24, 25, 26, 27, 28, 30, 31, 33, 34, 37, 42, 44, 45, 47),
+    *(57, 68),
+)
+"""Without elections, voters and unregistered brokers: those would harm the others."""
+WORDS: Final = ("", "nonsense", "inspected", "worse nonsense / \0 ü")
+ANSWER_WITHIN_MS: Final = 1_000
+
+
+class Inspector:
+    """Asks one thing after another until the stage says stop."""
+
+    __slots__ = ("_brokers", "_changes", "_entropy", "_pause_ms", "_questions", "_stage")
+
+    def __init__(self, stage: Stage, name: str, brokers: Sequence[int], pause_ms: int) -> None:
+        self._stage = stage
+        self._brokers = brokers
+        self._pause_ms = pause_ms
+        self._entropy: Random = stage.stream(name)
+        self._questions = Nonsense(self._entropy, WORDS, _real_names(stage))
+        self._changes = Nonsense(self._entropy, WORDS, {})
+
+    async def run(self, process: ClientProcess) -> None:
+        network = process.new_network()
+        peers = {
+            broker: Peer(network, (machine_name(broker), BROKER_PORT), "inspector")
+            for broker in self._brokers
+        }
+        while not self._stage.stopped:
+            broker = self._entropy.choice(self._brokers)
+            try:
+                await self._ask(process, peers, broker)
+            except FAILURES:
+                peers[broker].close()
+            await asyncio.sleep(pause_s(self._entropy, self._pause_ms))
+        for peer in peers.values():
+            peer.close()
+
+    async def _ask(self, process: ClientProcess, peers: dict[int, Peer], broker: int) -> None:
+        peer, partitions = peers[broker], self._stage.partitions
+        kind = self._entropy.randrange(10)
+        if kind < 5:
+            await self._ask_drawn(peer, QUESTIONS, self._questions)
+        elif kind < 7:
+            await self._ask_drawn(peer, CHANGES, self._changes)
+        elif kind == 7:
+            await self._describe(process)
+        elif kind == 8:
+            flow = self._entropy.choice((old_member, old_fetch_session))
+            await flow(peer, self._entropy, partitions)
+        else:
+            await old_transaction(process.client, peers, self._entropy, partitions)
+
+    async def _ask_drawn(self, peer: Peer, keys: Sequence[int], nonsense: Nonsense) -> None:
+        key = self._entropy.choice(keys)
+        span = offered(API_BY_KEY[key], Listener.CLIENT, Release.FULL)
+        request = request_class(key)
+        version = self._entropy.randrange(
+            max(span.first, request.__versions__.first), span.last + 1
+        )
+        message = nonsense.message(request, version)
+        if key == 0 and getattr(message, "acks", None) == 0:
+            await peer.tell(message, version)
+        else:
+            await peer.ask(message, version, timeout_ms=ANSWER_WITHIN_MS)
+        self._stage.history.done[f"api {key}"] += 1
+
+    async def _describe(self, process: ClientProcess) -> None:
+        """As an administrator's tools do."""
+        client, entropy = process.client, self._entropy
+        admin, groups, transactions = Admin(client), GroupAdmin(client), TransactionAdmin(client)
+        topic = entropy.choice(list(self._stage.partitions))
+        broker = entropy.choice(self._brokers)
+        match entropy.randrange(10):
+            case 0:
+                await admin.configs(TOPIC_RESOURCE, topic)
+            case 1:
+                await admin.configs(BROKER_RESOURCE, str(broker))
+            case 2:
+                await admin.log_dirs(broker)
+            case 3:
+                await admin.quorum()
+            case 4:
+                await admin.registered_brokers()
+            case 5:
+                await admin.reassignments()
+            case 6:
+                for group in await groups.list_groups():
+                    await groups.describe(group.group_id)
+            case 7:
+                for listed in await transactions.list_transactions():
+                    await transactions.describe(listed.transactional_id)
+            case 8:
+                await transactions.producers(topic, 0)
+            case _:
+                await client.view()
+
+
+def _real_names(stage: Stage) -> dict[str, Sequence[Any]]:
+    """What fields of questions may be about, by the names of the fields."""
+    topics = (*stage.partitions, "__consumer_offsets", "nonsense")
+    groups = ("g0", "g1", "p0", "inspected", "nonsense")
+    transactions = ("t0", "t1", "p0i0", "nonsense")
+    by_field: dict[str, Sequence[Any]] = {
+        **dict.fromkeys(("topic", "topic_name", "name", "resource_name"), topics),
+        **dict.fromkeys(("group_id", "groups", "group_ids", "groups_names"), groups),
+        **dict.fromkeys(("key", "coordinator_keys"), (*groups, *transactions)),
+        **dict.fromkeys(("transactional_id", "transactional_ids"), transactions),
+        **dict.fromkeys(
+            ("partition", "partition_index", "partitions", "partition_indexes"), (0, 1)
+        ),
+        "resource_type": (2, 4, 8, 32, 3),
+        "timestamp": (-5, -4, -3, -2, -1, 0, 1_700_000_010_000),
+        "max_bytes": (0, 1_000, 1_000_000),
+        "max_wait_ms": (0, 50, 500),
+        "key_type": (0, 1, 2),
+    }
+    return by_field
