@@ -1,11 +1,8 @@
 """What the members of groups have read and made of it, for the rules to compare with commits."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tidelog.core.coordination import TopicPartition
-
-INPUTS: Final = "inputs"
-"""The topic that groups read."""
 
 
 class Input(NamedTuple):

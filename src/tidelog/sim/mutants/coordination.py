@@ -20,7 +20,8 @@ from tidelog.core.transactions import machine, rules
 from tidelog.core.transactions.machine import TransactionMachine
 from tidelog.core.transactions.records import TransactionValue
 from tidelog.core.transactions.requests import EndTransaction
-from tidelog.sim.mutants.patch import Mutant, Patch
+from tidelog.sim.coordination_plan import STALE_COORDINATOR
+from tidelog.sim.mutants.patch import OBJECT, Mutant, Patch
 
 
 def _any_epoch_may_end(
@@ -79,13 +80,13 @@ def _at_once(silence: Silence, _usual_ms: int, *, client_is_there: bool) -> int:
 MUTANTS = (
     Mutant("M27", "the epoch of an EndTxn is not looked at (KAFKA-17754)",
            (Patch(TransactionMachine, "_check_end", _any_epoch_may_end),),
-           focus=("kill", "isolate", "transactional")),
+           depth=OBJECT),
     Mutant("M28", "a batch that comes after the end of its transaction is accepted",
            (Patch(machine, "_verified", _no_error), Patch(Verifications, "is_valid", _always)),
-           focus=("kill", "isolate", "transactional")),
+           depth=OBJECT),
     Mutant("M29", "a marker of a former coordinator is accepted",
            (Patch(producers, "coordinator_is_fenced", _never),),
-           focus=("elect", "pause", "isolate", "transactional")),
+           depth=OBJECT, focus=(STALE_COORDINATOR,)),
     Mutant("M30", "the last stable offset does not wait for the oldest open transaction",
            (Patch(ProducerStates, "first_unstable_offset", _second_oldest),),
            focus=("kill", "isolate", "transactional", "readers")),
@@ -95,14 +96,14 @@ MUTANTS = (
     Mutant("M32", "members of an old generation commit offsets",
            (Patch(ClassicGroups, "check_commit", _no_error),
             Patch(ConsumerGroups, "check_commit", _no_error)),
-           focus=("pause", "kill", "groups")),
+           depth=OBJECT),
     Mutant("M33", "a member is given a partition that another has not given up",
            (Patch(consumer, "reconcile", _take_everything),),
-           focus=("kill", "elect", "groups")),
+           depth=OBJECT),
     Mutant("M34", "a new coordinator does not read the offsets in its log",
            (Patch(Shard, "replay", _forget_offsets),),
            focus=("kill", "elect", "groups")),
     Mutant("M45", "a closed connection alone evicts a member of a group",
            (Patch(absence, "deadline_ms", _at_once),),
-           focus=("reset_all", "tear", "groups")),
+           depth=OBJECT),
 )  # fmt: skip

@@ -12,7 +12,7 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.producers import AppendedBatch, ProducerStates
 from tidelog.core.replication.sent_positions import SentFetch
 from tidelog.core.types import EpochEnd, PartitionId
-from tidelog.sim.mutants.patch import Mutant, Patch
+from tidelog.sim.mutants.patch import OBJECT, Mutant, Patch
 from tidelog.storage import log, recovery
 from tidelog.storage.errors import CorruptFile
 
@@ -103,10 +103,16 @@ def newest_position(sent: SentFetch, partition: PartitionId) -> FollowerFetch | 
 
 
 def _one(
-    name: str, title: str, owner: Any, attribute: str, replacement: Any, *focus: str
+    name: str,
+    title: str,
+    owner: Any,
+    attribute: str,
+    replacement: Any,
+    *focus: str,
+    depth: str = "node",
 ) -> Mutant:
     patches = (Patch(owner, attribute, replacement),)
-    return Mutant(name, title, patches, focus=focus)
+    return Mutant(name, title, patches, depth=depth, focus=focus)
 
 
 MUTANTS = (
@@ -121,7 +127,7 @@ MUTANTS = (
          "isolate", "kill"),
     _one("M4", "divergence is answered with the epoch asked for (KIP-279)",
          EpochHistory, "end_offset_for", _echo_the_epoch,
-         "isolate", "kill", "pause"),
+         depth=OBJECT),
     _one("M5", "the leader epoch of a fetch is not checked (KIP-320)",
          reads, "fence", _every_epoch_is_fine,
          "isolate", "pause"),
@@ -133,19 +139,19 @@ MUTANTS = (
          "isolate", "kill"),
     _one("M8", "a replica may join the ISR below the epoch start (KAFKA-7128)",
          LeaderReplica, "has_reached_epoch_start", _yes,
-         "wipe", "kill", "pause"),
+         "slow_failover", depth=OBJECT),
     _one("M9", "the high watermark follows the proposed ISR, not the maximal one",
          LeaderReplica, "maximal_isr", _proposed_isr,
          "isolate", "pause", "controller_cut"),
     _one("M10", "an ISR change of unknown outcome is taken back",
          isr, "certainly_not_applied", _yes,
-         "controller_cut", "pause", "isolate"),
+         depth=OBJECT),
     _one("M11", "consumers read to the log end of the leader",
          LeaderReplica, "read_limit", _whole_log,
          "isolate", "pause", "readers"),
     _one("M12", "a follower serves consumers above its high watermark",
          FollowerReplica, "read_limit", _whole_log,
-         "elect", "isolate", "readers"),
+         depth=OBJECT),
     _one("M13", "min.insync.replicas is checked only before the append",
          LeaderReplica, "enough_replicas_to_commit", _yes,
          "isolate", "kill"),

@@ -18,7 +18,7 @@ from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.plain_image import Committed
 
 if TYPE_CHECKING:
-    from tidelog.sim.nodes.marks import Surroundings
+    from tidelog.sim.world import World
 
 PROPOSAL_REFUSALS: Final = {
     Error.FENCED_LEADER_EPOCH: "isr_proposal_old_leader_epoch",
@@ -34,13 +34,18 @@ REQUEST_REFUSALS: Final = {
     Error.STALE_BROKER_EPOCH: "isr_proposal_former_incarnation",
 }
 
+ELECTIONS_ASKED: Final = {
+    rq.ELECT_PREFERRED: "preferred_leader_by_operator",
+    rq.ELECT_UNCLEAN: "unclean_election_by_operator",
+}
+
 
 class ControlMarks:
     """A witness of the judge; `events` is what else it wants to see."""
 
     __slots__ = ("_candidates", "_chronicle", "_marks", "_votes", "_wiped", "_world", "events")
 
-    def __init__(self, world: Surroundings) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
         self._marks = world.marks
         # By quorum epoch: who campaigned, and who voted for whom.
@@ -65,6 +70,8 @@ class ControlMarks:
         elif event.role == "resigned":
             stopping = self._world.nodes[event.node].stopping
             self._marks.add("quorum_handed_over" if stopping else "check_quorum_resigned")
+        elif event.previous == "follower" and event.node > self._world.plan.voters:
+            self._marks.add("observer_lost_leader")
 
     def vote_sent(self, node_id: int, epoch: int, candidate: int) -> None:
         if self._votes.get((node_id, epoch)) == candidate:
@@ -120,8 +127,8 @@ class ControlMarks:
         elif isinstance(request, rq.ElectLeadersRequest):
             assert isinstance(response, rq.ElectLeadersResponse), f"{response} to {request}"
             elected = [partition for partition, e in response.results if e == Error.NONE]
-            if elected and request.election_type == rq.ELECT_PREFERRED:
-                self._marks.add("preferred_leader_by_operator")
+            if elected:
+                self._marks.add(ELECTIONS_ASKED[request.election_type])
 
     def former_controller_told(self, effects: Sequence[object]) -> None:
         """What became of the records of a claim that was lost."""
@@ -159,7 +166,12 @@ class ControlMarks:
         if after.leader == NO_LEADER:
             self._marks.add("partition_offline")
             return
-        if not before.isr and after.leader in before.elr:
+        if after.recovery_state == r.RECOVERING:
+            nobody_eligible = not before.isr and not before.elr
+            if nobody_eligible and before.last_known_elr == (after.leader,):
+                self._marks.add("last_known_leader_elected")
+            self._marks.add("unclean_election")
+        elif not before.isr and after.leader in before.elr:
             self._marks.add("elr_elected")
         if len(after.isr) < self._world.min_isr(facts.id):
             self._marks.add("elected_below_min_isr")
