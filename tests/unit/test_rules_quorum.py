@@ -75,6 +75,19 @@ def test_forgetting_vote_or_leader_within_an_epoch_is_reported():
     assert other.broken == ["K02"]
 
 
+def test_a_vote_whose_write_failed_may_be_stored_or_not():
+    bench = Bench()
+    bench.store(2, 1, voted=2)
+    bench.store(3, 1, voted=3)
+    bench.store(1, 1)
+    bench.store(1, 1, voted=2)
+    bench.judge.quorum_state_unsure(1)
+    bench.store(1, 1, voted=3)
+    assert bench.broken == []
+    bench.store(1, 1, voted=2)
+    assert bench.broken == ["K02"], "the last write did not fail"
+
+
 # -- K03, K04
 
 

@@ -51,6 +51,7 @@ HOOKS: dict[str, int] = {
     "metadata_committed": 2,
     "metadata_truncated": 3,
     "quorum_state_persisted": 2,
+    "quorum_state_unsure": 1,
     "vote_sent": 3,
     "quorum_leader": 3,
     "quorum_high_watermark": 2,
@@ -118,6 +119,7 @@ class Judge:
     metadata_committed: Hook
     metadata_truncated: Hook
     quorum_state_persisted: Hook
+    quorum_state_unsure: Hook
     vote_sent: Hook
     quorum_leader: Hook
     quorum_high_watermark: Hook

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from tidelog.core.events import Event
+from tidelog.core.events import Event, StraySetAside
 from tidelog.sim.judge import Judge
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.cluster import NodeCluster
@@ -69,6 +69,8 @@ class Judging:
             yield
 
     def on_event(self, node: int, event: Event) -> None:
+        if isinstance(event, StraySetAside):
+            self.view.set_aside(node, event.partition)
         self._data.on_event(node, event)
         self._control.on_event(node, event)
         self._coordination.on_event(node, event)

@@ -119,7 +119,13 @@ class ControlProbes:
             node = running_owner()
             if node is not None:
                 self._judge.quorum_state_persisted(node, state)
-            original(disk, path, state)
+            stored = False
+            try:
+                original(disk, path, state)
+                stored = running_owner() == node
+            finally:
+                if node is not None and not stored:  # its disk failed, or it ended in the middle
+                    self._judge.quorum_state_unsure(node)
 
         return write_quorum_state
 

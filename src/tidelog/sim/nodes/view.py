@@ -134,6 +134,11 @@ class NodesView:
         self._written[node].clear()
         self.ledger.damage(self.image, node)
 
+    def set_aside(self, node: int, partition: PartitionId) -> None:
+        """A log that metadata did not place there any more: the next one begins empty."""
+        self._shadows[node].pop(partition, None)
+        self._written[node].pop(partition, None)
+
     def host(self, replica: Replica) -> Recovery | None:
         """A broker hosts it from now on: what was found on disk, if there was something."""
         log, partition, node = replica.log, replica.partition, replica.broker_id

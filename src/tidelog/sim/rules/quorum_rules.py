@@ -53,23 +53,25 @@ class PromisesAreStored(Rule):
 
     def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
         super().__init__(world, chronicle, report)
-        self._stored: dict[int, Any] = {}
+        # What may be on the disk: one state, or several after writes that failed.
+        self._stored: dict[int, list[Any]] = {}
+        self._before: dict[int, list[Any]] = {}
 
     def quorum_state_persisted(self, node: int, state: Any) -> None:
-        before = self._stored.get(node)
-        self._stored[node] = state
-        if before is None or state.epoch > before.epoch:
-            return
-        if state.epoch < before.epoch:
-            self.broken(f"node {node} stored epoch {state.epoch} after {before.epoch}")
-        elif before.voted is not None and state.voted != before.voted:
-            self.broken(f"node {node} forgot its vote: {state} after {before}")
-        elif before.leader_id not in (NO_LEADER, state.leader_id):
-            self.broken(f"node {node} forgot its leader: {state} after {before}")
+        before = self._before[node] = self._stored.get(node, [])
+        self._stored[node] = [state]
+        problems = [_broken_promise(each, state) for each in before]
+        if problems and None not in problems:
+            self.broken(f"node {node} {problems[-1]}: {state} after {before[-1]}")
+
+    def quorum_state_unsure(self, node: int) -> None:
+        """Writing it failed. It may be stored or not, and was told to nobody."""
+        self._stored[node] = [*self._before.get(node, []), *self._stored.get(node, [])]
 
     def vote_sent(self, node: int, epoch: int, candidate: VoterKey | int) -> None:
-        stored = self._stored.get(node)
-        if stored is None or stored.epoch != epoch or node_of(stored.voted) != node_of(candidate):
+        stored = self._stored.get(node, [])
+        votes = [(each.epoch, node_of(each.voted)) for each in stored]
+        if (epoch, node_of(candidate)) not in votes:
             self.broken(
                 f"node {node} granted its vote in epoch {epoch} to {node_of(candidate)}, stored"
                 f" is {stored}"
@@ -78,6 +80,19 @@ class PromisesAreStored(Rule):
     def node_stopped(self, node: int, kind: str) -> None:
         if kind == "wipe":
             self._stored.pop(node, None)
+            self._before.pop(node, None)
+
+
+def _broken_promise(before: Any, state: Any) -> str | None:
+    if state.epoch > before.epoch:
+        return None
+    if state.epoch < before.epoch:
+        return f"stored epoch {state.epoch} after {before.epoch}"
+    if before.voted is not None and state.voted != before.voted:
+        return "forgot its vote"
+    if before.leader_id not in (NO_LEADER, state.leader_id):
+        return "forgot its leader"
+    return None
 
 
 class MetadataLogMatching(Rule):
