@@ -26,6 +26,8 @@ class ElectionSafety(Rule):
         super().__init__(world, chronicle, report)
         self._leaders: dict[int, int] = {}
         self._votes: dict[int, dict[int, int]] = {}
+        # The epoch of a vote that a node's last write was the first to store.
+        self._first_stored: dict[int, int] = {}
 
     def quorum_leader(self, node: int, epoch: int, _start_offset: int) -> None:
         leader = self._leaders.setdefault(epoch, node)
@@ -33,8 +35,17 @@ class ElectionSafety(Rule):
             self.broken(f"epoch {epoch} has two leaders: {leader} and {node}")
 
     def quorum_state_persisted(self, node: int, state: Any) -> None:
+        self._first_stored.pop(node, None)
         if state.voted is not None:
+            if state.epoch not in self._votes.get(node, {}):
+                self._first_stored[node] = state.epoch
             self._voted(node, state.epoch, node_of(state.voted))
+
+    def quorum_state_unsure(self, node: int) -> None:
+        """Writing it failed, so nobody was told of a vote that only this write would store."""
+        epoch = self._first_stored.pop(node, None)
+        if epoch is not None:
+            del self._votes[node][epoch]
 
     def vote_sent(self, node: int, epoch: int, candidate: VoterKey | int) -> None:
         self._voted(node, epoch, node_of(candidate))
