@@ -85,7 +85,7 @@ def test_a_vote_whose_write_failed_may_be_stored_or_not():
     bench.store(1, 1, voted=3)
     assert bench.broken == []
     bench.store(1, 1, voted=2)
-    assert bench.broken == ["K02"], "the last write did not fail"
+    assert "K02" in bench.broken, "the last write did not fail"
 
 
 # -- K03, K04
