@@ -7,7 +7,7 @@ then every knob is turned to its plainest setting. Each pass only proposes; a pr
 *same* rule still fails. The passes are repeated until none of them finds anything.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from tidelog.sim.nodes import smaller_plans as smaller
@@ -22,6 +22,10 @@ Item = TypeVar("Item")
 
 TRIES_MAX: Final = 500
 SHORT_CALM_MS: Final = (200, 1_000)
+SMALL_INTERNAL_TOPICS: Final = (
+    ("offsets.topic.num.partitions", "1"),
+    ("transaction.state.log.num.partitions", "1"),
+)
 SHORT_FAULTS_MS: Final = (100, 1_000)
 
 
@@ -214,14 +218,22 @@ def _plainer_knobs(search: _Search) -> None:
     plain = ClusterPlan(0, 0)
     for plainer in _PLAINER:
         search.accept_cluster(plainer(search.best.cluster, plain))
+    search.accept_cluster(_with_settings(search.best.cluster, search.best.cluster.settings))
     minimise(
-        search.best.cluster.settings,
-        lambda some: search.accept_cluster(search.best.cluster._replace(settings=tuple(some))),
+        [each for each in search.best.cluster.settings if each not in SMALL_INTERNAL_TOPICS],
+        lambda some: search.accept_cluster(_with_settings(search.best.cluster, some)),
     )
     for index in range(len(search.best.topics)):
         topics = list(search.best.topics)
         topics[index] = topics[index]._replace(settings=())
         search.accept(search.best._replace(topics=tuple(topics)))
+
+
+def _with_settings(cluster: ClusterPlan, settings: Iterable[tuple[str, str]]) -> ClusterPlan:
+    """These, and internal topics of one partition: a story names the leader of each."""
+    return cluster._replace(
+        settings=tuple(sorted({**dict(settings), **dict(SMALL_INTERNAL_TOPICS)}.items()))
+    )
 
 
 def _shorter_faults(search: _Search) -> None:
