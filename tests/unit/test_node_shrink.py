@@ -7,7 +7,7 @@ from tidelog.sim.nodes.cluster import node_config
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.fault_kinds import ALL_NODES, BETWEEN_TWO, NodeFault
 from tidelog.sim.nodes.plan import draw_node_plan
-from tidelog.sim.nodes.shrink import shrink
+from tidelog.sim.nodes.shrink import SMALL_INTERNAL_TOPICS, shrink
 
 RULE = "N1 a rule"
 PLANS = [draw_node_plan(seed) for seed in range(40)]
@@ -73,7 +73,8 @@ def test_what_is_needed_is_all_that_stays(seed):
 
     shrunk = shrink(plan, RULE, fails)
     assert [fault.kind for fault in shrunk.plan.faults] == [needed]
-    assert shrunk.plan.cluster._replace(separate=False) == ClusterPlan(2, 1)
+    smallest = ClusterPlan(2, 1, settings=SMALL_INTERNAL_TOPICS)
+    assert shrunk.plan.cluster._replace(separate=False) == smallest
     assert [topic.partitions for topic in shrunk.plan.topics] == [1]
     assert shrunk.plan.phases.duration_ms < plan.phases.duration_ms
 
