@@ -18,9 +18,10 @@ ROOT_MODULE = "tidelog"
 MODULE_MAP: dict[str, tuple[str, ...]] = {
     "core.replication": (*WORDS, "core.metadata.records"),
     "core.quorum": (*WORDS, "core.replication.epochs"),
-    "core.metadata": WORDS,
+    "core.metadata": (*WORDS, "core.security"),
     "core.groups": WORDS,
     "core.transactions": WORDS,
+    "core.security": WORDS,
     "core": (),
     "_native": (),
     "wire": ("_native",),
