@@ -26,7 +26,7 @@ from tidelog.host.entropy import SystemEntropy
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.timers import TimerWheel
-from tidelog.rpc import Call
+from tidelog.rpc import Call, Caller
 from tidelog.wire.protocol import RequestHeader, decode_response
 from tidelog.wire.protocol.schemas.fetch_request import (
     FetchPartition,
@@ -83,7 +83,8 @@ class Bench:
     def fetch(self, request: FetchRequest):
         slot = Slot()
         header = RequestHeader(1, VERSION, 1, "story")
-        self.broker.fetches.fetch(Call(header, request, slot, Reader(), "PLAINTEXT"), request)
+        call = Call(header, request, slot, Reader(), Caller("PLAINTEXT"))
+        self.broker.fetches.fetch(call, request)
         return decode_response(memoryview(slot.frame), 1, VERSION)[1]
 
     def hosted(self, index: int):

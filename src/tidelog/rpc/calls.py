@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from tidelog.core.security.principal import Principal
 from tidelog.host import tasks
 from tidelog.host.ports import Buffer, PeerConnection, ResponseSlot
+from tidelog.rpc.caller import Caller
 from tidelog.wire.protocol import (
     Message,
     RequestHeader,
@@ -26,7 +28,7 @@ class Call:
     Records in `request` are views of the receive buffer: valid until the handler returns.
     """
 
-    __slots__ = ("_slot", "connection", "header", "listener", "request", "version")
+    __slots__ = ("_slot", "caller", "connection", "header", "request", "version")
 
     def __init__(
         self,
@@ -34,19 +36,33 @@ class Call:
         request: Message,
         slot: ResponseSlot,
         connection: PeerConnection,
-        listener: str,
+        caller: Caller,
     ) -> None:
         self.header = header
         self.version = header.api_version
         self.request = request
         self.connection = connection
-        self.listener = listener
-        """Name of the listener it came in through: answers give addresses of the same one."""
+        self.caller = caller
         self._slot = slot
 
     @property
     def client_id(self) -> str:
         return self.header.client_id or ""
+
+    @property
+    def principal(self) -> Principal:
+        """Whom this is asked for."""
+        return self.caller.principal
+
+    @property
+    def host(self) -> str:
+        """The address it came from, without a port."""
+        return self.caller.host
+
+    @property
+    def listener(self) -> str:
+        """Name of the listener it came in through."""
+        return self.caller.listener
 
     def answer(self, response: Message) -> None:
         assert response.__api_key__ == self.header.api_key, (response, self.header)

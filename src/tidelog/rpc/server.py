@@ -19,6 +19,7 @@ from tidelog.host.ports import (
     Workers,
 )
 from tidelog.host.work import Work
+from tidelog.rpc.caller import Caller
 from tidelog.rpc.calls import Call, Handler
 from tidelog.wire.protocol import (
     API_VERSIONS,
@@ -125,11 +126,12 @@ def serve(
 class Connection:
     """One accepted connection. Its requests are served in order, their answers may wait."""
 
-    __slots__ = ("_closed", "_on_opened", "_peer", "_served")
+    __slots__ = ("_caller", "_closed", "_on_opened", "_peer", "_served")
 
     def __init__(self, peer: PeerConnection, served: Served) -> None:
         self._peer = peer
         self._served = served
+        self._caller = Caller(served.listener, peer.peer)
         self._on_opened = served.on_opened
         self._closed = False
 
@@ -173,7 +175,7 @@ class Connection:
             self._understand_later(Large(header, message, bytes(frame), position), slot)
             return None
         request = decode(message, version, frame, position)
-        return Call(header, request, slot, self._peer, self._served.listener)
+        return Call(header, request, slot, self._peer, self._caller)
 
     def _understand_later(self, large: "Large", slot: ResponseSlot) -> None:
         self._peer.pause()
@@ -190,7 +192,7 @@ class Connection:
         work.begin(large.message.__name__, len(large.frame), "bytes")
         try:
             request = decoding.result()
-            self._serve(Call(large.header, request, slot, self._peer, self._served.listener))
+            self._serve(Call(large.header, request, slot, self._peer, self._caller))
         except ProtocolError as reason:
             self._peer.fail(BadRequest(str(reason)))
         except Exception as error:  # the border of a connection

@@ -28,9 +28,9 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "host": ("core.types", "core.events"),
     "config": ("core",),
     "storage": ("core", "wire.records", "host"),
-    "rpc": (*WORDS, "wire", "host"),
+    "rpc": (*WORDS, "core.security", "wire", "host"),
     "observe": ("core", "host"),
-    "client": (*WORDS, "wire", "host", "rpc"),
+    "client": (*WORDS, "core.security", "wire", "host", "rpc"),
     "replica_files": ("core", "wire", "host", "storage"),  # what storage wrote, from outside
     "quorum": ("core", "wire", "host", "config", "storage", "rpc"),
     "coordinators": ("core", "storage", "wire", "host", "config", "observe"),

@@ -72,7 +72,7 @@ def scope_of(call: Call, request: FetchRequest, answer_max_bytes: int) -> FetchS
         request.isolation_level == 1,
         request.rack_id or None,
         call.version,
-        call.listener,
+        call.caller.listener,
     )
 
 

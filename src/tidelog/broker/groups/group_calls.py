@@ -92,4 +92,4 @@ class Early:
 
 def client_name(call: Call) -> ClientName:
     """As Java prints an address."""
-    return ClientName(call.client_id, f"/{call.connection.peer}")
+    return ClientName(call.client_id, f"/{call.host}")
