@@ -9,7 +9,7 @@ import pytest
 
 from tidelog.sim.nodes import replay_file
 from tidelog.sim.nodes.plan import draw_node_plan
-from tidelog.sim.nodes.run import run_node_plan, run_node_seed, tell_node_seed
+from tidelog.sim.nodes.run import NodeRun, run_node_plan, run_node_seed, tell_node_seed
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -64,3 +64,13 @@ def test_a_story_tells_the_faults_and_what_the_nodes_did():
     assert any(" starts" in line and "↑" in line for line in lines)
     assert any(" leads, leader epoch " in line and "♛" in line for line in lines)
     assert any("everything is healed" in line for line in lines)
+
+
+@pytest.mark.parametrize("seed", [0, 6])
+def test_rules_and_marks_look_at_a_run_and_change_nothing_of_it(seed):
+    judged, plain = (
+        NodeRun(draw_node_plan(seed), judged=judged).execute() for judged in (True, False)
+    )
+    assert judged.marks
+    assert not plain.marks
+    assert plain.digest == judged.digest

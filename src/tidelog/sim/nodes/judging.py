@@ -43,17 +43,24 @@ class Judging:
         self.marks = NodeMarks()
         self._witnesses = Witnesses(cluster, self.view, self.marks)
         self._shell = ShellMarks(self.marks, self.view, self._witnesses)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """While this lasts, the view knows what metadata is committed, and nothing is judged."""
+        with attached(self._control.committed_metadata()):
+            yield
+
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """While this lasts, whatever nodes do is judged."""
         witnesses = (self._coordination.transactions, *self._witnesses.all, self._shell)
         self.judge.attend(cast(WorldView, self.view), NODE_RULES, witnesses=witnesses)
         assert self.judge.chronicle is not None, "a judge attends with its chronicle"
         self._witnesses.attend(self.judge.chronicle)
         self._shell.attend(self.judge.chronicle)
-
-    @contextmanager
-    def attending(self) -> Iterator[None]:
-        """While this lasts, whatever nodes do is judged."""
         probes = [
             *self._data.all(),
+            *self._control.committed_metadata(),
             *self._control.all(),
             *self._coordination.all(),
             Probe(Server, "start", self._around_start),
@@ -69,6 +76,8 @@ class Judging:
             yield
 
     def on_event(self, node: int, event: Event) -> None:
+        if self.judge.chronicle is None:
+            return  # it does not attend
         if isinstance(event, StraySetAside):
             self.view.set_aside(node, event.partition)
         self._data.on_event(node, event)

@@ -58,9 +58,13 @@ class ControlProbes:
         self._judge = judge
         self._view = view
 
+    def committed_metadata(self) -> list[Probe]:
+        """What keeps the image of the view up to date."""
+        return [Probe(QuorumMember, "start", self._around_start)]
+
     def all(self) -> list[Probe]:
+        """The others."""
         return [
-            Probe(QuorumMember, "start", self._around_start),
             Probe(QuorumMember, "_send", self._around_send),
             Probe(QuorumMember, "_install_snapshot", self._around_install),
             Probe(QuorumNode, "__init__", self._around_quorum_node),

@@ -88,9 +88,9 @@ class Told(NamedTuple):
 class NodeRun:
     """A run with everything that can be looked at afterwards."""
 
-    def __init__(self, plan: NodePlan, *, until_ms: int | None = None) -> None:
+    def __init__(self, plan: NodePlan, *, until_ms: int | None = None, judged: bool = True) -> None:
         """A run that is stopped at `until_ms` proves nothing: it is for looking at a beginning
-        again."""
+        again. Nor does one that only clients judge: it shows that probes change nothing."""
         self.plan = plan
         self.kernel = Kernel(plan.seed)
         self.violations: list[Violation] = []
@@ -102,6 +102,7 @@ class NodeRun:
         self.faults = NodeFaults(self.cluster, self.workload.elect, self._on_fault)
         self.judging = Judging(self.cluster, self._report)
         self._event_rules = rules.EventRules(self._report)
+        self._attending = self.judging.attending if judged else self.judging.listening
         self._until_us = None if until_ms is None else until_ms * 1000
         self._lost = 0
         self._owed: OwedAnswers | None = None
@@ -110,7 +111,7 @@ class NodeRun:
 
     def execute(self) -> SeedResult:
         try:
-            with self.judging.attending():
+            with self._attending():
                 self._live()
         except Exception as reason:
             caught = Caught.of(reason)

@@ -8,11 +8,22 @@ from tidelog.sim.nodes.clients.churn import Churn
 from tidelog.sim.nodes.clients.history import GroupLog, History
 from tidelog.sim.nodes.clients.hostile import Hostile
 from tidelog.sim.nodes.clients.inspector import Inspector
-from tidelog.sim.nodes.clients.liveness import Finisher, open_transaction
+from tidelog.sim.nodes.clients.liveness import (
+    Finisher,
+    note_where_groups_ended,
+    open_transaction,
+)
 from tidelog.sim.nodes.clients.members import Member
 from tidelog.sim.nodes.clients.processors import Processor
 from tidelog.sim.nodes.clients.readers import Reader, everything, read_back
-from tidelog.sim.nodes.clients.stage import FAILURES, INPUTS, OUTPUTS, TRANSFERS, Stage
+from tidelog.sim.nodes.clients.stage import (
+    FAILURES,
+    INPUTS,
+    INPUTS_WRITER,
+    OUTPUTS,
+    TRANSFERS,
+    Stage,
+)
 from tidelog.sim.nodes.clients.transactional import TransactionalWriter
 from tidelog.sim.nodes.clients.writers import Writer
 from tidelog.sim.nodes.cluster import NodeCluster
@@ -56,7 +67,7 @@ class Workload:
             TransactionalWriter(stage, transactional, f"t{number}").start()
         if plan.has_inputs:
             writer = WriterPlan(ACKS_ALL, True, 1, 0, plan.inputs_pause_ms)
-            stage.start("i0", Writer(stage, writer, "i0", [INPUTS]).run)
+            stage.start(INPUTS_WRITER, Writer(stage, writer, INPUTS_WRITER, [INPUTS]).run)
         self._begin_groups()
         self._begin_others()
         for number in range(plan.committed_readers + plan.plain_readers):
@@ -102,7 +113,12 @@ class Workload:
 
     def read_back(self) -> asyncio.Task[None]:
         process = self._stage.new_process()
-        return process.spawn(read_back(process, self._stage.partitions, self.history))
+
+        async def read() -> None:
+            await note_where_groups_ended(process.client, self._stage)
+            await read_back(process, self._stage.partitions, self.history)
+
+        return process.spawn(read())
 
     # -- what faults ask for
 

@@ -18,6 +18,8 @@ from tidelog.sim.nodes.loop import OnError
 TRANSFERS: Final = "transfers"
 INPUTS: Final = "inputs"
 OUTPUTS: Final = "outputs"
+INPUTS_WRITER: Final = "i0"
+"""The only client that writes `inputs`."""
 
 FAILURES: Final = (ClientError, NetworkError)
 """What a client may be told while things are broken."""
@@ -92,6 +94,13 @@ class Stage:
         self._cluster.kernel.call_in(0, WORLD, process.pause, None)
         self._cluster.kernel.call_in(duration_ms * 1000, WORLD, process.resume, None)
         await asyncio.sleep(0.001)
+
+    def still_writes_inputs(self) -> str | None:
+        """What keeps `inputs` from being complete, in words."""
+        for name, task in self._running.values():
+            if name == INPUTS_WRITER and not task.done():
+                return f"client {name} has not come to its end"
+        return None
 
     def still_running(self) -> str | None:
         """A client that has not come to its end, in words."""
