@@ -6,6 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from tidelog.cli.main import cli
+from tidelog.core.security.scram import ScramMechanism, derive_credential
+from tidelog.host.disk import FileDisk
+from tidelog.node.bootstrap_file import read_bootstrap
 
 
 @pytest.fixture
@@ -117,3 +120,42 @@ def test_a_cluster_id_that_could_not_be_read_back_is_refused(node, cluster_id):
     refused = run(node("a"), "--cluster-id", cluster_id)
     assert refused.exit_code == 1
     assert "is no cluster id" in refused.stderr
+
+
+def test_users_of_a_new_cluster_are_left_for_its_first_controller(node, tmp_path):
+    user = 'SCRAM-SHA-512=[name=alice, password="a,b]", iterations=4096]'
+    done = run(node(dirs="a"), "--add-scram", user, "--add-scram", user.replace("alice", "bob"))
+    assert done.exit_code == 0, done.stderr
+    alice, bob = read_bootstrap(FileDisk(str(tmp_path / "a")))
+    assert (alice.user, alice.mechanism, bob.user) == ("alice", ScramMechanism.SCRAM_SHA_512, "bob")
+    kept = alice.credential
+    again = derive_credential(ScramMechanism.SCRAM_SHA_512, "a,b]", kept.salt, 4096)
+    assert kept == again
+    assert kept.salt != bob.credential.salt
+    assert "a,b" not in (tmp_path / "a/bootstrap.checkpoint").read_bytes().decode("latin-1")
+    refused = run(node(dirs="a"), "--add-scram", user)
+    assert refused.exit_code == 1
+    assert "formatted already" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("user", "reason"),
+    [
+        ("alice", "is written SCRAM-SHA-512=[name=NAME,password=PASSWORD]"),
+        ("SCRAM-SHA-1=[name=a,password=secret]", "none of SCRAM-SHA-256 and SCRAM-SHA-512"),
+        ("SCRAM-SHA-512=[password=secret]", "needs a name="),
+        ("SCRAM-SHA-512=[name=a]", "either a password= or a saltedpassword="),
+        ("SCRAM-SHA-512=[name=a,password=]", "the password is empty"),
+        ("SCRAM-SHA-512=[name=a,password=secret,iterations=4095]", "from 4096 to 16384"),
+        ("SCRAM-SHA-512=[name=a,saltedpassword=c2VjcmV0]", "comes with its salt="),
+        ("SCRAM-SHA-512=[name=a,saltedpassword=secret!,salt=c2Vj]", "written in base64"),
+        ("SCRAM-SHA-512=[name=a,name=b,password=secret]", "one each of"),
+        ("SCRAM-SHA-512=[name=a,password=secret,planet=mars]", "one each of"),
+    ],
+)
+def test_a_user_that_cannot_be_understood_formats_nothing(node, tmp_path, user, reason):
+    done = run(node(dirs="a"), "--add-scram", user)
+    assert done.exit_code == 1
+    assert reason in done.stderr
+    assert "secret" not in done.stderr
+    assert not (tmp_path / "a").exists()

@@ -1,7 +1,5 @@
 """Metadata that Kafka wrote, as a node finds it when it starts on Kafka's directory."""
 
-import logging
-
 import fastcrc
 import pytest
 
@@ -29,9 +27,7 @@ from tidelog.wire.records.header import ATTRIBUTES_POSITION
 
 ACCESS = s.AccessControlEntryRecord(id=b"a" * 16, principal="User:ann", resource_name="orders")
 PASSWORD = s.UserScramCredentialRecord(name="ann", mechanism=1)
-QUOTA = s.ClientQuotaRecord(
-    entity=[s.QuotaEntity(entity_type="user", entity_name="ann")], key="producer_byte_rate"
-)
+TOKEN = s.DelegationTokenRecord(token_id="t1")
 
 
 def log_of(*messages: Message, disk: SimDisk | None = None) -> MetadataLog:
@@ -43,24 +39,23 @@ def log_of(*messages: Message, disk: SimDisk | None = None) -> MetadataLog:
 
 
 def test_a_cluster_that_somebody_had_locked_is_not_opened_to_everybody() -> None:
-    with pytest.raises(CannotStart) as refused:
-        check_metadata(log_of(ACCESS, PASSWORD, QUOTA))
-    assert "1 access rules (ACLs) and 1 SCRAM credentials" in str(refused.value)
+    with pytest.raises(CannotStart, match="1 access rules") as refused:
+        check_metadata(log_of(ACCESS, PASSWORD), authorizer=False)
+    assert "authorizer.class.name=org.apache.kafka" in refused.value.advice
+    check_metadata(log_of(ACCESS, PASSWORD), authorizer=True)
+
+
+def test_tokens_are_not_known_here() -> None:
+    with pytest.raises(CannotStart, match="1 delegation tokens") as refused:
+        check_metadata(log_of(TOKEN), authorizer=True)
     assert "docs/moving.md" in refused.value.advice
+    removal = s.RemoveDelegationTokenRecord(token_id="t1")
+    check_metadata(log_of(TOKEN, removal), authorizer=True)
 
 
 def test_rules_that_were_removed_again_lock_nothing() -> None:
-    removals = (
-        s.RemoveAccessControlEntryRecord(id=b"a" * 16),
-        s.RemoveUserScramCredentialRecord(name="ann", mechanism=1),
-    )
-    check_metadata(log_of(ACCESS, PASSWORD, *removals))
-
-
-def test_quotas_are_mentioned_and_kept(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "tidelog.node"):
-        check_metadata(log_of(QUOTA))
-    assert "1 client quotas of Kafka are kept and not enforced" in caplog.text
+    removal = s.RemoveAccessControlEntryRecord(id=b"a" * 16)
+    check_metadata(log_of(ACCESS, PASSWORD, removal), authorizer=False)
 
 
 def test_a_snapshot_locks_as_the_log_does() -> None:
@@ -73,7 +68,7 @@ def test_a_snapshot_locks_as_the_log_does() -> None:
     log.write_snapshot(SnapshotId(2, 1), image_records(image), ())
     log.close()
     with pytest.raises(CannotStart, match="access rules"):
-        check_metadata(MetadataLog.open(disk, KafkaEntryCodec()))
+        check_metadata(MetadataLog.open(disk, KafkaEntryCodec()), authorizer=False)
 
 
 VOTERS = (VoterKey(1, b"1" * 16), VoterKey(2, b"2" * 16))

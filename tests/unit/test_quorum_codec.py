@@ -11,6 +11,8 @@ from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import image_records, replay
 from tidelog.core.quorum.messages import LeaderChange, SnapshotId, VoterKey, VotersRecord
+from tidelog.core.security.acls import Acl
+from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import LogEntry
 from tidelog.quorum.control_codec import KRaftVersion
 from tidelog.quorum.entry_codec import SNAPSHOT_BATCH_RECORDS, KafkaEntryCodec
@@ -33,6 +35,7 @@ NOW_MS = 1_700_000_000_000
 INT16 = st.integers(0, 2**15 - 1)
 INT32 = st.integers(0, 2**31 - 1)
 INT64 = st.integers(0, 2**63 - 1)
+BYTE = st.integers(-128, 127)
 UUID = st.binary(min_size=16, max_size=16)
 TEXT = st.text(max_size=20)
 IDS = st.lists(INT32, max_size=5).map(tuple)
@@ -97,6 +100,27 @@ RECORDS: dict[type, st.SearchStrategy[r.MetadataRecord]] = {
     r.ProducerIds: st.builds(r.ProducerIds, st.integers(-1, 9), st.integers(-1, 99), INT64),
     r.NoOp: st.builds(r.NoOp),
     r.ClearElr: st.builds(r.ClearElr, TEXT),
+    r.UserScramCredential: st.builds(
+        r.UserScramCredential,
+        TEXT,
+        st.integers(0, 2),
+        st.builds(ScramCredential, st.binary(), st.binary(), st.binary(), INT32),
+    ),
+    r.RemoveUserScramCredential: st.builds(r.RemoveUserScramCredential, TEXT, st.integers(0, 2)),
+    r.AccessControlEntry: st.builds(
+        r.AccessControlEntry,
+        UUID,
+        st.builds(Acl, BYTE, TEXT, BYTE, TEXT, TEXT, BYTE, BYTE),
+    ),
+    r.RemoveAccessControlEntry: st.builds(r.RemoveAccessControlEntry, UUID),
+    r.ClientQuota: st.builds(
+        r.ClientQuota,
+        st.dictionaries(st.sampled_from(("user", "client-id", "ip")), st.none() | TEXT).map(
+            lambda entity: tuple(sorted(entity.items()))
+        ),
+        TEXT,
+        st.none() | st.floats(min_value=0.5, max_value=1e12),
+    ),
 }
 ANY_RECORD = st.one_of(*RECORDS.values())
 VOTER = st.builds(VoterKey, INT32, UUID)
@@ -228,35 +252,14 @@ def test_a_snapshot_that_is_cut_short_or_damaged_is_refused() -> None:
         codec.decode_snapshot(bytes(damaged))
 
 
-ENTITY = [s.QuotaEntity(entity_type="user", entity_name="ann")]
-
-
 @pytest.mark.parametrize(
     ("message", "version", "kind", "removal"),
     [
-        (
-            s.AccessControlEntryRecord(id=b"a" * 16, principal="User:ann"),
-            0,
-            "AccessControlEntry",
-            s.RemoveAccessControlEntryRecord(id=b"a" * 16),
-        ),
-        (
-            s.UserScramCredentialRecord(name="ann", mechanism=1, salt=b"s"),
-            0,
-            "UserScramCredential",
-            s.RemoveUserScramCredentialRecord(name="ann", mechanism=1),
-        ),
         (
             s.DelegationTokenRecord(token_id="t1"),
             0,
             "DelegationToken",
             s.RemoveDelegationTokenRecord(token_id="t1"),
-        ),
-        (
-            s.ClientQuotaRecord(entity=ENTITY, key="producer_byte_rate", value=5.0),
-            0,
-            "ClientQuota",
-            s.ClientQuotaRecord(entity=ENTITY, key="producer_byte_rate", remove=True),
         ),
         (s.RegisterControllerRecord(controller_id=3), 0, "RegisterController", None),
         (s.MigrationStateRecord(migration_state=4), 0, "ZkMigrationState", None),

@@ -8,8 +8,11 @@ from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.partition_index import NO_SEATS, PartitionIndex
 from tidelog.core.metadata.replay import image_records, replay, seats_of
+from tidelog.core.security.acls import Acl
+from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import PartitionId
 
+QUOTA_OF_ANN = (("user", "ann"),)
 TOPIC = b"T" * 16
 P0 = PartitionId(TOPIC, 0)
 
@@ -159,6 +162,8 @@ def test_features_and_producer_ids() -> None:
         (r.UnregisterBroker(3, 12), "epoch 13, not 12"),
         (r.ProducerIds(2, 11, 1000), "epoch 12, not 11"),
         (r.ProducerIds(2, 12, 0), "not above 0"),
+        (r.RemoveUserScramCredential("ann", 1), "user ann has no 1"),
+        (r.RemoveAccessControlEntry(b"a" * 16), "no access rule 6161"),
         (r.FeatureLevel("x", -1), "level -1"),
     ],
 )
@@ -172,6 +177,7 @@ def test_a_record_that_does_not_fit_stops_the_node(
 def test_a_copy_goes_its_own_way() -> None:
     image = one_partition()
     replay(image, r.Config(r.RESOURCE_TOPIC, "orders", "retention.ms", "5"))
+    replay(image, r.ClientQuota(QUOTA_OF_ANN, "producer_byte_rate", 1.0))
     before = rebuilt(image)
     copy = image.copy()
     assert copy == image
@@ -180,14 +186,35 @@ def test_a_copy_goes_its_own_way() -> None:
     replay(copy, r.Config(r.RESOURCE_TOPIC, "orders", "retention.ms", "6"))
     replay(copy, r.Topic("more", b"U" * 16))
     replay(copy, r.FeatureLevel("x", 1))
+    replay(copy, r.AccessControlEntry(b"a" * 16, Acl(2, "t", 3, "User:ann", "*", 3, 3)))
+    replay(copy, r.UserScramCredential("ann", 1, ScramCredential(b"", b"", b"", 4096)))
+    replay(copy, r.ClientQuota(QUOTA_OF_ANN, "producer_byte_rate", 2.0))
     assert image == before
     assert copy != image
+
+
+def random_rule(random: Random, image: MetadataImage, step: int) -> r.MetadataRecord:
+    """Users, access rules and quotas."""
+    kind = random.randrange(6)
+    if kind == 0 and image.acls:
+        return r.RemoveAccessControlEntry(random.choice(list(image.acls)))
+    if kind == 1 and image.scram_credentials:
+        mechanism, user = random.choice(list(image.scram_credentials))
+        return r.RemoveUserScramCredential(user, mechanism)
+    if kind in (0, 2):
+        acl = Acl(2, f"t{step % 3}", random.choice([3, 4]), "User:ann", "*", 3, 3)
+        return r.AccessControlEntry(b"%016d" % step, acl)
+    if kind in (1, 3):
+        credential = ScramCredential(b"salt", b"%d" % step, b"key", 4096)
+        return r.UserScramCredential(f"u{step % 3}", random.choice([1, 2]), credential)
+    entity = (("client-id", random.choice([None, "c"])), ("user", "ann"))
+    return r.ClientQuota(entity[step % 2 :], f"q{step % 2}", random.choice([None, 1.0, 2.0]))
 
 
 def random_record(random: Random, image: MetadataImage, step: int) -> r.MetadataRecord:
     """Any record that fits the image: not what a controller would do, all that it could."""
     partitions = list(image.partitions())
-    choice = random.randrange(10)
+    choice = random.randrange(13)
     if choice == 0 or not image.brokers:
         broker = random.randrange(5)
         if broker in image.brokers and image.leads_any(broker):
@@ -212,6 +239,8 @@ def random_record(random: Random, image: MetadataImage, step: int) -> r.Metadata
         return r.RemoveTopic(random.choice(list(image.topics)))
     if choice == 6:
         return r.FeatureLevel(f"f{step % 3}", random.randrange(3))
+    if choice >= 10:
+        return random_rule(random, image, step)
     if partitions:
         partition = random.choice(partitions)
         active = [b for b in partition.replicas if image.is_active(b)]

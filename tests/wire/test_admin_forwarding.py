@@ -16,10 +16,12 @@ from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import replay
 from tidelog.wire.protocol import API_BY_KEY, Message, encode
 from tidelog.wire.protocol.schemas import (
+    alter_client_quotas_request,
     alter_configs_request,
     alter_configs_response,
     alter_partition_reassignments_request,
     alter_partition_reassignments_response,
+    alter_user_scram_credentials_request,
     describe_quorum_request,
     describe_quorum_response,
     elect_leaders_request,
@@ -96,6 +98,20 @@ REQUESTS: dict[int, Message] = {
         ]
     ),
     46: list_partition_reassignments_request.ListPartitionReassignmentsRequest(),
+    49: alter_client_quotas_request.AlterClientQuotasRequest(
+        entries=[
+            alter_client_quotas_request.EntryData(
+                entity=[
+                    alter_client_quotas_request.EntityData(entity_type="user", entity_name=name)
+                ]
+            )
+            for name in (T, "u")
+        ]
+    ),
+    51: alter_user_scram_credentials_request.AlterUserScramCredentialsRequest(
+        deletions=[alter_user_scram_credentials_request.ScramCredentialDeletion(name=T)],
+        upsertions=[alter_user_scram_credentials_request.ScramCredentialUpsertion(name="u")],
+    ),
     DESCRIBE_QUORUM: describe_quorum_request.DescribeQuorumRequest(
         topics=[
             describe_quorum_request.TopicData(

@@ -14,6 +14,13 @@ from tidelog.cli.output import print_json
 @click.option(
     "--cluster-id", metavar="ID", help="The same for every node; made up for a node alone."
 )
+@click.option(
+    "--add-scram",
+    "users",
+    metavar="USER",
+    multiple=True,
+    help="SCRAM-SHA-512=[name=NAME,password=PASSWORD]: a user of the new cluster. Repeatable.",
+)
 @layer_options
 @output_option
 @shared_options
@@ -21,6 +28,7 @@ def command(
     *,
     file: str,
     cluster_id: str | None,
+    users: tuple[str, ...],
     profile: str | None,
     overrides: tuple[str, ...],
     output: str,
@@ -31,12 +39,14 @@ def command(
     Examples:
       tidelog format --config server.properties --cluster-id orders-prod
       tidelog format --config single.properties
+      tidelog format --config single.properties \\
+        --add-scram 'SCRAM-SHA-512=[name=admin,password=SECRET]'
     """
     config = load_config(file, profile, overrides)
     from tidelog.node import formatting
 
     try:
-        done = formatting.format_node(config, cluster_id)
+        done = formatting.format_node(config, cluster_id, users)
     except formatting.NeedsClusterId as reason:
         fresh = formatting.fresh_cluster_id()
         raise CommandError(

@@ -425,6 +425,8 @@ TRANSACTIONS: tuple[BrokerKey, ...] = (
     ),
 )
 
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 SECURITY: tuple[BrokerKey, ...] = unsupported(
     text(
         "authorizer.class.name",

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from tidelog.controller.handlers import (
     allocate_producer_ids,
+    alter_client_quotas,
     alter_configs,
     alter_partition,
     alter_partition_reassignments,
+    alter_user_scram_credentials,
     api_versions,
     broker_heartbeat,
     broker_registration,
@@ -37,6 +39,8 @@ HANDLES: dict[int, Callable[["ActiveController", Call], None]] = {
     44: incremental_alter_configs.handle,
     45: alter_partition_reassignments.handle,
     46: list_partition_reassignments.handle,
+    49: alter_client_quotas.handle,
+    51: alter_user_scram_credentials.handle,
     56: alter_partition.handle,
     57: update_features.handle,
     60: describe_cluster.handle,

@@ -14,6 +14,7 @@ from tidelog.core.requests import (
     ControllerRequest,
     ControllerResponse,
     CreateTopicResponse,
+    DeleteAclsResponse,
 )
 from tidelog.host.ports import PeerConnection
 from tidelog.host.timers import Timer
@@ -105,7 +106,7 @@ def refusal(step: Step, error: Error, message: str) -> ControllerResponse:
         response = step.response._replace(error=error)
     else:
         response = refuse(step, error)
-    if isinstance(response, AdminResponse | CreateTopicResponse):
+    if isinstance(response, AdminResponse | CreateTopicResponse | DeleteAclsResponse):
         response = response._replace(message=message)
     return response
 

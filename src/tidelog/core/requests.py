@@ -6,6 +6,8 @@
 from typing import NamedTuple
 
 from tidelog.core.errors import Error
+from tidelog.core.security.acls import Acl, AclFilter
+from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import NO_EPOCH, NO_LEADER, PartitionId
 
 
@@ -164,6 +166,36 @@ class UpdateFeaturesRequest(NamedTuple):
     levels: tuple[tuple[str, int], ...]
 
 
+class AlterScramRequest(NamedTuple):
+    """Passwords of one user by mechanism; None removes one. All of them together or none."""
+
+    user: str
+    changes: tuple[tuple[int, ScramCredential | None], ...]
+
+
+class CreateAclRequest(NamedTuple):
+    acl: Acl
+
+
+class DeleteAclsRequest(NamedTuple):
+    filters: tuple[AclFilter, ...]
+
+
+class DeleteAclsResponse(NamedTuple):
+    error: Error
+    message: str = ""
+    removed: tuple[tuple[Acl, ...], ...] = ()
+    """By filter."""
+
+
+class AlterQuotaRequest(NamedTuple):
+    """`value=None` removes. All changes of one entity apply together or not at all."""
+
+    entity: tuple[tuple[str, str | None], ...]
+    changes: tuple[tuple[str, float | None], ...]
+    validate_only: bool = False
+
+
 class AdminResponse(NamedTuple):
     """Answer of the admin requests that only succeed or fail."""
 
@@ -184,6 +216,10 @@ ControllerRequest = (
     | AllocateProducerIdsRequest
     | UnregisterBrokerRequest
     | UpdateFeaturesRequest
+    | AlterScramRequest
+    | CreateAclRequest
+    | DeleteAclsRequest
+    | AlterQuotaRequest
 )
 ControllerResponse = (
     RegisterBrokerResponse
@@ -192,5 +228,6 @@ ControllerResponse = (
     | CreateTopicResponse
     | ElectLeadersResponse
     | AllocateProducerIdsResponse
+    | DeleteAclsResponse
     | AdminResponse
 )

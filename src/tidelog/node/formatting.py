@@ -2,17 +2,25 @@
 
 import os
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.config.node_config import NodeConfig
+from tidelog.core.metadata.bootstrap import METADATA_VERSION, METADATA_VERSION_FEATURE
+from tidelog.core.metadata.records import FeatureLevel, UserScramCredential
+from tidelog.core.security.scram_text import parse_scram_user
 from tidelog.host.disk import FileDisk
 from tidelog.host.entropy import SystemEntropy
+from tidelog.host.ports import Entropy
+from tidelog.node.bootstrap_file import write_bootstrap
 from tidelog.storage import meta_properties
 from tidelog.storage.errors import StorageError
 from tidelog.storage.meta_properties import MetaProperties
 from tidelog.storage.uuids import uuid_text
 
 CLUSTER_ID = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+BOOTSTRAP_FEATURES = (FeatureLevel(METADATA_VERSION_FEATURE, METADATA_VERSION),)
+"""Kafka does not read the file without it."""
 HARMLESS = ("lost+found", ".lock")
 """What a directory may hold before it is ours: a mount point's, and what a lock leaves behind."""
 SHOWN_NAMES = 3
@@ -43,8 +51,9 @@ def fresh_cluster_id() -> str:
     return uuid_text(SystemEntropy().uuid())
 
 
-def format_node(config: NodeConfig, cluster_id: str | None) -> Formatted:
-    """All directories or none: each is looked at before the first is written."""
+def format_node(config: NodeConfig, cluster_id: str | None, users: Sequence[str] = ()) -> Formatted:
+    """All directories or none: each is looked at before the first is written. `users` are written
+    as `SCRAM-SHA-512=[name=alice,password=secret]`, and exist from the first start on."""
     if cluster_id is not None and not CLUSTER_ID.fullmatch(cluster_id):
         raise CannotFormat(
             f"{cluster_id!r} is no cluster id: 1 to 128 letters, digits, dots, dashes, underscores"
@@ -56,14 +65,29 @@ def format_node(config: NodeConfig, cluster_id: str | None) -> Formatted:
         _require_ours(path, identity, chosen, config.node_id)
     new = [path for path in paths if path not in known]
     entropy = SystemEntropy()
+    added = _added_users(users, entropy)
+    if added and config.metadata_log_dir in known:
+        raise CannotFormat(
+            f"{config.metadata_log_dir} is formatted already: add users to the running cluster"
+        )
     for path in new:
         try:
             os.makedirs(path, exist_ok=True)
+            if added and path == config.metadata_log_dir:
+                write_bootstrap(FileDisk(path), BOOTSTRAP_FEATURES, added)
             properties = MetaProperties(chosen, config.node_id, entropy.uuid())
             meta_properties.format_directory(FileDisk(path), properties)
         except OSError as error:
             raise CannotFormat(f"{path} cannot be written: {_reason(error)}") from None
     return Formatted(chosen, tuple(new), tuple(known))
+
+
+def _added_users(users: Sequence[str], entropy: Entropy) -> tuple[UserScramCredential, ...]:
+    try:
+        parsed = [parse_scram_user(text, entropy.uuid() + entropy.uuid()) for text in users]
+    except ValueError as reason:
+        raise CannotFormat(f"--add-scram: {reason}") from None
+    return tuple(UserScramCredential(*user) for user in parsed)
 
 
 def _owner(path: str) -> MetaProperties | None:

@@ -1,42 +1,43 @@
 """What a node says about metadata that Kafka wrote: kept, or a reason not to start."""
 
-import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from tidelog.core.metadata.records import Foreign
+from tidelog.config.client_keys import STANDARD_AUTHORIZER
+from tidelog.core.metadata.records import (
+    AccessControlEntry,
+    Foreign,
+    RemoveAccessControlEntry,
+)
 from tidelog.core.quorum.voters import Voters, read_snapshot, voters_in_records
 from tidelog.core.types import LogEntry
 from tidelog.node.disks import CannotStart
 from tidelog.quorum.entry_codec import KafkaEntryCodec
-from tidelog.quorum.foreign_records import ACCESS_RULE, PASSWORD, QUOTA, TOKEN
+from tidelog.quorum.foreign_records import TOKEN
 from tidelog.storage.meta_properties import MetaProperties
 from tidelog.storage.metadata_log import MetadataLog
 from tidelog.storage.uuids import uuid_text
 
-SECURITY = {
-    ACCESS_RULE: "access rules (ACLs)",
-    PASSWORD: "SCRAM credentials",
-    TOKEN: "delegation tokens",
-}
 _ENTRIES = 1_000
 _CHUNK_BYTES = 1 << 20
 
-_LOGGER = logging.getLogger("tidelog.node")
 
-
-def check_metadata(log: MetadataLog) -> None:
+def check_metadata(log: MetadataLog, *, authorizer: bool) -> None:
     """CannotStart if somebody had locked this cluster, which here would be open to everybody."""
-    counts = Counter(kind for kind, _ in _foreign_in(log))
-    locks = [f"{counts[kind]} {name}" for kind, name in SECURITY.items() if counts[kind]]
-    if locks:
+    left = _left_in(log)
+    tokens = sum(isinstance(record, Foreign) and record.kind == TOKEN for record in left)
+    if tokens:
         raise CannotStart(
-            f"the metadata, written by Kafka, has {' and '.join(locks)}; Tidelog has no authorizer,"
-            " and would serve everybody",
+            f"the metadata, written by Kafka, has {tokens} delegation tokens, which Tidelog"
+            " does not know",
             advice="remove them with Kafka first, as docs/moving.md says",
         )
-    if counts[QUOTA]:
-        _LOGGER.warning("%d client quotas of Kafka are kept and not enforced", counts[QUOTA])
+    rules = sum(isinstance(record, AccessControlEntry) for record in left)
+    if rules and not authorizer:
+        raise CannotStart(
+            f"the metadata has {rules} access rules (ACLs), and without an authorizer this node"
+            " would serve everybody",
+            advice=f"authorizer.class.name={STANDARD_AUTHORIZER} in its server.properties",
+        )
 
 
 def recorded_voters(log: MetadataLog, codec: KafkaEntryCodec) -> Voters | None:
@@ -71,16 +72,20 @@ def check_voters(
             )
 
 
-def _foreign_in(log: MetadataLog) -> dict[tuple[str, str], Foreign]:
-    """What is left of it at the end of the log."""
-    found: dict[tuple[str, str], Foreign] = {}
+def _left_in(log: MetadataLog) -> list[object]:
+    """What Kafka alone knows, and access rules: those that are left at the end of the log."""
+    found: dict[object, object] = {}
     for record in _records(log):
         if isinstance(record, Foreign):
             if record.removed:
                 found.pop((record.kind, record.name), None)
             else:
                 found[record.kind, record.name] = record
-    return found
+        elif isinstance(record, AccessControlEntry):
+            found[record.acl_id] = record
+        elif isinstance(record, RemoveAccessControlEntry):
+            found.pop(record.acl_id, None)
+    return list(found.values())
 
 
 def _records(log: MetadataLog) -> Iterator[object]:

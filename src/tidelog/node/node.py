@@ -16,6 +16,7 @@ from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import CloseReason, PeerConnection
 from tidelog.host.ports import Listener as OpenListener
+from tidelog.node.bootstrap_file import read_bootstrap
 from tidelog.node.disks import (
     CannotStart,
     Disks,
@@ -82,6 +83,7 @@ class Node:
         config = self.config
         facts = ClusterFacts(_voters(config), config.topic_defaults())
         settings = config.controller_settings(self.cluster_id)
+        settings.bootstrap_records = read_bootstrap(self._disks.metadata)
         return ActiveController(config.node_id, self.quorum, settings, self.host, facts)
 
     def _make_broker(self) -> Broker:
@@ -249,7 +251,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         )
     codec = KafkaEntryCodec(voters)
     log = open_metadata_log(config, disks, codec, host.clock)
-    check_metadata(log)
+    check_metadata(log, authorizer=bool(config.settings.text("authorizer.class.name")))
     recorded = recorded_voters(log, codec)
     if recorded is not None:
         check_voters(recorded, voters, disks.identity)

@@ -5,7 +5,6 @@ they are kept as they came (`core.metadata.records.Foreign`) and go into our sna
 directory can go back to Kafka with everything it brought.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -14,37 +13,18 @@ from tidelog.wire.protocol import Message
 from tidelog.wire.protocol import metadata_schemas as s
 from tidelog.wire.records import UnknownRecord
 
-ACCESS_RULE = "AccessControlEntry"
-PASSWORD = "UserScramCredential"  # noqa: S105 - the name of a kind of record
 TOKEN = "DelegationToken"  # noqa: S105
-QUOTA = "ClientQuota"
 CONTROLLER = "RegisterController"
 MIGRATION = "ZkMigrationState"
 
 
-def _quota_name(message: s.ClientQuotaRecord) -> str:
-    entity = sorted((each.entity_type, each.entity_name or "") for each in message.entity)
-    return json.dumps([entity, message.key])
-
-
-def _password_name(
-    message: s.UserScramCredentialRecord | s.RemoveUserScramCredentialRecord,
-) -> str:
-    return f"{message.mechanism} {message.name}"
-
-
 # Any: each takes the one message it is filed under.
 KEPT: dict[type[Message], tuple[str, Callable[[Any], str]]] = {
-    s.AccessControlEntryRecord: (ACCESS_RULE, lambda message: message.id.hex()),
-    s.UserScramCredentialRecord: (PASSWORD, _password_name),
     s.DelegationTokenRecord: (TOKEN, lambda message: message.token_id),
-    s.ClientQuotaRecord: (QUOTA, _quota_name),
     s.RegisterControllerRecord: (CONTROLLER, lambda message: str(message.controller_id)),
     s.MigrationStateRecord: (MIGRATION, lambda message: ""),
 }
 REMOVED: dict[type[Message], tuple[str, Callable[[Any], str]]] = {
-    s.RemoveAccessControlEntryRecord: (ACCESS_RULE, lambda message: message.id.hex()),
-    s.RemoveUserScramCredentialRecord: (PASSWORD, _password_name),
     s.RemoveDelegationTokenRecord: (TOKEN, lambda message: message.token_id),
 }
 
@@ -54,8 +34,7 @@ def read_foreign(message: Message, value: bytes) -> r.MetadataRecord | None:
     kind = type(message)
     if kind in KEPT:
         name, identify = KEPT[kind]
-        removed = isinstance(message, s.ClientQuotaRecord) and message.remove
-        return r.Foreign(name, identify(message), value, removed)
+        return r.Foreign(name, identify(message), value)
     if kind in REMOVED:
         name, identify = REMOVED[kind]
         return r.Foreign(name, identify(message), value, removed=True)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.core.metadata import records as r
+from tidelog.core.security.acls import Acl
+from tidelog.core.security.scram import ScramCredential
 from tidelog.quorum.foreign_records import read_foreign
 from tidelog.wire.protocol import (
     Message,
@@ -266,6 +268,90 @@ def _read_clear_elr(message: s.ClearElrRecord) -> r.ClearElr:
     return r.ClearElr(message.topic_name)
 
 
+def _scram_credential(record: r.UserScramCredential) -> Message:
+    salt, stored_key, server_key, iterations = record.credential
+    return s.UserScramCredentialRecord(
+        name=record.user,
+        mechanism=record.mechanism,
+        salt=salt,
+        stored_key=stored_key,
+        server_key=server_key,
+        iterations=iterations,
+    )
+
+
+def _read_scram_credential(message: s.UserScramCredentialRecord) -> r.UserScramCredential:
+    credential = ScramCredential(
+        bytes(message.salt),
+        bytes(message.stored_key),
+        bytes(message.server_key),
+        message.iterations,
+    )
+    return r.UserScramCredential(message.name, message.mechanism, credential)
+
+
+def _remove_scram_credential(record: r.RemoveUserScramCredential) -> Message:
+    return s.RemoveUserScramCredentialRecord(name=record.user, mechanism=record.mechanism)
+
+
+def _read_remove_scram_credential(
+    message: s.RemoveUserScramCredentialRecord,
+) -> r.RemoveUserScramCredential:
+    return r.RemoveUserScramCredential(message.name, message.mechanism)
+
+
+def _access_control_entry(record: r.AccessControlEntry) -> Message:
+    acl = record.acl
+    return s.AccessControlEntryRecord(
+        id=record.acl_id,
+        resource_type=acl.resource_type,
+        resource_name=acl.resource_name,
+        pattern_type=acl.pattern_type,
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )
+
+
+def _read_access_control_entry(message: s.AccessControlEntryRecord) -> r.AccessControlEntry:
+    acl = Acl(
+        message.resource_type,
+        message.resource_name,
+        message.pattern_type,
+        message.principal,
+        message.host,
+        message.operation,
+        message.permission_type,
+    )
+    return r.AccessControlEntry(message.id, acl)
+
+
+def _remove_access_control_entry(record: r.RemoveAccessControlEntry) -> Message:
+    return s.RemoveAccessControlEntryRecord(id=record.acl_id)
+
+
+def _read_remove_access_control_entry(
+    message: s.RemoveAccessControlEntryRecord,
+) -> r.RemoveAccessControlEntry:
+    return r.RemoveAccessControlEntry(message.id)
+
+
+def _client_quota(record: r.ClientQuota) -> Message:
+    return s.ClientQuotaRecord(
+        entity=[s.QuotaEntity(entity_type=kind, entity_name=name) for kind, name in record.entity],
+        key=record.key,
+        value=record.value or 0.0,
+        remove=record.value is None,
+    )
+
+
+def _read_client_quota(message: s.ClientQuotaRecord) -> r.ClientQuota:
+    entity = [(each.entity_type, each.entity_name) for each in message.entity]
+    entity.sort(key=lambda each: each[0])
+    return r.ClientQuota(tuple(entity), message.key, None if message.remove else message.value)
+
+
 FORMS: dict[type, RecordForm] = {
     r.RegisterBroker: RecordForm(
         s.RegisterBrokerRecord, 3, _register_broker, _read_register_broker
@@ -287,5 +373,24 @@ FORMS: dict[type, RecordForm] = {
     r.ProducerIds: RecordForm(s.ProducerIdsRecord, 0, _producer_ids, _read_producer_ids),
     r.NoOp: RecordForm(s.NoOpRecord, 0, _no_op, _read_no_op),
     r.ClearElr: RecordForm(s.ClearElrRecord, 0, _clear_elr, _read_clear_elr),
+    r.UserScramCredential: RecordForm(
+        s.UserScramCredentialRecord, 0, _scram_credential, _read_scram_credential
+    ),
+    r.RemoveUserScramCredential: RecordForm(
+        s.RemoveUserScramCredentialRecord,
+        0,
+        _remove_scram_credential,
+        _read_remove_scram_credential,
+    ),
+    r.AccessControlEntry: RecordForm(
+        s.AccessControlEntryRecord, 0, _access_control_entry, _read_access_control_entry
+    ),
+    r.RemoveAccessControlEntry: RecordForm(
+        s.RemoveAccessControlEntryRecord,
+        0,
+        _remove_access_control_entry,
+        _read_remove_access_control_entry,
+    ),
+    r.ClientQuota: RecordForm(s.ClientQuotaRecord, 0, _client_quota, _read_client_quota),
 }
 READERS = {form.message: form.from_wire for form in FORMS.values()}

@@ -21,7 +21,6 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "core.metadata": (*WORDS, "core.security"),
     "core.groups": WORDS,
     "core.transactions": WORDS,
-    "core.security": WORDS,
     "core": (),
     "_native": (),
     "wire": ("_native",),

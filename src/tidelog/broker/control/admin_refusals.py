@@ -6,10 +6,14 @@ does, wire.md gotcha 4).
 
 from tidelog.core.errors import Error
 from tidelog.wire.protocol.schemas import (
+    alter_client_quotas_request,
+    alter_client_quotas_response,
     alter_configs_request,
     alter_configs_response,
     alter_partition_reassignments_request,
     alter_partition_reassignments_response,
+    alter_user_scram_credentials_request,
+    alter_user_scram_credentials_response,
     create_partitions_request,
     create_partitions_response,
     create_topics_request,
@@ -156,6 +160,43 @@ def list_reassignments(
 ) -> list_partition_reassignments_response.ListPartitionReassignmentsResponse:
     return list_partition_reassignments_response.ListPartitionReassignmentsResponse(
         error_code=error, error_message=why
+    )
+
+
+def alter_client_quotas(
+    request: alter_client_quotas_request.AlterClientQuotasRequest, error: Error, why: str
+) -> alter_client_quotas_response.AlterClientQuotasResponse:
+    return alter_client_quotas_response.AlterClientQuotasResponse(
+        entries=[
+            alter_client_quotas_response.EntryData(
+                error_code=error,
+                error_message=why,
+                entity=[
+                    alter_client_quotas_response.EntityData(
+                        entity_type=each.entity_type, entity_name=each.entity_name
+                    )
+                    for each in entry.entity
+                ],
+            )
+            for entry in request.entries
+        ]
+    )
+
+
+def alter_scram_credentials(
+    request: alter_user_scram_credentials_request.AlterUserScramCredentialsRequest,
+    error: Error,
+    why: str,
+) -> alter_user_scram_credentials_response.AlterUserScramCredentialsResponse:
+    removed = [each.name for each in request.deletions]
+    users = [*removed, *(each.name for each in request.upsertions)]
+    return alter_user_scram_credentials_response.AlterUserScramCredentialsResponse(
+        results=[
+            alter_user_scram_credentials_response.AlterUserScramCredentialsResult(
+                user=user, error_code=error, error_message=why
+            )
+            for user in dict.fromkeys(users)
+        ]
     )
 
 

@@ -9,9 +9,15 @@ from collections.abc import Sequence
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage, PartitionState
+from tidelog.core.metadata.records import QuotaEntity
 from tidelog.core.requests import ELECT_PREFERRED
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.wire.protocol import Message
+from tidelog.wire.protocol.schemas.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntryData,
+)
+from tidelog.wire.protocol.schemas.alter_client_quotas_response import AlterClientQuotasResponse
 from tidelog.wire.protocol.schemas.alter_configs_request import AlterConfigsRequest
 from tidelog.wire.protocol.schemas.alter_configs_response import AlterConfigsResponse
 from tidelog.wire.protocol.schemas.alter_partition_reassignments_request import (
@@ -19,6 +25,12 @@ from tidelog.wire.protocol.schemas.alter_partition_reassignments_request import 
 )
 from tidelog.wire.protocol.schemas.alter_partition_reassignments_response import (
     AlterPartitionReassignmentsResponse,
+)
+from tidelog.wire.protocol.schemas.alter_user_scram_credentials_request import (
+    AlterUserScramCredentialsRequest,
+)
+from tidelog.wire.protocol.schemas.alter_user_scram_credentials_response import (
+    AlterUserScramCredentialsResponse,
 )
 from tidelog.wire.protocol.schemas.create_partitions_request import CreatePartitionsRequest
 from tidelog.wire.protocol.schemas.create_partitions_response import CreatePartitionsResponse
@@ -147,6 +159,35 @@ def alter_reassignments(
     )
 
 
+def alter_client_quotas(
+    image: MetadataImage, request: AlterClientQuotasRequest, response: AlterClientQuotasResponse
+) -> bool:
+    return request.validate_only or all(
+        image.client_quotas.get(_entity(asked), {}).get(each.key)
+        == (None if each.remove else each.value)
+        for asked, said in zip(request.entries, response.entries, strict=True)
+        if said.error_code == Error.NONE
+        for each in asked.ops
+    )
+
+
+def alter_scram_credentials(
+    image: MetadataImage,
+    request: AlterUserScramCredentialsRequest,
+    response: AlterUserScramCredentialsResponse,
+) -> bool:
+    done = {each.user for each in response.results if each.error_code == Error.NONE}
+    present = image.scram_credentials
+    return not any(
+        (each.mechanism, each.name) in present for each in request.deletions if each.name in done
+    ) and all(
+        (credential := present.get((each.mechanism, each.name))) is not None
+        and credential.salt == each.salt
+        for each in request.upsertions
+        if each.name in done
+    )
+
+
 def unregister_broker(
     image: MetadataImage, request: UnregisterBrokerRequest, response: UnregisterBrokerResponse
 ) -> bool:
@@ -166,6 +207,11 @@ def update_features(
             if each.feature not in refused
         )
     )
+
+
+def _entity(entry: EntryData) -> QuotaEntity:
+    named = [(each.entity_type, each.entity_name) for each in entry.entity]
+    return tuple(sorted(named, key=lambda each: each[0]))
 
 
 def _partition_count(image: MetadataImage, name: str) -> int:

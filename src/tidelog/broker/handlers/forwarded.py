@@ -74,6 +74,8 @@ ROWS: dict[int, Row] = {
     44: Row(admin_refusals.incremental_alter_configs, admin_settled.incremental_alter_configs),
     45: Row(admin_refusals.alter_reassignments, admin_settled.alter_reassignments),
     46: Row(admin_refusals.list_reassignments),
+    49: Row(admin_refusals.alter_client_quotas, admin_settled.alter_client_quotas),
+    51: Row(admin_refusals.alter_scram_credentials, admin_settled.alter_scram_credentials),
     55: Row(admin_refusals.describe_quorum),
     57: Row(admin_refusals.update_features, admin_settled.update_features),
     64: Row(admin_refusals.unregister_broker, admin_settled.unregister_broker),

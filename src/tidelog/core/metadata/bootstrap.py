@@ -38,4 +38,6 @@ def missing_records(view: View) -> tuple[MetadataRecord, ...]:
         # from the same place: the log, not the settings file of whoever happens to lead.
         minimum = str(view.settings.min_insync_replicas)
         records.append(Config(RESOURCE_BROKER, "", MIN_INSYNC_REPLICAS, minimum))
+    if METADATA_VERSION_FEATURE not in present:
+        records.extend(view.settings.bootstrap_records)
     return tuple(records)

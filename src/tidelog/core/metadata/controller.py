@@ -23,9 +23,11 @@ from typing import cast
 from tidelog.core import events
 from tidelog.core.errors import Error
 from tidelog.core.metadata import (
+    access_rules,
     alter_partition,
     announcements,
     bootstrap,
+    client_quotas,
     configs,
     elect_leaders,
     features,
@@ -34,6 +36,7 @@ from tidelog.core.metadata import (
     producer_ids,
     reassign_partitions,
     registration,
+    scram_users,
     topics,
 )
 from tidelog.core.metadata.decision import Decision, View, refuse, sender
@@ -49,10 +52,14 @@ from tidelog.core.requests import (
     AllocateProducerIdsRequest,
     AlterConfigRequest,
     AlterPartitionRequest,
+    AlterQuotaRequest,
     AlterReassignmentRequest,
+    AlterScramRequest,
     ControllerRequest,
+    CreateAclRequest,
     CreatePartitionsRequest,
     CreateTopicRequest,
+    DeleteAclsRequest,
     DeleteTopicRequest,
     ElectLeadersRequest,
     HeartbeatRequest,
@@ -320,6 +327,14 @@ class Controller:
             return reassign_partitions.decide_reassignment(view, request)
         if isinstance(request, UpdateFeaturesRequest):
             return features.decide_update_features(view, request)
+        if isinstance(request, AlterScramRequest):
+            return scram_users.decide_alter_scram(view, request)
+        if isinstance(request, CreateAclRequest):
+            return access_rules.decide_create_acl(view, request, self._make_uuid)
+        if isinstance(request, DeleteAclsRequest):
+            return access_rules.decide_delete_acls(view, request)
+        if isinstance(request, AlterQuotaRequest):
+            return client_quotas.decide_alter_quota(view, request)
         return registration.decide_unregistration(view, request)
 
     def _after_heartbeat(self, request: HeartbeatRequest, decision: Decision) -> None:

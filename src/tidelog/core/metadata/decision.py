@@ -20,6 +20,8 @@ from tidelog.core.requests import (
     ControllerResponse,
     CreateTopicRequest,
     CreateTopicResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
     ElectLeadersRequest,
     ElectLeadersResponse,
     HeartbeatRequest,
@@ -55,6 +57,8 @@ def refuse(request: ControllerRequest, error: Error) -> ControllerResponse:
         return ElectLeadersResponse(error)
     if isinstance(request, AllocateProducerIdsRequest):
         return AllocateProducerIdsResponse(error)
+    if isinstance(request, DeleteAclsRequest):
+        return DeleteAclsResponse(error)
     return AdminResponse(error)
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.partition_index import PartitionIndex, PartitionSet
+from tidelog.core.security.acls import Acl
+from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import NO_LEADER, PartitionId
 
 
@@ -99,6 +101,10 @@ class MetadataImage:
     index: PartitionIndex = field(default_factory=PartitionIndex)
     foreign: dict[tuple[str, str], bytes] = field(default_factory=dict)
     """What Kafka left here and only Kafka uses, by kind and name."""
+    scram_credentials: dict[tuple[int, str], ScramCredential] = field(default_factory=dict)
+    """By mechanism and user."""
+    acls: dict[bytes, Acl] = field(default_factory=dict)
+    client_quotas: dict[r.QuotaEntity, dict[str, float]] = field(default_factory=dict)
 
     def partition(self, partition: PartitionId) -> PartitionState | None:
         topic = self.topics.get(partition.topic_id)
@@ -151,6 +157,9 @@ class MetadataImage:
             self.next_producer_id,
             self.index.copy(),
             dict(self.foreign),
+            dict(self.scram_credentials),
+            dict(self.acls),
+            {entity: dict(values) for entity, values in self.client_quotas.items()},
         )
 
     def _in_order(self, partitions: PartitionSet | None) -> list[PartitionState]:

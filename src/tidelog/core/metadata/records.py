@@ -6,6 +6,8 @@ the same image on every node.
 
 from typing import NamedTuple
 
+from tidelog.core.security.acls import Acl
+from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import NO_LEADER
 
 RECOVERED = 0
@@ -125,6 +127,40 @@ class ClearElr(NamedTuple):
     topic_name: str
 
 
+class UserScramCredential(NamedTuple):
+    """What replaces the password of a user for one mechanism (`ScramMechanism`'s number)."""
+
+    user: str
+    mechanism: int
+    credential: ScramCredential
+
+
+class RemoveUserScramCredential(NamedTuple):
+    user: str
+    mechanism: int
+
+
+class AccessControlEntry(NamedTuple):
+    acl_id: bytes
+    acl: Acl
+
+
+class RemoveAccessControlEntry(NamedTuple):
+    acl_id: bytes
+
+
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""Types ("user", "client-id", "ip") with names, sorted by type; None is the default of a type."""
+
+
+class ClientQuota(NamedTuple):
+    """`value=None` removes it."""
+
+    entity: QuotaEntity
+    key: str
+    value: float | None
+
+
 class Foreign(NamedTuple):
     """Something that Kafka keeps in its metadata and that means nothing here: kept as it is, so
     that nothing is lost when the directory goes back to Kafka. `wire` is Kafka's record."""
@@ -148,5 +184,10 @@ MetadataRecord = (
     | ProducerIds
     | NoOp
     | ClearElr
+    | UserScramCredential
+    | RemoveUserScramCredential
+    | AccessControlEntry
+    | RemoveAccessControlEntry
+    | ClientQuota
     | Foreign
 )

@@ -46,6 +46,13 @@ def image_records(image: MetadataImage) -> tuple[r.MetadataRecord, ...]:
         )
     if image.next_producer_id:
         records.append(r.ProducerIds(NO_BROKER, NO_EPOCH, image.next_producer_id))
+    records.extend(
+        r.UserScramCredential(user, mechanism, credential)
+        for (mechanism, user), credential in image.scram_credentials.items()
+    )
+    records.extend(r.AccessControlEntry(acl_id, acl) for acl_id, acl in image.acls.items())
+    for entity, quotas in image.client_quotas.items():
+        records.extend(r.ClientQuota(entity, key, value) for key, value in quotas.items())
     records.extend(r.Foreign(*key, wire) for key, wire in image.foreign.items())
     return tuple(records)
 
@@ -245,6 +252,40 @@ def replay_clear_elr(image: MetadataImage, record: r.ClearElr) -> None:
                 replay_partition_change(image, cleared)
 
 
+def replay_scram_credential(image: MetadataImage, record: r.UserScramCredential) -> None:
+    image.scram_credentials[record.mechanism, record.user] = record.credential
+
+
+def replay_remove_scram_credential(
+    image: MetadataImage, record: r.RemoveUserScramCredential
+) -> None:
+    key = (record.mechanism, record.user)
+    assert key in image.scram_credentials, f"user {record.user} has no {record.mechanism}"
+    del image.scram_credentials[key]
+
+
+def replay_access_control_entry(image: MetadataImage, record: r.AccessControlEntry) -> None:
+    assert record.acl_id not in image.acls, f"access rule {record.acl_id.hex()} exists"
+    image.acls[record.acl_id] = record.acl
+
+
+def replay_remove_access_control_entry(
+    image: MetadataImage, record: r.RemoveAccessControlEntry
+) -> None:
+    assert record.acl_id in image.acls, f"no access rule {record.acl_id.hex()}"
+    del image.acls[record.acl_id]
+
+
+def replay_client_quota(image: MetadataImage, record: r.ClientQuota) -> None:
+    if record.value is not None:
+        image.client_quotas.setdefault(record.entity, {})[record.key] = record.value
+        return
+    quotas = image.client_quotas.get(record.entity, {})
+    quotas.pop(record.key, None)
+    if not quotas:  # no empty leftovers, as for settings
+        image.client_quotas.pop(record.entity, None)
+
+
 def replay_foreign(image: MetadataImage, record: r.Foreign) -> None:
     if record.removed:
         image.foreign.pop((record.kind, record.name), None)
@@ -266,6 +307,11 @@ APPLY: dict[type, Callable[[MetadataImage, Any], None]] = {
     r.ProducerIds: replay_producer_ids,
     r.NoOp: replay_no_op,
     r.ClearElr: replay_clear_elr,
+    r.UserScramCredential: replay_scram_credential,
+    r.RemoveUserScramCredential: replay_remove_scram_credential,
+    r.AccessControlEntry: replay_access_control_entry,
+    r.RemoveAccessControlEntry: replay_remove_access_control_entry,
+    r.ClientQuota: replay_client_quota,
     r.Foreign: replay_foreign,
 }
 

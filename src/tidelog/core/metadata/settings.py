@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from tidelog.core.metadata.broker_configs import BrokerConfigCheck, check_broker_config
 from tidelog.core.metadata.group_configs import KAFKAS_LIMITS, GroupLimits
+from tidelog.core.metadata.records import MetadataRecord
 
 
 @dataclass(slots=True)
@@ -26,6 +27,8 @@ class ControllerSettings:
     features: tuple[tuple[str, int], ...] = field(default=(), compare=False)
     """Levels that the release brings along beside those of metadata. A cluster that an earlier
     one created gets what was added since."""
+    bootstrap_records: tuple[MetadataRecord, ...] = field(default=(), compare=False)
+    """Only for a new cluster: what whoever formatted it wants to be there from the start."""
     group_limits: GroupLimits = KAFKAS_LIMITS
     check_broker_config: BrokerConfigCheck = field(default=check_broker_config, compare=False)
     """A node judges by the keys it knows; settings are equal if their values are."""

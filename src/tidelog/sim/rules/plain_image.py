@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
+from tidelog.core.security.acls import Acl
+from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import NO_LEADER, LogEntry, PartitionId
 
 
@@ -46,12 +48,15 @@ class PlainImage:
     """What all records so far amount to."""
 
     __slots__ = (
+        "acls",
         "brokers",
         "configs",
         "features",
         "next_producer_id",
         "partitions",
+        "quotas",
         "topics",
+        "users",
     )
 
     def __init__(self) -> None:
@@ -61,6 +66,9 @@ class PlainImage:
         self.configs: dict[tuple[int, str, str], str] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.acls: dict[bytes, Acl] = {}
+        self.quotas: dict[tuple[r.QuotaEntity, str], float] = {}
+        self.users: dict[tuple[str, int], ScramCredential] = {}
 
     def apply(self, record: object) -> None:
         if isinstance(record, r.PartitionChange):
@@ -112,6 +120,23 @@ class PlainImage:
                 self.features.pop(record.name, None)
         elif isinstance(record, r.ProducerIds):
             self.next_producer_id = record.next_producer_id
+        else:
+            self._apply_security(record)
+
+    def _apply_security(self, record: object) -> None:
+        if isinstance(record, r.AccessControlEntry):
+            self.acls[record.acl_id] = record.acl
+        elif isinstance(record, r.RemoveAccessControlEntry):
+            self.acls.pop(record.acl_id, None)
+        elif isinstance(record, r.UserScramCredential):
+            self.users[record.user, record.mechanism] = record.credential
+        elif isinstance(record, r.RemoveUserScramCredential):
+            self.users.pop((record.user, record.mechanism), None)
+        elif isinstance(record, r.ClientQuota):
+            if record.value is None:
+                self.quotas.pop((record.entity, record.key), None)
+            else:
+                self.quotas[record.entity, record.key] = record.value
 
     def _change_partition(self, record: r.PartitionChange) -> None:
         partition = PartitionId(record.topic_id, record.partition)
@@ -160,6 +185,9 @@ class PlainImage:
         twin.configs = dict(self.configs)
         twin.features = dict(self.features)
         twin.next_producer_id = self.next_producer_id
+        twin.acls = dict(self.acls)
+        twin.quotas = dict(self.quotas)
+        twin.users = dict(self.users)
         return twin
 
     def difference(self, other: "PlainImage") -> str | None:
@@ -207,6 +235,12 @@ def plain(image: MetadataImage) -> PlainImage:
             same.configs[(resource_type, resource_name, name)] = value
     same.features.update(image.features)
     same.next_producer_id = image.next_producer_id
+    same.acls.update(image.acls)
+    for (mechanism, user), credential in image.scram_credentials.items():
+        same.users[user, mechanism] = credential
+    for entity, quotas in image.client_quotas.items():
+        for key, quota in quotas.items():
+            same.quotas[entity, key] = quota
     return same
 
 

@@ -1,0 +1,36 @@
+"""`bootstrap.checkpoint`: what the first controller of a new cluster writes first.
+
+Kafka's file, in Kafka's format: `kafka-storage format --add-scram` and `tidelog format --add-scram`
+leave it behind, and either system finds the users. It matters only while the metadata log is empty.
+"""
+
+from tidelog.core.metadata.records import FeatureLevel, MetadataRecord, UserScramCredential
+from tidelog.core.quorum.messages import SnapshotId
+from tidelog.host.ports import Disk
+from tidelog.node.disks import CannotStart
+from tidelog.quorum.entry_codec import KafkaEntryCodec
+from tidelog.storage.atomic_file import read_file, replace_file
+from tidelog.wire.records import InvalidBatch
+
+FILE = "bootstrap.checkpoint"
+
+
+def write_bootstrap(
+    disk: Disk, features: tuple[FeatureLevel, ...], users: tuple[UserScramCredential, ...]
+) -> None:
+    content = KafkaEntryCodec().encode_snapshot(SnapshotId(0, 0), (*features, *users), (), 0)
+    replace_file(disk, FILE, content)
+
+
+def read_bootstrap(disk: Disk) -> tuple[MetadataRecord, ...]:
+    """Its users. Features are not taken from it: this release says what it can do."""
+    content = read_file(disk, FILE)
+    if content is None:
+        return ()
+    try:
+        records, _ = KafkaEntryCodec().decode_snapshot(content)
+    except InvalidBatch as reason:
+        raise CannotStart(
+            f"{FILE} cannot be read: {reason}", advice="format the directories of this node again"
+        ) from reason
+    return tuple(record for record in records if isinstance(record, UserScramCredential))
