@@ -12,12 +12,14 @@ from tidelog.sim.nodes.client_plan import (
     ClientPlan,
     GroupPlan,
     HostilePlan,
+    LatePlan,
     ProcessorPlan,
     TransactionalPlan,
     WriterPlan,
     draw_client_plan,
 )
 from tidelog.sim.nodes.clients.history import ABORTED, ASKED, COMMITTED, OPEN
+from tidelog.sim.nodes.clients.late_writer import LATE_BATCH, LATE_END, REPEATED_END
 from tidelog.sim.nodes.plan import draw_node_plan
 from tidelog.sim.nodes.run import NodeRun
 
@@ -57,7 +59,7 @@ def test_clients_that_vanish_and_dawdle_harm_nobody_and_all_come_to_their_end(pr
 
 CALM = draw_node_plan(6)._replace(
     faults=(),
-    clients=draw_client_plan(6)._replace(churn=(), hostile=(), inspectors_pause_ms=()),
+    clients=draw_client_plan(6)._replace(churn=(), hostile=(), inspectors_pause_ms=(), late=()),
 )
 """Two writers, and nothing that breaks."""
 
@@ -88,6 +90,17 @@ def test_an_inspector_is_answered_whatever_it_asks():
     assert len(run.workload.history.done) > 40
 
 
+def test_what_producers_say_too_late_is_refused_in_both_versions_of_transactions():
+    late = tuple(LatePlan(each, TransactionalPlan(8_000, 2, 0, 5, 50), 20) for each in (1, 2))
+    run = NodeRun(CALM._replace(clients=CALM.clients._replace(late=late)))
+    result = run.execute()
+    assert result.violations == ()
+    assert result.refused == 0
+    assert set(run.workload.history.done) == {LATE_BATCH, LATE_END, REPEATED_END}
+    assert result.marks["late_batch_refused"] > 0
+    assert result.marks["end_txn_refused_old_epoch"] > 0
+
+
 def test_seeds_together_have_every_kind_of_client():
     plans = [draw_client_plan(seed) for seed in range(60)]
     assert {writer.acks for plan in plans for writer in plan.writers} == {-1, 0, 1}
@@ -98,4 +111,5 @@ def test_seeds_together_have_every_kind_of_client():
     assert {kind for plan in plans for each in plan.churn for kind in each.kinds} == set(CHURN)
     assert {kind for plan in plans for each in plan.hostile for kind in each.kinds} == set(HOSTILE)
     assert any(plan.inspectors_pause_ms for plan in plans)
+    assert {each.version for plan in plans for each in plan.late} == {1, 2}
     assert any(not (plan.transactional or plan.has_inputs) for plan in plans)

@@ -111,6 +111,18 @@ def test_one_marker_does_not_end_two_transactions():
     assert bench.broken == ["X3"]
 
 
+def test_nothing_is_added_to_a_transaction_that_has_ended():
+    bench = CoordinationBench()
+    transaction = bench.begin()
+    transaction.asked = transaction.told = ABORT
+    bench.send(transaction)
+    bench.end(STAMP, commit=False)
+    bench.send(transaction)
+    assert bench.broken == [], "it may still be refused"
+    bench.end(STAMP, commit=False)
+    assert bench.broken == ["X3"]
+
+
 def test_a_transaction_is_not_committed_here_and_aborted_there():
     bench = CoordinationBench()
     transaction = bench.begin()

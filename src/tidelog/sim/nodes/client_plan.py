@@ -63,6 +63,16 @@ class TransactionalPlan(NamedTuple):
     """In percent of the transactions: it aborts, vanishes, is late, or meets its successor."""
 
 
+class LatePlan(NamedTuple):
+    """A transactional writer whose requests come late, or once more when it is too late."""
+
+    version: int
+    """Of transactions: with 1 the epoch stays when a transaction ends."""
+    usual: TransactionalPlan
+    open_ms: int
+    """At most so long between the last write of a transaction and its end."""
+
+
 class GroupPlan(NamedTuple):
     """Members of one group, who read `inputs` and commit how far they are."""
 
@@ -117,10 +127,15 @@ class ClientPlan(NamedTuple):
     hostile: tuple[HostilePlan, ...] = ()
     inspectors_pause_ms: tuple[int, ...] = ()
     """One for every inspector: at most so long between two questions."""
+    late: tuple[LatePlan, ...] = ()
 
     @property
     def has_inputs(self) -> bool:
         return bool(self.groups or self.processors)
+
+    @property
+    def has_transfers(self) -> bool:
+        return bool(self.transactional or self.late)
 
     def headline(self) -> str:
         kinds = [f"{len(self.writers)} writers"]
@@ -130,12 +145,13 @@ class ClientPlan(NamedTuple):
         kinds += ["churn"] if self.churn else []
         kinds += ["hostile peers"] if self.hostile else []
         kinds += ["inspector"] if self.inspectors_pause_ms else []
+        kinds += [f"late producer of version {each.version}" for each in self.late]
         return ", ".join(kinds)
 
 
 CLIENT_KINDS: Final = (
     *("writers", "transactional", "groups", "processors", "readers"),
-    *("churn", "hostile", "inspectors"),
+    *("churn", "hostile", "inspectors", "late"),
 )
 """There are always writers."""
 
@@ -152,6 +168,7 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
         churn=(ChurnPlan(CHURN, 500),) if "churn" in wanted else (),
         hostile=(HostilePlan(HOSTILE, 50),) if "hostile" in wanted else (),
         inspectors_pause_ms=(50,) if "inspectors" in wanted else (),
+        late=_draw_late(seed) if "late" in wanted else (),
     )
 
 
@@ -177,6 +194,7 @@ def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
         churn=_draw_churn(stream(seed, "clients that churn")),
         hostile=_draw_hostile(stream(seed, "clients that are hostile")),
         inspectors_pause_ms=stream(seed, "clients that inspect").choice(((), (), (), (200,))),
+        late=_draw_late(seed) if stream(seed, "clients that are late").random() < 0.15 else (),
     )
 
 
@@ -202,6 +220,18 @@ def _draw_transactional(entropy: Random) -> tuple[TransactionalPlan, ...]:
         )
         for _ in range(entropy.choice((1, 2)))
     )
+
+
+def _draw_late(seed: int) -> tuple[LatePlan, ...]:
+    entropy = stream(seed, "late producers")
+    usual = TransactionalPlan(
+        timeout_ms=entropy.choice((3_000, 8_000)),
+        writes=entropy.choice((1, 2)),
+        codec=0,
+        pause_ms=entropy.choice((5, 20)),
+        mischief=entropy.choice((10, 40)),
+    )
+    return (LatePlan(entropy.choice((1, 1, 2)), usual, entropy.choice((5, 50, 300))),)
 
 
 def _draw_groups(entropy: Random) -> tuple[GroupPlan, ...]:

@@ -250,6 +250,20 @@ def _lost_answers(at: Setting) -> list[NodeFault]:
     ]
 
 
+def _late_markers(at: Setting) -> list[NodeFault]:
+    """What a coordinator tells a leader is on its way until another coordinator has said the same,
+    and the producers have gone on."""
+    stuck_ms = at.out_of_sync_ms
+    back_ms = stuck_ms + at.sessions(1.3, 3)
+    leader = at.entropy.choice(at.cluster.broker_ids)
+    return [
+        at.fault(0, "cut_one_way", TRANSACTIONS, back_ms)._replace(other=leader),
+        at.fault(
+            stuck_ms, at.one_of("pause", "pause", "controller_cut"), TRANSACTIONS, 2 * back_ms
+        ),
+    ]
+
+
 PLOTS: Final[Mapping[str, Plot]] = {
     "lonely_node": Plot(0, "a node finds no controllers for more than a minute", _lonely_node),
     "late_join": Plot(3, "a replica joins, as its proposal has it, and restarted", _late_join),
@@ -264,6 +278,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "zombie_leader": Plot(3, "clients still reach a leader that is replaced", _zombie_leader),
     "controllers_die": Plot(3, "a controller and the next one die", _controllers_die),
     "coordinators_die": Plot(3, "a coordinator moves twice", _coordinators_die),
+    "late_markers": Plot(0, "markers of a replaced coordinator arrive late", _late_markers),
     "roll_restart": Plot(2, "all nodes are restarted in turn", _roll_restart),
     "slow_failover": Plot(2, "the leader dies while others lag and sync slowly", _slow_failover),
     "left_alone": Plot(2, "the leader dies alone in its ISR", _left_alone),

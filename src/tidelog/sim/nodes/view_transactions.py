@@ -1,7 +1,9 @@
 """Which batch belongs to which transaction, found out from what brokers are asked and answer.
 
-A transaction begins with the first batch of its producer that a leader appends. It is over when its
-producer was told so, or when the producer goes on in another epoch.
+A transaction begins when its coordinator lets the producer add its first partition. It is over when
+its producer was told so, or when the producer goes on in another epoch. A batch that a leader
+appends later, before the next one begins, still belongs to it: producers of version 1 keep their
+epoch, and nothing in the batch says that it is late.
 """
 
 from collections.abc import Sequence
@@ -24,8 +26,8 @@ class TransactionsSeen:
         self._book = view.books.transactions
         self._ids: dict[int, str] = {}
         """Producer id → transactional id, as its coordinator was told."""
-        self._newest: dict[int, SimTransaction] = {}
-        """Producer id → its newest transaction."""
+        self._newest: dict[ProducerStamp, SimTransaction] = {}
+        """The newest transaction of every epoch of a producer."""
 
     # -- what coordinators are asked and answer
 
@@ -38,16 +40,19 @@ class TransactionsSeen:
                 transaction.asked = COMMIT if request.commit else ABORT
 
     def on_answered(self, request: object, response: Any) -> None:
-        if isinstance(request, EndTransaction) and response.error is NO_ERROR:
+        if response.error is not NO_ERROR:
+            return
+        if isinstance(request, EndTransaction):
             transaction = self._meant_by(request)
             if transaction is not None and transaction.told == NOT_YET:
                 transaction.told = COMMIT if request.commit else ABORT
+        elif isinstance(request, AddPartitions) and not request.verify_only:
+            newest = self._meant_by(request)
+            if newest is None or newest.told != NOT_YET:
+                self._begin(ProducerStamp(request.producer_id, request.producer_epoch))
 
-    def _meant_by(self, request: EndTransaction) -> SimTransaction | None:
-        newest = self._newest.get(request.producer_id)
-        if newest is None or newest.stamp.producer_epoch != request.producer_epoch:
-            return None
-        return newest
+    def _meant_by(self, request: AddPartitions | EndTransaction) -> SimTransaction | None:
+        return self._newest.get(ProducerStamp(request.producer_id, request.producer_epoch))
 
     # -- hooks of the judge
 
@@ -69,9 +74,9 @@ class TransactionsSeen:
 
     def _transaction_of(self, batch: RecordBatch) -> SimTransaction:
         stamp = ProducerStamp(batch.producer_id, batch.producer_epoch)
-        newest = self._newest.get(stamp.producer_id)
-        if newest is None or newest.stamp != stamp or newest.told != NOT_YET:
-            transactional_id = self._ids.get(stamp.producer_id, "")
-            newest = self._book.begin(transactional_id, stamp)
-            self._newest[stamp.producer_id] = newest
-        return newest
+        return self._newest.get(stamp) or self._begin(stamp)
+
+    def _begin(self, stamp: ProducerStamp) -> SimTransaction:
+        transactional_id = self._ids.get(stamp.producer_id, "")
+        transaction = self._newest[stamp] = self._book.begin(transactional_id, stamp)
+        return transaction

@@ -8,6 +8,7 @@ from tidelog.sim.nodes.clients.churn import Churn
 from tidelog.sim.nodes.clients.history import GroupLog, History
 from tidelog.sim.nodes.clients.hostile import Hostile
 from tidelog.sim.nodes.clients.inspector import Inspector
+from tidelog.sim.nodes.clients.late_writer import LateWriter
 from tidelog.sim.nodes.clients.liveness import (
     Finisher,
     note_where_groups_ended,
@@ -65,6 +66,8 @@ class Workload:
             stage.start(f"w{number}", Writer(stage, writer, f"w{number}", topics).run)
         for number, transactional in enumerate(plan.transactional):
             TransactionalWriter(stage, transactional, f"t{number}").start()
+        for number, late in enumerate(plan.late):
+            LateWriter(stage, late, f"l{number}").start()
         if plan.has_inputs:
             writer = WriterPlan(ACKS_ALL, True, 1, 0, plan.inputs_pause_ms)
             stage.start(INPUTS_WRITER, Writer(stage, writer, INPUTS_WRITER, [INPUTS]).run)
@@ -137,7 +140,7 @@ def _topics(plan: NodePlan) -> list[TopicPlan]:
     """Those of the plan, which writers use, and those that other clients need."""
     clients, factor = plan.clients, plan.cluster.replication_factor
     topics = list(plan.topics)
-    if clients.transactional:
+    if clients.has_transfers:
         topics.append(TopicPlan(TRANSFERS, clients.transfers_partitions, factor))
     if clients.has_inputs:
         topics.append(TopicPlan(INPUTS, clients.inputs_partitions, factor))

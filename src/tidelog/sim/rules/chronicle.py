@@ -40,6 +40,20 @@ from tidelog.sim.rules.view import (
 _CERTAINLY_DECIDED = (Error.NONE, Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED)
 
 
+def agree(one: RecordBatch | None, other: RecordBatch | None) -> bool:
+    """Do two logs hold the same batch at one place? Where compaction has taken records out of one
+    of them, only the frame is compared."""
+    if one == other:
+        return True
+    if one is None or other is None or not (_is_compacted(one) or _is_compacted(other)):
+        return False
+    return (one.last_offset, one.leader_epoch) == (other.last_offset, other.leader_epoch)
+
+
+def _is_compacted(batch: RecordBatch) -> bool:
+    return batch.record_count < batch.last_offset - batch.base_offset + 1
+
+
 class PartitionFacts:
     """One partition across all its replicas and over the whole run."""
 
@@ -98,7 +112,7 @@ class PartitionFacts:
             digest = log.chain_at(offset)
             return digest is not None and digest == self.digests.get(offset)
         batch = log.batch_at(offset - 1)
-        return batch is not None and batch == self.ends.get(offset)
+        return batch is not None and agree(batch, self.ends.get(offset))
 
     def holds_committed(self, log: LogFace) -> bool:
         return self.holds(log, self.committed_end)
@@ -111,7 +125,7 @@ class PartitionFacts:
             return True
         if self.chained:
             return one.chain_at(offset) == other.chain_at(offset)
-        return one.batch_at(offset - 1) == other.batch_at(offset - 1)
+        return agree(one.batch_at(offset - 1), other.batch_at(offset - 1))
 
     def committed_before(self, leader_epoch: int) -> int:
         """End of what leaders of earlier epochs have committed."""

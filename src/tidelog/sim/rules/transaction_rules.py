@@ -69,7 +69,8 @@ class AllOrNothing(TransactionRule):
 
 class DecidedOnce(TransactionRule):
     """A transaction is committed only if its producer asked for it, aborted only if its producer
-    was not told that it is committed, and never both; one marker ends one transaction."""
+    was not told that it is committed, and never both. One marker ends one transaction, and what
+    has ended in a partition does not go on there."""
 
     name = "X3 decided once"
 
@@ -99,8 +100,12 @@ class DecidedOnce(TransactionRule):
                 transaction, facts.id, f"{where} aborts it, its producer was told it is committed"
             )
         known = self.chronicle.fates.decisions.get(transaction.number, {})
+        if facts.id in known:
+            self._broken_if_kept(
+                transaction, facts.id, f"{where} ends it, though it had ended there before"
+            )
         for partition, other in known.items():
-            if other != decision:
+            if other != decision and partition != facts.id:
                 self._broken_if_kept(
                     transaction,
                     facts.id,
