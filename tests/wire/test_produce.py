@@ -13,6 +13,7 @@ import pytest
 from support.batches import batch, headers
 from support.lone_broker import WAIT_MS, LoneBroker, lone_broker, until
 from support.loopback import answer_of, run
+from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.host.disk import FileDisk
 from tidelog.host.ports import ConnectionClosed, NetworkError, PeerReset
@@ -547,6 +548,28 @@ def test_zstd_needs_a_client_that_knows_it(tmp_path: Path) -> None:
         squeezed = encode([Record(0, NOW_MS, None, b"a")], codec=ZSTD)
         assert (await produced(lone, request(squeezed), 6)).error_code == 76
         assert (await produced(lone, request(squeezed), 7)).error_code == 0
+
+    told(tmp_path, story)
+
+
+def test_a_batch_that_was_worked_on_and_has_no_coordinator_is_refused_once(tmp_path: Path) -> None:
+    """The question to its coordinator is answered before it is even sent: nobody is there."""
+
+    async def story(lone: LoneBroker) -> None:
+        lone.create_topic(TOPIC, compression_type="zstd")
+        squeezed = encode(
+            [Record(0, NOW_MS, None, b"a")],
+            codec=GZIP,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        message = request(squeezed, acks=-1)
+        message.transactional_id = "mine"
+        result = await produced(lone, message)
+        assert result.error_code == Error.NOT_ENOUGH_REPLICAS
+        assert log_of(lone) == []
 
     told(tmp_path, story)
 

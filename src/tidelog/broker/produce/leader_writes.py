@@ -218,8 +218,7 @@ class LeaderWrites:
         else:
             partition.batch, partition.header = candidate.batch, candidate.header
             self.append_late(role, partition, None if verdict is None else verdict.token)
-        if not partition.waits:
-            partition.produce.settled(partition)
+        partition.decided()
 
 
 def _stamp_time(ready: Sequence[OpenPartition], wall_ms: int) -> None:

@@ -213,6 +213,12 @@ class OpenPartition:
             self.refuse(error)
         self.produce.settled(self)
 
+    def decided(self) -> None:
+        """What had to be found out is known, and acted on. Unless somebody will have it
+        `answered`, or has had it already, that is its end."""
+        if not self.waits and self.is_open:
+            self.produce.settled(self)
+
     def timed_out(self, replicas: Replicas, now_ms: int) -> None:
         if self._role is None:  # still looked at or asked about; it will not be appended
             self.answered(Error.REQUEST_TIMED_OUT)

@@ -195,8 +195,7 @@ class Produces:
         else:
             partition.batch, partition.header = outcome, header
             self._writes.append_late(role, partition)
-        if not partition.waits:
-            partition.produce.settled(partition)
+        partition.decided()
 
     # ---- finding and refusing
 
