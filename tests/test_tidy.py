@@ -191,7 +191,7 @@ EXAMPLES = (
     Example(ports.leaks, BROKER, "Client('host:9092')", "the world of this Client"),
     Example(ports.leaks, BROKER, "Client('host:9092', world=world)", None),
     Example(ports.leaks, BROKER, "import os\nos.strerror(5)\nawait asyncio.wait([x])", None),
-    Example(ports.leaks, "src/tidelog/node/process.py", "asyncio.get_running_loop()", None),
+    Example(ports.leaks, "src/tidelog/node/life.py", "asyncio.get_running_loop()", None),
     Example(ports.leaks, "src/tidelog/host/tasks.py", "asyncio.get_running_loop()", None),
     Example(ports.leaks, CLI, "asyncio.run(main())", None),
     Example(shape.too_long, CORE, "x = '" + "y" * 95 + "'", "101 columns"),

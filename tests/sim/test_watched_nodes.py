@@ -1,6 +1,9 @@
 """Simulated nodes can say how they are, whatever happens to them."""
 
+import pytest
+
 from tidelog.core.events import RecordsAppended
+from tidelog.host.gate import GatedNetwork
 from tidelog.node.view import LiveNode
 from tidelog.observe.event_topic import EVENTS_TOPIC
 from tidelog.sim.nodes import rules
@@ -34,3 +37,21 @@ def test_nodes_that_write_their_events_into_a_topic_become_whole_too():
     run._on_event = listen
     assert run.execute().violations == ()
     assert EVENTS_TOPIC in written
+
+
+def test_an_operator_asks_over_http_and_breaks_the_node_for_a_moment():
+    plan = draw_node_plan(0)
+    wanted = (("tidelog.chaos.enable", "true"), ("tidelog.http.listener", "localhost:8080"))
+    settings = (*plan.cluster.settings, *wanted)
+    run = NodeRun(plan._replace(cluster=plan.cluster._replace(settings=settings)))
+    blocked: list[int] = []
+    set_gates = GatedNetwork.set
+
+    def listen(gate, faults):
+        blocked.extend(faults.blocked)
+        set_gates(gate, faults)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GatedNetwork, "set", listen)
+        assert run.execute().violations == ()
+    assert blocked

@@ -43,12 +43,16 @@ def command(
         --add-scram 'SCRAM-SHA-512=[name=admin,password=SECRET]'
     """
     config = load_config(file, profile, overrides)
+    from tidelog.host.entropy import SystemEntropy
+    from tidelog.host.filesystem import SystemFilesystem
     from tidelog.node import formatting
 
     try:
-        done = formatting.format_node(config, cluster_id, users)
+        done = formatting.format_node(
+            config, cluster_id, SystemFilesystem(), SystemEntropy(), users=users
+        )
     except formatting.NeedsClusterId as reason:
-        fresh = formatting.fresh_cluster_id()
+        fresh = formatting.fresh_cluster_id(SystemEntropy())
         raise CommandError(
             f"node {config.node_id} needs a cluster id",
             why=str(reason),

@@ -56,11 +56,12 @@ def start(
     if lifeline is not None:
         hold_lifeline(lifeline)
     config = load_config(file, profile, overrides)
-    from tidelog import node
+    from tidelog.cli import node_process
+    from tidelog.node import CannotStart
 
     try:
-        code = node.run(config, lambda http_port: say_ready(config.node_id, http_port))
-    except node.CannotStart as reason:
+        code = node_process.run(config, lambda http_port: say_ready(config.node_id, http_port))
+    except CannotStart as reason:
         raise CommandError(
             f"node {config.node_id} cannot start",
             why=str(reason),

@@ -20,5 +20,8 @@ class SystemFilesystem:
     def open(self, path: str) -> FileDisk:
         return FileDisk(path)
 
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
     def lock(self, path: str) -> DirectoryLock:
         return DirectoryLock(path)

@@ -132,6 +132,10 @@ class Filesystem(Protocol):
         """What lies below a directory; NotADirectoryError if it is none."""
         ...
 
+    def make_directory(self, path: str) -> None:
+        """Also the parents; no error if it is there."""
+        ...
+
     def lock(self, path: str) -> Lock:
         """The lock of a directory, not acquired yet: one process uses a directory."""
         ...

@@ -2,6 +2,5 @@
 
 from tidelog.node.disks import CannotStart
 from tidelog.node.node import Node
-from tidelog.node.process import run
 
-__all__ = ["CannotStart", "Node", "run"]
+__all__ = ["CannotStart", "Node"]

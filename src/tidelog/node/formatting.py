@@ -1,6 +1,5 @@
 """Giving directories to a node, once: `meta.properties` in each, with one cluster id in all."""
 
-import os
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,9 +8,7 @@ from tidelog.config.node_config import NodeConfig
 from tidelog.core.metadata.bootstrap import METADATA_VERSION, METADATA_VERSION_FEATURE
 from tidelog.core.metadata.records import FeatureLevel, UserScramCredential
 from tidelog.core.security.scram_text import parse_scram_user
-from tidelog.host.disk import FileDisk
-from tidelog.host.entropy import SystemEntropy
-from tidelog.host.ports import Entropy
+from tidelog.host.ports import Entropy, Filesystem
 from tidelog.node.bootstrap_file import write_bootstrap
 from tidelog.storage import meta_properties
 from tidelog.storage.errors import StorageError
@@ -47,11 +44,18 @@ def directories_of(config: NodeConfig) -> list[str]:
     return list(dict.fromkeys([*config.log_dirs, config.metadata_log_dir]))
 
 
-def fresh_cluster_id() -> str:
-    return uuid_text(SystemEntropy().uuid())
+def fresh_cluster_id(entropy: Entropy) -> str:
+    return uuid_text(entropy.uuid())
 
 
-def format_node(config: NodeConfig, cluster_id: str | None, users: Sequence[str] = ()) -> Formatted:
+def format_node(
+    config: NodeConfig,
+    cluster_id: str | None,
+    filesystem: Filesystem,
+    entropy: Entropy,
+    *,
+    users: Sequence[str] = (),
+) -> Formatted:
     """All directories or none: each is looked at before the first is written. `users` are written
     as `SCRAM-SHA-512=[name=alice,password=secret]`, and exist from the first start on."""
     if cluster_id is not None and not CLUSTER_ID.fullmatch(cluster_id):
@@ -59,12 +63,12 @@ def format_node(config: NodeConfig, cluster_id: str | None, users: Sequence[str]
             f"{cluster_id!r} is no cluster id: 1 to 128 letters, digits, dots, dashes, underscores"
         )
     paths = directories_of(config)
-    known = {path: identity for path in paths if (identity := _owner(path)) is not None}
-    chosen = cluster_id or _cluster_of(config, known)
+    owners = {path: _owner(filesystem, path) for path in paths}
+    known = {path: identity for path, identity in owners.items() if identity is not None}
+    chosen = cluster_id or _cluster_of(config, known, entropy)
     for path, identity in known.items():
         _require_ours(path, identity, chosen, config.node_id)
     new = [path for path in paths if path not in known]
-    entropy = SystemEntropy()
     added = _added_users(users, entropy)
     if added and config.metadata_log_dir in known:
         raise CannotFormat(
@@ -72,11 +76,11 @@ def format_node(config: NodeConfig, cluster_id: str | None, users: Sequence[str]
         )
     for path in new:
         try:
-            os.makedirs(path, exist_ok=True)
+            filesystem.make_directory(path)
             if added and path == config.metadata_log_dir:
-                write_bootstrap(FileDisk(path), BOOTSTRAP_FEATURES, added)
+                write_bootstrap(filesystem.open(path), BOOTSTRAP_FEATURES, added)
             properties = MetaProperties(chosen, config.node_id, entropy.uuid())
-            meta_properties.format_directory(FileDisk(path), properties)
+            meta_properties.format_directory(filesystem.open(path), properties)
         except OSError as error:
             raise CannotFormat(f"{path} cannot be written: {_reason(error)}") from None
     return Formatted(chosen, tuple(new), tuple(known))
@@ -90,17 +94,19 @@ def _added_users(users: Sequence[str], entropy: Entropy) -> tuple[UserScramCrede
     return tuple(UserScramCredential(*user) for user in parsed)
 
 
-def _owner(path: str) -> MetaProperties | None:
+def _owner(filesystem: Filesystem, path: str) -> MetaProperties | None:
     """None if the directory may become ours."""
-    try:
-        names = sorted(set(os.listdir(path)) - set(HARMLESS))
-    except FileNotFoundError:
+    if not filesystem.exists(path):
         return None
+    if not filesystem.is_directory(path):
+        raise CannotFormat(f"{path} cannot be read: not a directory")
+    try:
+        disk = filesystem.open(path)
+        names = [name for name in disk.list("") if name not in HARMLESS]
+        identity = meta_properties.read_meta_properties(disk)
     except OSError as error:
         raise CannotFormat(f"{path} cannot be read: {_reason(error)}") from None
-    try:
-        identity = meta_properties.read_meta_properties(FileDisk(path))
-    except (StorageError, OSError) as error:
+    except StorageError as error:
         raise CannotFormat(f"{path}: {error}") from None
     if identity is None and names:
         shown = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
@@ -108,12 +114,12 @@ def _owner(path: str) -> MetaProperties | None:
     return identity
 
 
-def _cluster_of(config: NodeConfig, known: dict[str, MetaProperties]) -> str:
+def _cluster_of(config: NodeConfig, known: dict[str, MetaProperties], entropy: Entropy) -> str:
     """What is there already decides; a node that is a cluster alone may have any id."""
     if known:
         return next(iter(known.values())).cluster_id
     if [voter.node_id for voter in config.voters] == [config.node_id]:
-        return fresh_cluster_id()
+        return fresh_cluster_id(entropy)
     raise NeedsClusterId("every node of a cluster has the same cluster id, and none was given")
 
 

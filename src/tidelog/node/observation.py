@@ -55,6 +55,7 @@ class Observation:
         stream.subscribe(Journal(renderer, journal).on_event)
         stream.subscribe(self._on_event)
         chaos = None if gate is None else NodeChaos(node, gate)
+        self.has_chaos = chaos is not None
         if chaos is not None:
             node.quorum.listeners.append(chaos)
         self._metrics: Metrics | None = None

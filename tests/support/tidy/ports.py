@@ -22,8 +22,7 @@ BEHIND_PORTS = (
 
 # Where the real world is chosen, or looked at from outside.
 CHOOSES_THE_WORLD = {
-    "tidelog.node.process": "a node as a process: its real host is put together here",
-    "tidelog.node.formatting": "a tool that runs before there is a node",
+    "tidelog.node.life": "TCP with the limits of a node, on the running loop: real or simulated",
     "tidelog.observe.loop_watch": "an alarm of the process that finds who holds its loop",
     "tidelog.client.client": "`system_world`: what a client gets that was given nothing else",
     "tidelog.client.loop_thread": "for callers that have no event loop: tests and Spark",

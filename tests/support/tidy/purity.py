@@ -50,7 +50,9 @@ VIRTUAL_LOOP_NAMES = frozenset(
         "CancelledError",
         "Future",
         "Handle",
+        "IncompleteReadError",
         "Lock",
+        "Protocol",
         "Task",
         "TimerHandle",
         "Transport",
@@ -58,6 +60,7 @@ VIRTUAL_LOOP_NAMES = frozenset(
         "_set_running_loop",
         "all_tasks",
         "gather",
+        "open_connection",
         "sleep",
     )
 )

@@ -11,12 +11,12 @@ from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.loop import OnError, VirtualLoop
-from tidelog.sim.nodes.server import CLUSTER_ID, Server
+from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.tcp import Internet
-from tidelog.storage.meta_properties import MetaProperties, format_directory
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
+HTTP_PORT = 8080
 DATA = "/data"
 RESERVE_BYTES = 64 * 1024
 """Half of it is a file of zeros on every simulated disk."""
@@ -46,10 +46,7 @@ class NodeCluster:
         config = node_config(node_id, self.plan)
         server = Server(self.kernel, machine, config, clock, self._seed)
         server.sync_us = self.plan.sync_us
-        directory_id = stream(self._seed, f"directory of node {node_id}").randbytes(16)
-        identity = MetaProperties(CLUSTER_ID, node_id, directory_id)
-        for path in dict.fromkeys((config.metadata_log_dir, *config.log_dirs)):
-            format_directory(server.files.add(path), identity)
+        server.format()
         return server
 
     @property
@@ -107,6 +104,8 @@ def node_config(node_id: int, plan: ClusterPlan) -> NodeConfig:
         **dict(plan.settings),
     }
     name = machine_name(node_id)
+    if "tidelog.http.listener" in values:
+        values["tidelog.http.listener"] = f"{name}:{HTTP_PORT}"
     loaded = load_node_config(Inputs(parse_properties(write_properties(values), name)))
     assert loaded.config is not None, loaded.problems
     return loaded.config

@@ -93,6 +93,10 @@ class MachineFiles:
             raise NotADirectoryError(f"{path} is not a directory")
         return disk
 
+    def make_directory(self, path: str) -> None:
+        if path not in self._disks:
+            self.add(path)
+
     def lock(self, path: str) -> "FileLock":
         return FileLock(self._locked, path)
 

@@ -57,6 +57,7 @@ class DataProbes:
             Probe(Log, "replace_segments", self._around_compaction),
             Probe(Replica, "__init__", self._around_host),
             Probe(Replica, "stop", self._around_stop),
+            Probe(Replica, "move_to", self._around_move),
             Probe(Replica, "apply_metadata", self._around_metadata),
             Probe(Replica, "list_offset", self._around_list_offset),
             Probe(LeaderReplica, "on_isr_result", self._around_isr_result),
@@ -183,6 +184,13 @@ class DataProbes:
             return effects
 
         return stop
+
+    def _around_move(self, original: Method) -> Method:
+        def move_to(replica: Replica, log: Any) -> None:
+            original(replica, log)
+            self._view.moved(replica)
+
+        return move_to
 
     def _around_metadata(self, original: Method) -> Method:
         def apply_metadata(replica: Replica, metadata: Any, brokers: Any, now_ms: int) -> Any:

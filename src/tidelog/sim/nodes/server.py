@@ -8,11 +8,14 @@ from typing import Protocol
 
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.events import Event
+from tidelog.host.gate import GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Entropy, Network
 from tidelog.host.timers import TimerWheel
 from tidelog.node.disks import CannotStart
+from tidelog.node.formatting import format_node
+from tidelog.node.life import CANNOT_GO_ON, new_gate, new_network, until_the_end
 from tidelog.node.node import Node
 from tidelog.observe.stream import EventStream
 from tidelog.sim.entropy import SeededEntropy, stream
@@ -23,7 +26,6 @@ from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
 from tidelog.sim.nodes.loop_work import LONGEST_US, LoopWork, Trap
 from tidelog.sim.nodes.tcp import Machine
 from tidelog.sim.nodes.watching import Watching
-from tidelog.storage.meta_properties import MetaProperties, format_directory
 
 CLUSTER_ID = "simulated"
 
@@ -54,6 +56,7 @@ class Server:
         "_on_problem",
         "_seed",
         "_slow",
+        "_stop",
         "_watching",
         "_workers",
         "clock",
@@ -92,6 +95,8 @@ class Server:
         """A usual sync of its disks takes up to so long."""
         self._slow = 1
         self._watching: Watching | None = None
+        self._stop: asyncio.Future[None] | None = None
+        """Of the present process: done when it is to stop."""
         self._buried: list[VirtualLoop] = []
         self._workers: list[VirtualWorkers] = []
         self._errors_before = (0, 0)
@@ -136,20 +141,24 @@ class Server:
         self.ready = self.told_to_stop = False
         self._errors_before = (self.files.errors, self.files.failed_syncs)
         self._workers = []
+        self._watching = None
         self.loop = loop = VirtualLoop(
             self._kernel, self.machine, self.clock, self._on_error, self.work
         )
+        self._stop = loop.create_future()
         self._on_life(self.node_id, "starts")
         loop.perform(lambda: loop.create_task(self._main(loop)))
 
     async def _main(self, loop: VirtualLoop) -> None:
-        """What `node.process` does, with this machine as its host."""
-        network = self._make_network(loop)
+        """What `cli.node_process` does, with this machine as its host."""
+        network, stop = self._make_network(loop), self._stop
+        assert stop is not None, "it has not begun"
         events = EventStream(self.node_id, self.clock, network.wheel)
+        gate = new_gate(self.config, network) if isinstance(network, TcpNetwork) else None
         host = NodeHost(
             self.clock,
             network.wheel,
-            network,
+            gate or network,
             self._make_entropy(),
             partial(self._emit, loop, events),
             disk_space=self.files.space,
@@ -159,20 +168,28 @@ class Server:
         try:
             self.node = node = Node(self.config, host)
             if isinstance(network, TcpNetwork):
-                await self._watch(node, events, network)
+                await self._watch(node, events, network, gate)
             await node.start(partial(self._on_ready, loop))
+            ended = await until_the_end(node, stop)
         except CannotStart as error:
             self._give_up(loop, "cannot start", error)
-        else:
+            return
+        if ended == CANNOT_GO_ON:
             self._give_up(loop, "cannot go on", await node.failed())
+        else:
+            if self._watching is not None:
+                await self._watching.stop()
+            self._kernel.call_in(0, self.machine.owner, self._exit, node)
 
-    async def _watch(self, node: Node, events: EventStream, network: TcpNetwork) -> None:
+    async def _watch(
+        self, node: Node, events: EventStream, network: TcpNetwork, gate: GatedNetwork | None
+    ) -> None:
         entropy = self._stream(f"questions of an operator, start {self.starts}")
-        self._watching = watching = Watching(node, events, network, self.clock, entropy)
+        self._watching = watching = Watching(node, events, network, gate, entropy)
         await watching.start()
 
     def _give_up(self, loop: VirtualLoop, what: str, error: Exception) -> None:
-        """The process ends itself, as `node.process` does. Only a broken disk explains that."""
+        """The process ends itself, as `cli.node_process` does. Only a broken disk explains that."""
         if not loop.alive:
             return
         errors, failed_syncs = self._errors_before
@@ -237,17 +254,11 @@ class Server:
 
     def stop(self) -> None:
         """SIGTERM: it hands over its leaderships, syncs and exits."""
-        node, loop = self.node, self.loop
-        if loop is not None and node is not None and not self.told_to_stop:
+        stop = self._stop
+        if self.loop is not None and stop is not None and not self.told_to_stop:
             self.told_to_stop = True
             self.work.bound_us = None
-            loop.perform(lambda: loop.create_task(self._leave(node)))
-
-    async def _leave(self, node: Node) -> None:
-        await node.stop()
-        if self._watching is not None:
-            await self._watching.stop()
-        self._kernel.call_in(0, self.machine.owner, self._exit, node)
+            self.loop.perform(lambda: stop.set_result(None))
 
     def _exit(self, node: Node) -> None:
         if self.node is node:
@@ -285,13 +296,17 @@ class Server:
     def replace_data(self) -> None:
         """New log directories, formatted as an operator would. No process may run."""
         assert self.loop is None, "it still uses them"
-        for path in self.log_dirs:
-            entropy = self._stream(f"{path} formatted at {self._kernel.now_us}")
-            before = self.files.open(path)
-            disk = self.files.add(path)
-            identity = MetaProperties(CLUSTER_ID, self.node_id, entropy.randbytes(16))
-            format_directory(disk, identity)
-            disk.take_over(before)
+        before = {path: self.files.open(path) for path in self.log_dirs}
+        for path in before:
+            self.files.add(path)
+        self.format()
+        for path, disk in before.items():
+            self.files.open(path).take_over(disk)
+
+    def format(self) -> None:
+        """What `tidelog format` does: directories that are formatted already stay as they are."""
+        entropy = SeededEntropy(self._seed, f"{self._kernel.now_us} format of node {self.node_id}")
+        format_node(self.config, CLUSTER_ID, self.files, entropy)
 
     def bury(self) -> None:
         """The run is over: let everything go."""
@@ -303,7 +318,7 @@ class Server:
     # -- what the host needs
 
     def _make_network(self, loop: VirtualLoop) -> NetworkWithWheel:
-        return TcpNetwork(self.clock)
+        return new_network(self.config, self.clock)
 
     def _make_entropy(self) -> Entropy:
         return SeededEntropy(self._seed, f"start {self.starts} of node {self.node_id}")

@@ -297,7 +297,7 @@ class _Name(NamedTuple):
     port: int
 
     def getsockname(self) -> Address:
-        return self.host, self.port
+        return "0.0.0.0", self.port  # noqa: S104 - nobody but simulated machines can reach it
 
     def fileno(self) -> int:
         return self.port
@@ -322,6 +322,9 @@ class Listening:
 
     def close(self) -> None:
         self.machine.listening.pop(self.port, None)
+
+    async def wait_closed(self) -> None:
+        """Nothing is left to wait for."""
 
     def accept(self, transport: VirtualTransport) -> None:
         self.machine.take(self, transport)

@@ -65,7 +65,7 @@ class VirtualTransport(asyncio.Transport):
         return self._gone
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        assert high == 0, f"only the limits that are used: {high}"
+        """What is unsent makes its protocol wait, however little it is."""
 
     def get_write_buffer_size(self) -> int:
         return self._unsent_bytes
@@ -238,6 +238,9 @@ class VirtualTransport(asyncio.Transport):
     def _hand_over(self) -> None:
         received, protocol = self._received, self._protocol
         had_bytes = len(received)
+        if received and not self._closing and isinstance(protocol, asyncio.Protocol):
+            protocol.data_received(bytes(received))  # a stream, which pauses when it has too much
+            received.clear()
         while received and not self._paused and not self._closing:
             buffer = protocol.get_buffer(len(received))
             size_bytes = min(len(buffer), len(received))

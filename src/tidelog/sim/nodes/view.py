@@ -172,6 +172,15 @@ class NodesView:
             life.hosted.pop(replica.partition, None)
             self._shadows[replica.broker_id].pop(replica.partition, None)
 
+    def moved(self, replica: Replica) -> None:
+        """It stands in another log directory now, with all that it held."""
+        hosted = self._by_replica.get(replica)
+        if hosted is not None:
+            assert isinstance(replica.log, Log), replica.log
+            del self._by_log[hosted.log.log]
+            hosted.log.log = replica.log
+            self._by_log[replica.log] = hosted
+
     def _forget(self, hosted: HostedReplica) -> None:
         self._by_log.pop(hosted.log.log, None)
         self._by_replica.pop(hosted.replica, None)

@@ -85,7 +85,7 @@ class Workload:
         for number, hostile in enumerate(plan.hostile):
             stage.start(f"h{number}", Hostile(stage, f"h{number}", hostile).run)
         for number, pause_ms in enumerate(plan.inspectors_pause_ms):
-            inspector = Inspector(stage, f"n{number}", self._plan.cluster.broker_ids, pause_ms)
+            inspector = Inspector(stage, f"n{number}", self._plan.cluster, pause_ms)
             stage.start(f"n{number}", inspector.run)
 
     def _begin_groups(self) -> None:

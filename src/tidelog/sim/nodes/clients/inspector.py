@@ -9,15 +9,25 @@ from random import Random
 from typing import Any, Final
 
 from tidelog.client.admin import BROKER_RESOURCE, TOPIC_RESOURCE, Admin
+from tidelog.client.coordinator import OF_GROUP, find_coordinator
 from tidelog.client.groups import GroupAdmin
 from tidelog.client.transactions import TransactionAdmin
 from tidelog.rpc import Peer
 from tidelog.sim.nodes.clients.nonsense import Nonsense
 from tidelog.sim.nodes.clients.old_clients import old_fetch_session, old_member, old_transaction
 from tidelog.sim.nodes.clients.process import ClientProcess
+from tidelog.sim.nodes.clients.sensible import (
+    CONTROLLER,
+    GROUP,
+    LEADER,
+    OWN,
+    REQUESTS,
+    message_of,
+)
 from tidelog.sim.nodes.clients.stage import FAILURES, Stage, pause_s
-from tidelog.sim.nodes.cluster import BROKER_PORT, machine_name
-from tidelog.wire.protocol import Listener, Release, offered, request_class
+from tidelog.sim.nodes.cluster import BROKER_PORT, CONTROLLER_PORT, machine_name
+from tidelog.sim.nodes.cluster_plan import ClusterPlan
+from tidelog.wire.protocol import Listener, Message, Release, offered, request_class
 from tidelog.wire.protocol.apis import API_BY_KEY
 
 QUESTIONS: Final = (
@@ -31,59 +41,91 @@ CHANGES: Final = (
 WORDS: Final = ("", "nonsense", "inspected", "worse nonsense / \0 ü")
 ANSWER_WITHIN_MS: Final = 1_000
 
+Address = tuple[str, int]
+
 
 class Inspector:
     """Asks one thing after another until the stage says stop."""
 
-    __slots__ = ("_brokers", "_changes", "_entropy", "_pause_ms", "_questions", "_stage")
+    __slots__ = ("_changes", "_entropy", "_pause_ms", "_peers", "_plan", "_questions", "_stage")
 
-    def __init__(self, stage: Stage, name: str, brokers: Sequence[int], pause_ms: int) -> None:
+    def __init__(self, stage: Stage, name: str, plan: ClusterPlan, pause_ms: int) -> None:
         self._stage = stage
-        self._brokers = brokers
+        self._plan = plan
         self._pause_ms = pause_ms
         self._entropy: Random = stage.stream(name)
         self._questions = Nonsense(self._entropy, WORDS, _real_names(stage))
         self._changes = Nonsense(self._entropy, WORDS, {})
+        self._peers: dict[Address, Peer] = {}
 
     async def run(self, process: ClientProcess) -> None:
         network = process.new_network()
-        peers = {
-            broker: Peer(network, (machine_name(broker), BROKER_PORT), "inspector")
-            for broker in self._brokers
-        }
+        brokers = [_address(broker) for broker in self._plan.broker_ids]
+        voters = [(machine_name(voter), CONTROLLER_PORT) for voter in self._plan.voter_ids]
+        for address in (*brokers, *voters):
+            self._peers[address] = Peer(network, address, "inspector")
         while not self._stage.stopped:
-            broker = self._entropy.choice(self._brokers)
             try:
-                await self._ask(process, peers, broker)
+                await self._ask(process)
             except FAILURES:
-                peers[broker].close()
+                self._close()
             await asyncio.sleep(pause_s(self._entropy, self._pause_ms))
-        for peer in peers.values():
+        self._close()
+
+    def _close(self) -> None:
+        for peer in self._peers.values():
             peer.close()
 
-    async def _ask(self, process: ClientProcess, peers: dict[int, Peer], broker: int) -> None:
-        peer, partitions = peers[broker], self._stage.partitions
-        kind = self._entropy.randrange(10)
-        if kind < 5:
+    async def _ask(self, process: ClientProcess) -> None:
+        entropy, partitions = self._entropy, self._stage.partitions
+        peer = self._peers[_address(entropy.choice(self._plan.broker_ids))]
+        kind = entropy.randrange(12)
+        if kind < 6:
+            await self._ask_sensibly(process)
+        elif kind < 8:
             await self._ask_drawn(peer, QUESTIONS, self._questions)
-        elif kind < 7:
-            await self._ask_drawn(peer, CHANGES, self._changes)
-        elif kind == 7:
-            await self._describe(process)
         elif kind == 8:
-            flow = self._entropy.choice((old_member, old_fetch_session))
-            await flow(peer, self._entropy, partitions)
+            await self._ask_drawn(peer, CHANGES, self._changes)
+        elif kind == 9:
+            await self._describe(process)
+        elif kind == 10:
+            flow = entropy.choice((old_member, old_fetch_session))
+            await flow(peer, entropy, partitions)
         else:
-            await old_transaction(process.client, peers, self._entropy, partitions)
+            brokers = {each: self._peers[_address(each)] for each in self._plan.broker_ids}
+            await old_transaction(process.client, brokers, entropy, partitions)
+
+    async def _ask_sensibly(self, process: ClientProcess) -> None:
+        key, values, to = self._entropy.choice(REQUESTS)
+        known = await process.client.known_topic(OWN, create=True)
+        to = to if isinstance(to, str) else self._entropy.choice(to.values)
+        address = await self._find(process, to)
+        listener = Listener.CLUSTER if to == CONTROLLER else Listener.CLIENT
+        version = self._version(key, listener)
+        message = message_of(request_class(key), version, values, self._entropy, known.topic_id)
+        await self._send(self._peers[address], message, version)
+
+    async def _find(self, process: ClientProcess, to: str) -> Address:
+        if to == CONTROLLER:
+            return machine_name(self._entropy.choice(self._plan.voter_ids)), CONTROLLER_PORT
+        if to == LEADER:
+            leader = (await process.client.partition(OWN, 0)).leader
+            return _address(leader or 1)
+        if to == GROUP:
+            return _address(await find_coordinator(process.client, OF_GROUP, OWN))
+        return _address(self._entropy.choice(self._plan.broker_ids))
 
     async def _ask_drawn(self, peer: Peer, keys: Sequence[int], nonsense: Nonsense) -> None:
         key = self._entropy.choice(keys)
-        span = offered(API_BY_KEY[key], Listener.CLIENT, Release.FULL)
-        request = request_class(key)
-        version = self._entropy.randrange(
-            max(span.first, request.__versions__.first), span.last + 1
-        )
-        message = nonsense.message(request, version)
+        version = self._version(key, Listener.CLIENT)
+        await self._send(peer, nonsense.message(request_class(key), version), version)
+
+    def _version(self, key: int, listener: Listener) -> int:
+        span, known = offered(API_BY_KEY[key], listener, Release.FULL), request_class(key)
+        return self._entropy.randrange(max(span.first, known.__versions__.first), span.last + 1)
+
+    async def _send(self, peer: Peer, message: Message, version: int) -> None:
+        key = message.__api_key__
         if key == 0 and getattr(message, "acks", None) == 0:
             await peer.tell(message, version)
         else:
@@ -95,7 +137,7 @@ class Inspector:
         client, entropy = process.client, self._entropy
         admin, groups, transactions = Admin(client), GroupAdmin(client), TransactionAdmin(client)
         topic = entropy.choice(list(self._stage.partitions))
-        broker = entropy.choice(self._brokers)
+        broker = entropy.choice(self._plan.broker_ids)
         match entropy.randrange(10):
             case 0:
                 await admin.configs(TOPIC_RESOURCE, topic)
@@ -119,6 +161,10 @@ class Inspector:
                 await transactions.producers(topic, 0)
             case _:
                 await client.view()
+
+
+def _address(broker: int) -> Address:
+    return machine_name(broker), BROKER_PORT
 
 
 def _real_names(stage: Stage) -> dict[str, Sequence[Any]]:

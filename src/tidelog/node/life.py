@@ -1,0 +1,67 @@
+"""What every process of a node does, whatever host it runs on."""
+
+import asyncio
+import logging
+from typing import Any
+
+from tidelog.config.node_config import NodeConfig
+from tidelog.host import tasks
+from tidelog.host.failures import CannotGoOn
+from tidelog.host.frames import FrameLimits
+from tidelog.host.gate import GatedNetwork
+from tidelog.host.network import TcpNetwork
+from tidelog.host.ports import Clock
+from tidelog.host.server import ConnectionLimits
+from tidelog.node.node import Node
+
+STOPPED, CANNOT_GO_ON = 0, 3
+USUAL_CONNECTIONS = ConnectionLimits()
+
+_LOGGER = logging.getLogger("tidelog.node")
+
+
+def new_network(config: NodeConfig, clock: Clock) -> TcpNetwork:
+    """With the limits that the configuration sets."""
+    settings = config.network
+    return TcpNetwork(
+        clock,
+        frame_limits=FrameLimits(
+            frame_bytes=settings.request_max_bytes,
+            idle_timeout_ms=max(settings.connection_idle_max_ms, 0),
+        ),
+        connection_limits=ConnectionLimits(
+            total=min(settings.connections_max, USUAL_CONNECTIONS.total),
+            per_address=min(settings.connections_per_ip_max, USUAL_CONNECTIONS.total),
+            reserve=USUAL_CONNECTIONS.reserve,
+        ),
+    )
+
+
+def new_gate(config: NodeConfig, network: TcpNetwork) -> GatedNetwork | None:
+    """Only where somebody wants to play: requests between nodes take a longer way through it."""
+    return GatedNetwork(network, network.wheel) if config.chaos_enabled else None
+
+
+async def until_the_end(node: Node, stop: asyncio.Future[None]) -> int:
+    """Until `stop` is done, or the node cannot go on; the exit code of its process."""
+    failed = tasks.begin(node.failed())
+    await _first(stop, failed)
+    if not failed.done():
+        _LOGGER.info("stopping: leaders first, then connections, then files")
+        stopping = tasks.begin(node.stop())
+        await _first(stopping, failed)
+        if not failed.done():
+            failed.cancel()
+            stopping.result()
+            _LOGGER.info("stopped in order")
+            return STOPPED
+        stopping.cancel()
+    error = failed.result()
+    _LOGGER.error("this node cannot go on: %s", error)
+    if isinstance(error, CannotGoOn):
+        _LOGGER.error("try: %s", error.advice)
+    return CANNOT_GO_ON  # without a word to the disk: nothing on it may be trusted now
+
+
+async def _first(*awaited: asyncio.Future[Any]) -> None:
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,46 @@
+"""The requests of the inspector can be sent: in every version, whatever is drawn."""
+
+from random import Random
+
+import pytest
+
+from tidelog.sim.nodes.clients.sensible import CONTROLLER, REQUESTS, Drawn, Sensible, message_of
+from tidelog.wire.protocol import Listener, Release, RequestHeader, encode_request, offered
+from tidelog.wire.protocol.apis import API_BY_KEY, request_class
+
+TOPIC_ID = bytes(16)
+
+
+def unknown_fields(values, of):
+    """The fields that are given and that the request does not have."""
+    if isinstance(values, Drawn):
+        values = list(values.values)
+    if isinstance(values, list):
+        return {name for each in values for name in unknown_fields(each, of)}
+    if not isinstance(values, dict):
+        return set()
+    rows = {row.name: row for row in of.__fields__}
+    unknown = {name for name in values if name not in rows}
+    for name in values.keys() & rows.keys():
+        if isinstance(rows[name].kind, type):
+            unknown |= unknown_fields(values[name], rows[name].kind)
+    return unknown
+
+
+@pytest.mark.parametrize("request_row", REQUESTS, ids=lambda row: API_BY_KEY[row.key].name)
+def test_every_version_of_a_request_can_be_encoded(request_row: Sensible):
+    kind = request_class(request_row.key)
+    listener = Listener.CLUSTER if request_row.to == CONTROLLER else Listener.CLIENT
+    span = offered(API_BY_KEY[request_row.key], listener, Release.FULL)
+    for version in range(max(span.first, kind.__versions__.first), span.last + 1):
+        header = RequestHeader(request_row.key, version, 1, "inspector")
+        for seed in range(5):
+            drawn = message_of(kind, version, request_row.values, Random(seed), TOPIC_ID)
+            assert encode_request(header, drawn)
+
+
+@pytest.mark.parametrize("request_row", REQUESTS, ids=lambda row: API_BY_KEY[row.key].name)
+def test_no_field_is_misspelt(request_row: Sensible):
+    of_newer_twin = {"config_operation"} if request_row.key == 33 else set()
+    unknown = unknown_fields(request_row.values, request_class(request_row.key))
+    assert unknown <= of_newer_twin
