@@ -1,7 +1,10 @@
 """The clients of whole-node runs: every kind comes to its end, and none is there for show."""
 
+import asyncio
+
 import pytest
 
+from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.client_plan import (
     CHURN,
     CLASSIC,
@@ -20,6 +23,9 @@ from tidelog.sim.nodes.client_plan import (
 )
 from tidelog.sim.nodes.clients.history import ABORTED, ASKED, COMMITTED, OPEN
 from tidelog.sim.nodes.clients.late_writer import LATE_BATCH, LATE_END, REPEATED_END
+from tidelog.sim.nodes.clients.liveness import Finisher
+from tidelog.sim.nodes.clients.stage import INPUTS, INPUTS_WRITER, Stage
+from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.plan import draw_node_plan
 from tidelog.sim.nodes.run import NodeRun
 
@@ -55,6 +61,29 @@ def test_clients_that_vanish_and_dawdle_harm_nobody_and_all_come_to_their_end(pr
     outputs = [value for value in history.found if b"@" in value]
     assert len(outputs) == sum(history.groups["p0"].ended_at.values())
     assert all(sum(map(len, reader.reads.values())) > 100 for reader in history.readers)
+
+
+def test_groups_have_not_read_everything_while_the_writer_of_inputs_is_at_work():
+    """What it writes last may be committed late: a group that had read the rest was told to go,
+    and had committed more by then than was noted of it."""
+    plan = draw_node_plan(6)
+    cluster = NodeCluster(Kernel(plan.seed), plan.seed, plan.cluster)
+    stage = Stage(cluster, plan.seed, {INPUTS: 1}, lambda text, error: pytest.fail(text))
+    finisher = Finisher(stage, {})
+    last_write_s = 3
+
+    async def write_slowly(_process):
+        await asyncio.sleep(last_write_s)
+
+    stage.start(INPUTS_WRITER, write_slowly)
+    stage.start("finisher", finisher.run)
+    cluster.kernel.run(last_write_s * 1_000_000 - 1, 10_000)
+    assert finisher.missing == "client i0 has not come to its end"
+    assert not stage.drained
+    cluster.kernel.run((last_write_s + 1) * 1_000_000, 10_000)
+    assert finisher.missing is None
+    assert stage.drained
+    cluster.bury()
 
 
 CALM = draw_node_plan(6)._replace(
