@@ -3,7 +3,6 @@
 from support.rule_bench import PARTITION, Bench, served
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import FollowerFetch
-from tidelog.sim.rules.chronicle import agree
 from tidelog.sim.sim_log import SimLog, client_batch
 
 A, B, C = 1, 2, 3
@@ -290,16 +289,6 @@ def test_a_log_restarted_after_retention_is_compared_by_its_last_batch():
     bench.judge.finish()
     assert bench.judge.chronicle.facts(PARTITION).chained is False
     assert bench.broken == []
-
-
-def test_a_batch_that_lost_records_to_compaction_agrees_with_its_original():
-    whole = client_batch((1, 2))._replace(leader_epoch=3)
-    compacted = whole._replace(record_count=1, values=(2,))
-    assert agree(whole, compacted)
-    assert agree(compacted, whole)
-    assert not agree(whole, whole._replace(values=(1, 3)))
-    assert not agree(whole, compacted._replace(leader_epoch=4))
-    assert not agree(whole, None)
 
 
 def test_a_log_begun_again_at_the_leaders_batch_border_has_lost_nothing():

@@ -1,5 +1,7 @@
 """Rules about high watermarks and in-sync replicas."""
 
+import pytest
+
 from support.rule_bench import PARTITION, Bench, Progress, served
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
@@ -11,6 +13,7 @@ from tidelog.core.requests import (
     IsrProposal,
     IsrResult,
 )
+from tidelog.sim.sim_log import SimLog
 
 A, B, C = 1, 2, 3
 
@@ -317,6 +320,29 @@ def test_a_leader_that_commits_other_content_breaks_the_agreement():
     bench.append(B)
     bench.replicate(B, C)
     assert {"R04", "R05"} <= set(bench.broken)
+
+
+class CompactedLog(SimLog):
+    may_have_gaps = True
+
+
+@pytest.mark.parametrize(("epoch", "broken"), [(0, []), (1, ["R05"])])
+def test_a_compacted_copy_agrees_if_the_same_leader_wrote_up_to_the_same_place(epoch, broken):
+    """It was fetched from a leader that had compacted its log: batches are gone or rewritten."""
+    bench = three(A, B)
+    for _ in range(3):
+        bench.append(A)
+    bench.replicate(A, B)
+    bench.judge.chronicle.facts(PARTITION).chained = False
+    copy = bench[C].log = CompactedLog(fsync=False)
+    copy.append_as_follower(bench[A].log.batches[:1])
+    rewritten = bench[A].log.batches[2]._replace(values=(99,), leader_epoch=epoch)
+    copy.batches.append(rewritten)
+    copy.log_end_offset = copy.durable_offset = 3
+    copy.epochs.assign(epoch, 1)
+    bench[C].high_watermark = 3
+    bench.judge.sweep()
+    assert bench.broken == broken
 
 
 # -- R10

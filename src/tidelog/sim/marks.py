@@ -167,6 +167,9 @@ NOT_ON_WHOLE_NODES: Final[Mapping[str, str]] = {
     "page_cache_lost": "whole nodes acknowledge what is synced",
     "producer_started_over": "what a producer does then, its client library decides",
     "consumer_reset": "so does a consumer's",
+    "consumer_told_diverging": "who reads what is committed has read nothing that a leader lacks",
+    "truncated_below_high_watermark": "rule N5 forbids it: no fault of a whole-node run allows a"
+    " loss",
     "latest_went_back": "no fault of a whole-node run allows a loss",
     "last_known_leader_elected": "no fault of a whole-node run damages all replicas of a partition",
     "unclean_election": "for the same reason",

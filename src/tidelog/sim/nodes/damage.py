@@ -1,10 +1,10 @@
 """Damage to data that lies on disks, within what the other replicas can repair.
 
-A promise holds while somebody else keeps an intact copy. So at most one node has damaged data at
-any time, and only of partitions that have another holder then and always will: every acknowledged
-record is on two replicas in sync, and eligible leader replicas are known. Otherwise the last
-replica in sync may be the damaged one. Whether a damage is repaired is looked up, on the disk and
-in the metadata, when the next one is about to be done.
+A promise holds while somebody else keeps an intact copy. So at most one node has damaged data of
+a partition at any time, and only of partitions that have another holder then and always will:
+every acknowledged record is on two replicas in sync, and eligible leader replicas are known.
+Otherwise the last replica in sync may be the damaged one. Whether a damage is repaired is looked
+up, on the disk and in the metadata, when the next one is about to be done.
 """
 
 from contextlib import suppress
@@ -36,6 +36,14 @@ class Rot(NamedTuple):
     """The byte with the wrong bit."""
 
 
+class Lack(NamedTuple):
+    """Records that a node had and has no more."""
+
+    broker_epoch: int
+    """Of the node at that time."""
+    partitions: tuple[PartitionName, ...]
+
+
 class DamageLedger:
     """Owner of "who has damaged data"."""
 
@@ -44,9 +52,8 @@ class DamageLedger:
     def __init__(self, servers: dict[int, Server], roles: Roles) -> None:
         self._servers = servers
         self._roles = roles
-        self._lacking: dict[int, int] = {}
-        """Nodes without records that they had, with the broker epoch of that time."""
-        self._rot: dict[int, Rot] = {}
+        self._lacking: dict[int, Lack] = {}
+        self._rot: dict[tuple[int, PartitionName], Rot] = {}
 
     def flip_bit(self, server: Server, choice: int) -> bool:
         """In a batch that is known to be synced: behind that damage looks like a torn tail, and
@@ -54,51 +61,83 @@ class DamageLedger:
         image = self._image_before_damage(server)
         if image is None:
             return False
-        rot = _flip_bit(server, _spare(image, server.node_id), choice)
-        if rot is not None:
-            self._rot[server.node_id] = rot
-        return rot is not None
+        found = _flip_bit(server, self._spare(image, server), choice)
+        if found is not None:
+            name, rot = found
+            self._rot[server.node_id, name] = rot
+        return found is not None
 
     def lose_segment(self, server: Server) -> bool:
         """The first file of a log vanishes, where the disk tells where the log starts."""
         image = self._image_before_damage(server)
-        if image is None or not _lose_segment(server, _spare(image, server.node_id)):
+        if image is None or server.node_id in self._lacking:
             return False
-        self._lacks_records(server, image)
-        return True
+        lost = _lose_segment(server, self._spare(image, server))
+        if lost is not None:
+            self._lacks_records(server, image, (lost,))
+        return lost is not None
 
     def wipe(self, server: Server) -> bool:
         """All log directories are lost, if the metadata log is on a disk of its own."""
         image = self._image_before_damage(server)
         if image is None or not server.can_lose_data:
             return False
-        held = sum(server.node_id in state.replicas for state in image.partitions())
-        if len(_spare(image, server.node_id)) < held:
+        held = [name for name, state in _partitions(image) if server.node_id in state.replicas]
+        if set(held) - set(self._spare(image, server)):
             return False
         server.kill()
         server.replace_data()
-        self._lacks_records(server, image)
+        self._lacks_records(server, image, tuple(held))
         return True
 
-    def _lacks_records(self, server: Server, image: MetadataImage) -> None:
-        self._lacking[server.node_id] = image.brokers[server.node_id].broker_epoch
+    def _lacks_records(
+        self, server: Server, image: MetadataImage, names: tuple[PartitionName, ...]
+    ) -> None:
+        broker_epoch = image.brokers[server.node_id].broker_epoch
+        self._lacking[server.node_id] = Lack(broker_epoch, names)
 
     def _image_before_damage(self, server: Server) -> MetadataImage | None:
-        """None if there is damage already, or nobody knows enough to tell."""
+        """None if nobody knows enough to tell what may be damaged."""
         image = self._roles.image()
         if image is None or server.node_id not in image.brokers:
             return None
         self._forget_repaired(image)
-        known = not self._rot and not self._lacking and image.features.get(ELR_FEATURE)
-        return image if known else None
+        return image if image.features.get(ELR_FEATURE) else None
 
     def _forget_repaired(self, image: MetadataImage) -> None:
+        states = dict(_partitions(image))
         self._lacking = {
-            node: epoch for node, epoch in self._lacking.items() if not _is_back(image, node, epoch)
+            node: lack
+            for node, lack in self._lacking.items()
+            if not _is_back(image, states, node, lack)
         }
         self._rot = {
-            node: rot for node, rot in self._rot.items() if _is_rotten(self._servers[node], rot)
+            (node, name): rot
+            for (node, name), rot in self._rot.items()
+            if name in states and _is_rotten(self._servers[node], rot)
         }
+
+    def _spare(self, image: MetadataImage, server: Server) -> list[PartitionName]:
+        """The partitions of a node that can do without its copy, and are whole everywhere."""
+        damaged = {name for _, name in self._rot}
+        damaged.update(name for lack in self._lacking.values() for name in lack.partitions)
+        usual_min_isr = server.config.replica_settings().min_insync_replicas
+        return [
+            name
+            for name, state in _partitions(image)
+            if server.node_id in state.replicas
+            and name not in damaged
+            and any(holder != server.node_id for holder in _holders(state))
+            and int(image.topic_config(name[0], MIN_ISR) or usual_min_isr) > 1
+        ]
+
+
+def _partitions(image: MetadataImage) -> list[tuple[PartitionName, PartitionState]]:
+    return [
+        ((topic.name, state.id.partition), state)
+        for topic in image.topics.values()
+        for state in topic.partitions.values()
+    ]
 
 
 def _holders(state: PartitionState) -> tuple[int, ...]:
@@ -106,24 +145,15 @@ def _holders(state: PartitionState) -> tuple[int, ...]:
     return (*state.isr, *state.elr)
 
 
-def _spare(image: MetadataImage, node: int) -> list[PartitionName]:
-    """The partitions of a node that can do without its copy."""
-    return [
-        (topic.name, state.id.partition)
-        for topic in image.topics.values()
-        for state in topic.partitions.values()
-        if node in state.replicas
-        and any(holder != node for holder in _holders(state))
-        and int(image.topic_config(topic.name, MIN_ISR) or 1) > 1
-    ]
-
-
-def _is_back(image: MetadataImage, node: int, epoch: int) -> bool:
+def _is_back(
+    image: MetadataImage, states: dict[PartitionName, PartitionState], node: int, lack: Lack
+) -> bool:
     """It has registered since, which cost it its seats, and has caught up everywhere."""
     registration = image.brokers.get(node)
-    if registration is None or registration.broker_epoch <= epoch:
+    if registration is None or registration.broker_epoch <= lack.broker_epoch:
         return False
-    return all(node in state.isr for state in image.partitions() if node in state.replicas)
+    held = [states[name] for name in lack.partitions if name in states]
+    return all(node in state.isr for state in held if node in state.replicas)
 
 
 def _is_rotten(server: Server, rot: Rot) -> bool:
@@ -133,20 +163,23 @@ def _is_rotten(server: Server, rot: Rot) -> bool:
     return disk.open(rot.path).read(rot.position, 1) == bytes([rot.found])
 
 
-def _flip_bit(server: Server, spare: list[PartitionName], choice: int) -> Rot | None:
-    batches: list[tuple[str, str, int, int]] = []
+def _flip_bit(
+    server: Server, spare: list[PartitionName], choice: int
+) -> tuple[PartitionName, Rot] | None:
+    batches: list[tuple[PartitionName, str, str, int, int]] = []
     for directory in server.log_dirs:
         disk = server.files.open(directory)
         for name, synced_end in _offsets(disk, checkpoints.RECOVERY_POINTS).items():
             for path in _segments(disk, name) if name in spare else ():
-                batches += [(directory, path, *place) for place in _batches(disk, path, synced_end)]
+                places = _batches(disk, path, synced_end)
+                batches += [(name, directory, path, *place) for place in places]
     if not batches:
         return None
-    directory, path, position, size_bytes = batches[choice % len(batches)]
+    name, directory, path, position, size_bytes = batches[choice % len(batches)]
     position += choice * 31 % size_bytes
     disk = server.files.open(directory)
     disk.flip_bit(path, position, choice % 8)
-    return Rot(directory, path, position, disk.open(path).read(position, 1)[0])
+    return name, Rot(directory, path, position, disk.open(path).read(position, 1)[0])
 
 
 def _batches(disk: SimDisk, path: str, end_offset: int) -> list[tuple[int, int]]:
@@ -160,7 +193,7 @@ def _batches(disk: SimDisk, path: str, end_offset: int) -> list[tuple[int, int]]
     return found
 
 
-def _lose_segment(server: Server, spare: list[PartitionName]) -> bool:
+def _lose_segment(server: Server, spare: list[PartitionName]) -> PartitionName | None:
     for directory in server.log_dirs:
         disk = server.files.open(directory)
         for name, log_start in _offsets(disk, checkpoints.LOG_STARTS).items():
@@ -168,8 +201,8 @@ def _lose_segment(server: Server, spare: list[PartitionName]) -> bool:
             if len(segments) > 1 and log_start < _base_offset(segments[1]):
                 disk.remove(segments[0])
                 disk.sync_dir(segments[0].partition("/")[0])
-                return True
-    return False
+                return name
+    return None
 
 
 def _offsets(disk: SimDisk, path: str) -> dict[PartitionName, int]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.broker.fetch.fetch_sessions import FetchSessions
+from tidelog.broker.logs.mending import Mending
 from tidelog.broker.produce.leader_writes import LeaderWrites
 from tidelog.broker.replication.fetcher import Fetcher
 from tidelog.controller import liveness
@@ -32,7 +33,7 @@ from tidelog.sim.nodes.view import NodesView
 from tidelog.sim.recovery_facts import POWER_LOSS, Recovery
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.plain_image import Committed
-from tidelog.storage.errors import CorruptSegment, NoSpace
+from tidelog.storage.errors import NoSpace
 from tidelog.storage.log import Log
 from tidelog.storage.metadata_log import MetadataLog
 
@@ -344,6 +345,8 @@ class ShellMarks:
             Probe(Fetcher, "_on_answer", before(self._before_fetch_answer)),
             Probe(FetchSessions, "open", after(self._after_session)),
             Probe(FrameStream, "connection_lost", before(self._before_lost)),
+            Probe(Mending, "_report", before(self._before_damage_is_told)),
+            Probe(Server, "lose_power", before(self._before_power_loss)),
             Probe(Server, "_end", before(self._before_end)),
             Probe(Server, "_give_up", before(self._before_give_up)),
         ]
@@ -359,6 +362,14 @@ class ShellMarks:
     def _before_lost(self, stream: FrameStream, error: Exception | None) -> None:
         if error is not None and stream._half_since_ms >= 0:
             self._add("connection_lost_within_a_frame")
+
+    def _before_damage_is_told(self, *_: Any) -> None:
+        self._add("corrupt_batch_found")
+
+    def _before_power_loss(self, server: Server) -> None:
+        log = None if server.node is None else server.node.quorum._log
+        if log is not None and log.durable_offset < log.log_end_offset:
+            self._add("power_loss_lost_metadata")
 
     def _before_end(self, server: Server) -> None:
         life = self._view.lives[server.node_id]
@@ -376,8 +387,6 @@ class ShellMarks:
         elif server.told_to_stop and server.node is not None and logs:
             self._add("crash_during_stop")
 
-    def _before_give_up(self, _server: Server, _loop: Any, what: str, error: Exception) -> None:
+    def _before_give_up(self, _server: Server, _loop: Any, what: str, _error: Exception) -> None:
         if what == "cannot start":
             self._add("start_refused")
-        if isinstance(error.__cause__, CorruptSegment):
-            self._add("corrupt_batch_found")

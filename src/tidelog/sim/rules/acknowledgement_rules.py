@@ -3,7 +3,7 @@
 from tidelog.core.errors import Error
 from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.types import PartitionId
-from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
+from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts, has_batch
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.view import (
     ACKS_ALL,
@@ -113,7 +113,7 @@ class AcknowledgedIsKept(Rule):
 def _has(log: LogFace, batch: RecordBatch) -> bool:
     if batch.last_offset < log.log_start_offset:
         return True  # deleted by retention, not lost
-    return log.batch_at(batch.base_offset) == batch
+    return has_batch(log, batch)
 
 
 def _has_up_to(facts: PartitionFacts, log: LogFace, batch: RecordBatch, digest: int | None) -> bool:

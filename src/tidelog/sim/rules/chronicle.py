@@ -40,18 +40,13 @@ from tidelog.sim.rules.view import (
 _CERTAINLY_DECIDED = (Error.NONE, Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED)
 
 
-def agree(one: RecordBatch | None, other: RecordBatch | None) -> bool:
-    """Do two logs hold the same batch at one place? Where compaction has taken records out of one
-    of them, only the frame is compared."""
-    if one == other:
-        return True
-    if one is None or other is None or not (_is_compacted(one) or _is_compacted(other)):
-        return False
-    return (one.last_offset, one.leader_epoch) == (other.last_offset, other.leader_epoch)
-
-
-def _is_compacted(batch: RecordBatch) -> bool:
-    return batch.record_count < batch.last_offset - batch.base_offset + 1
+def has_batch(log: LogFace, batch: RecordBatch) -> bool:
+    """Each broker compacts for itself: it takes batches away and writes others anew. What is left
+    to compare then is who wrote up to where."""
+    if log.may_have_gaps:
+        reaches = log.log_end_offset > batch.last_offset
+        return reaches and log.epochs.epoch_at(batch.last_offset) == batch.leader_epoch
+    return log.batch_at(batch.last_offset) == batch
 
 
 class PartitionFacts:
@@ -111,8 +106,8 @@ class PartitionFacts:
         if self.chained:
             digest = log.chain_at(offset)
             return digest is not None and digest == self.digests.get(offset)
-        batch = log.batch_at(offset - 1)
-        return batch is not None and agree(batch, self.ends.get(offset))
+        last = self.ends.get(offset)
+        return last is not None and has_batch(log, last)
 
     def holds_committed(self, log: LogFace) -> bool:
         return self.holds(log, self.committed_end)
@@ -125,7 +120,9 @@ class PartitionFacts:
             return True
         if self.chained:
             return one.chain_at(offset) == other.chain_at(offset)
-        return agree(one.batch_at(offset - 1), other.batch_at(offset - 1))
+        if one.may_have_gaps or other.may_have_gaps:
+            return one.epochs.epoch_at(offset - 1) == other.epochs.epoch_at(offset - 1)
+        return one.batch_at(offset - 1) == other.batch_at(offset - 1)
 
     def committed_before(self, leader_epoch: int) -> int:
         """End of what leaders of earlier epochs have committed."""
