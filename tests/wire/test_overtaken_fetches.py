@@ -51,6 +51,30 @@ def test_a_late_answer_to_an_older_leader_epoch_does_not_stop_a_follower(tmp_pat
     loopback.run(story)
 
 
+def test_a_follower_that_stood_aside_hears_the_high_watermark_it_missed(tmp_path: Path) -> None:
+    """The leader answered while the follower did not fetch the partition, for want of space. Its
+    session has told the high watermark then, and says it only once."""
+
+    async def story() -> None:
+        async with fed_brokers(tmp_path, 1, 2, **PATIENT) as cluster:
+            cluster.commit(*topic_records("tides", replicas=(1, 2, 3)))
+            cluster.append(1, "tides", b"one")
+            await loopback.until(lambda: cluster.log_end(2, "tides") == 1)
+            await loopback.until(lambda: cluster[1].fetches.parked_count == 1)
+            follower = cluster.hosted(2, "tides")
+            cluster[2].fetchers.drop(follower.partition)
+            cluster.commit(r.PartitionChange(0, topic_id("tides"), isr=(1, 2)))
+            assert cluster.hosted(1, "tides").replica.high_watermark == 1
+            (loop,) = cluster[2].fetchers._loops.values()
+            await loopback.until(lambda: loop._in_flight == 0)  # and the answer was not heard
+            assert follower.replica.high_watermark == 0
+            cluster[2].fetchers.follow(follower)
+            cluster[2].fetchers.wake_all()
+            await loopback.until(lambda: follower.replica.high_watermark == 1)
+
+    loopback.run(story)
+
+
 def flap(leaders: dict[int, int], draw: random.Random) -> list[r.PartitionChange]:
     """Some partitions get other leaders, alone in the ISR: everybody has to join them again."""
     changes = []

@@ -69,6 +69,8 @@ class Plan(NamedTuple):
 
     moved: dict[PartitionId, FollowerFetch]
     left_out: list[PartitionId]
+    returning: list[PartitionId]
+    """Fetched again, by the request after it: the leader forgets them first."""
     wake_at_ms: int
     """When a partition that is left out may be fetched again; 0 if nobody knows."""
 
@@ -133,8 +135,8 @@ class Fetcher:
         self._changed: dict[PartitionId, None] = {}
         self._sent = SentPositions()
         """What the leader's session knows of us."""
-        self._forgotten: dict[PartitionId, None] = {}
-        """In the leader's session and to be taken out of it."""
+        self._forgotten: dict[PartitionId, FollowerFetch] = {}
+        """In the leader's session, with these positions, and to be taken out of it."""
         self._session_id = NO_SESSION
         self._session_epoch = INITIAL_EPOCH
         self._session_fetch: SessionFetch | None = None
@@ -161,8 +163,12 @@ class Fetcher:
     def remove(self, partition: PartitionId) -> None:
         del self._partitions[partition]
         self._changed.pop(partition, None)
-        if self._sent.drop(partition):
-            self._forgotten[partition] = None
+        self._leave_out(partition)
+
+    def _leave_out(self, partition: PartitionId) -> None:
+        known = self._sent.drop(partition)
+        if known is not None:
+            self._forgotten[partition] = known
 
     def note_changed(self, partition: PartitionId) -> None:
         """Its next position may be due: what waits at the leader shall not delay it."""
@@ -193,13 +199,16 @@ class Fetcher:
         if plan is None:
             return
         for partition in plan.left_out:
-            if self._sent.drop(partition):
-                self._forgotten[partition] = None
+            self._leave_out(partition)
         for partition, fetch in plan.moved.items():
             self._sent.put(partition, fetch)
             self._forgotten.pop(partition, None)
         self._arm(plan.wake_at_ms)
-        if self._sent.newest and (self._in_flight == 0 or plan.moved):
+        if plan.returning:
+            self._hurried = True
+            self._send(plan, lifecycle.broker_epoch)
+            self.wake()
+        elif self._sent.newest and (self._in_flight == 0 or plan.moved):
             self._hurried = False
             self._send(plan, lifecycle.broker_epoch)
 
@@ -214,6 +223,7 @@ class Fetcher:
         without that partition it could be parked while the acknowledgement is due."""
         moved: dict[PartitionId, FollowerFetch] = {}
         left_out: list[PartitionId] = []
+        returning: list[PartitionId] = []
         wake_at_ms = 0
         for partition in self._changed:
             hosted = self._partitions[partition]
@@ -221,7 +231,9 @@ class Fetcher:
             assert isinstance(role, FollowerReplica), f"{hosted} is fetched in role {role}"
             fetch = role.next_fetch(now_ms)
             if fetch is not None and not self._is_throttled(hosted, role):
-                if self._sent.newest.get(partition) != fetch:
+                if self._missed_an_answer(partition, fetch):
+                    returning.append(partition)
+                elif self._sent.newest.get(partition) != fetch:
                     moved[partition] = fetch
                 continue
             if fetch is not None:
@@ -233,8 +245,16 @@ class Fetcher:
             left_out.append(partition)
             if retry_at_ms > now_ms:
                 wake_at_ms = min(wake_at_ms or retry_at_ms, retry_at_ms)
-        self._changed = dict.fromkeys(left_out)
-        return Plan(moved, left_out, wake_at_ms)
+        self._changed = dict.fromkeys((*left_out, *returning))
+        return Plan(moved, left_out, returning, wake_at_ms)
+
+    def _missed_an_answer(self, partition: PartitionId, fetch: FollowerFetch) -> bool:
+        """It was not fetched for a moment, which the leader does not know. What it answered then
+        was not heard, and it would never say the same again, such as its high watermark. In
+        another leader epoch it begins anew by itself."""
+        known = self._forgotten.get(partition)
+        in_session = self._session_epoch != INITIAL_EPOCH
+        return in_session and known is not None and known.leader_epoch == fetch.leader_epoch
 
     def _is_throttled(self, hosted: Hosted, role: FollowerReplica) -> bool:
         listed = self._is_listed(hosted)

@@ -27,14 +27,13 @@ class SentPositions:
             sent.keep(partition)
         self.newest[partition] = fetch
 
-    def drop(self, partition: PartitionId) -> bool:
-        """The next request leaves it out. True if the leader has to be told so."""
+    def drop(self, partition: PartitionId) -> FollowerFetch | None:
+        """The next request leaves it out. The position that the leader has to forget, if any."""
         if partition not in self.newest:
-            return False
+            return None
         for sent in self.under_way:
             sent.keep(partition)
-        del self.newest[partition]
-        return True
+        return self.newest.pop(partition)
 
     def send(self) -> "SentFetch":
         """A request goes out with everything that was put until now."""

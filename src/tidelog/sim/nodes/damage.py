@@ -7,6 +7,7 @@ Otherwise the last replica in sync may be the damaged one. Whether a damage is r
 up, on the disk and in the metadata, when the next one is about to be done.
 """
 
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ class DamageLedger:
         image = self._image_before_damage(server)
         if image is None:
             return False
-        found = _flip_bit(server, self._spare(image, server), choice)
+        found = _flip_bit(server, self._spare(image, server, _holders), choice)
         if found is not None:
             name, rot = found
             self._rot[server.node_id, name] = rot
@@ -72,7 +73,7 @@ class DamageLedger:
         image = self._image_before_damage(server)
         if image is None or server.node_id in self._lacking:
             return False
-        lost = _lose_segment(server, self._spare(image, server))
+        lost = _lose_segment(server, self._spare(image, server, _in_sync))
         if lost is not None:
             self._lacks_records(server, image, (lost,))
         return lost is not None
@@ -83,7 +84,7 @@ class DamageLedger:
         if image is None or not server.can_lose_data:
             return False
         held = [name for name, state in _partitions(image) if server.node_id in state.replicas]
-        if set(held) - set(self._spare(image, server)):
+        if set(held) - set(self._spare(image, server, _in_sync)):
             return False
         server.kill()
         server.replace_data()
@@ -117,8 +118,14 @@ class DamageLedger:
             if name in states and _is_rotten(self._servers[node], rot)
         }
 
-    def _spare(self, image: MetadataImage, server: Server) -> list[PartitionName]:
-        """The partitions of a node that can do without its copy, and are whole everywhere."""
+    def _spare(
+        self,
+        image: MetadataImage,
+        server: Server,
+        others: Callable[[PartitionState], Iterable[int]],
+    ) -> list[PartitionName]:
+        """The partitions of a node that can do without its copy, and are whole everywhere: one of
+        the others has it."""
         damaged = {name for _, name in self._rot}
         damaged.update(name for lack in self._lacking.values() for name in lack.partitions)
         usual_min_isr = server.config.replica_settings().min_insync_replicas
@@ -127,7 +134,7 @@ class DamageLedger:
             for name, state in _partitions(image)
             if server.node_id in state.replicas
             and name not in damaged
-            and any(holder != server.node_id for holder in _holders(state))
+            and any(other != server.node_id for other in others(state))
             and int(image.topic_config(name[0], MIN_ISR) or usual_min_isr) > 1
         ]
 
@@ -141,8 +148,14 @@ def _partitions(image: MetadataImage) -> list[tuple[PartitionName, PartitionStat
 
 
 def _holders(state: PartitionState) -> tuple[int, ...]:
-    """Everyone who provably holds every committed record."""
+    """Everyone who provably holds every committed record at this moment."""
     return (*state.isr, *state.elr)
+
+
+def _in_sync(state: PartitionState) -> tuple[int, ...]:
+    """An eligible leader replica that is restarted uncleanly holds what it held, and nobody can
+    know: it is enough to repair from, and not to replace somebody who has lost all records."""
+    return state.isr
 
 
 def _is_back(
