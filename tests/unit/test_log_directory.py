@@ -289,6 +289,32 @@ def test_a_log_that_belongs_to_nobody_is_kept_and_not_served() -> None:
     assert f"{stray}/00000000000000000000.log" in disk.files()
 
 
+def test_a_log_that_is_set_aside_twice_is_kept_twice() -> None:
+    """A replica was moved away while its broker was down, and back, and away again."""
+    disk = SimDisk()
+    directory = two_logs(disk)
+    for number, expected in enumerate((ID_A.hex(), f"{ID_A.hex()}-2", f"{ID_A.hex()}-3")):
+        append(directory, A, number + 1)
+        directory.sync_dirty()
+        stray = directory.set_aside_stray(A)
+        assert stray == f"a-0.{expected}-stray"
+        assert f"{stray}/00000000000000000000.log" in disk.files()
+        directory.create_log(A, ID_A)
+    assert list(open_directory(disk).logs) == [A, B]
+
+
+def test_partitions_of_a_topic_with_the_longest_name_leave_service_together() -> None:
+    disk = SimDisk()
+    directory = new_directory(disk)
+    names: list[PartitionName] = [("t" * 249, 0), ("t" * 249, 1)]
+    for name in names:
+        directory.create_log(name, ID_A)
+        append(directory, name, 1)
+    strays = directory.set_aside_strays(names)
+    assert len(set(strays)) == 2
+    assert all(len(stray) <= 255 and disk.exists(stray) for stray in strays)
+
+
 @pytest.mark.parametrize("content", [None, b"version: 0\ntopic_id: nonsense\n"])
 def test_records_without_a_topic_id_are_set_aside(content: bytes | None) -> None:
     disk = SimDisk()

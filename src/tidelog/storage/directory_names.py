@@ -26,6 +26,8 @@ def parse_directory(text: str) -> PartitionName | None:
 
 
 def aside(name: PartitionName, unique: str, suffix: str) -> str:
-    """Another name for a directory that leaves service; it can exist beside a new one."""
-    tail = f".{unique}{suffix}"
-    return directory_of(name)[: _LONGEST_NAME - len(tail)] + tail
+    """Another name for a directory that leaves service; it can exist beside a new one. The name
+    of a topic is cut where it is too long, never the number of the partition."""
+    topic, partition = name
+    tail = f"-{partition}.{unique}{suffix}"
+    return topic[: _LONGEST_NAME - len(tail)] + tail

@@ -301,7 +301,7 @@ class LogDirectory:
         """The first step of a deletion, in memory. Then, for as many as there are: `next_removals`,
         `take_names_away` on any thread, `names_taken`, and `checkpoints` and `discard_files` on
         any thread. No log of that name can be made before `names_taken`."""
-        return self._take_out(name, self.topic_ids.pop(name).hex(), DELETE_SUFFIX)
+        return self._take_out(name, aside(name, self.topic_ids.pop(name).hex(), DELETE_SUFFIX))
 
     def next_removals(self, most: int) -> list[Removal]:
         return list(islice(self.leaving.values(), most))
@@ -329,7 +329,8 @@ class LogDirectory:
     def set_aside_strays(self, names: Sequence[PartitionName]) -> list[str]:
         """The same for many."""
         removals = [
-            self._take_out(name, self.topic_ids.pop(name).hex(), STRAY_SUFFIX) for name in names
+            self._take_out(name, self._stray_name(name, self.topic_ids.pop(name).hex()))
+            for name in names
         ]
         if removals:
             self._finish_removal(removals)
@@ -374,7 +375,15 @@ class LogDirectory:
             self.checkpoints.recovery_points.store(name, future.recovery_point)
         return self._open_log(name, clean=True, repair=False)
 
-    def _take_out(self, name: PartitionName, unique: str, suffix: str) -> Removal:
+    def _stray_name(self, name: PartitionName, unique: str) -> str:
+        """A replica that goes and comes back may be set aside again: nothing of it is replaced."""
+        target, number = aside(name, unique, STRAY_SUFFIX), 1
+        while self._disk.exists(target):
+            number += 1
+            target = aside(name, f"{unique}-{number}", STRAY_SUFFIX)
+        return target
+
+    def _take_out(self, name: PartitionName, target: str) -> Removal:
         log = self.logs.pop(name, None)
         self._compactor.forget(name)
         if log is not None:
@@ -382,7 +391,7 @@ class LogDirectory:
             self.unstored.forget(log)
             log.release()
         self.refused.pop(name, None)
-        removal = self.leaving[name] = Removal(name, aside(name, unique, suffix))
+        removal = self.leaving[name] = Removal(name, target)
         return removal
 
     def _set_aside(self, name: PartitionName, unique: str, reason: CorruptFile) -> None:
@@ -391,7 +400,7 @@ class LogDirectory:
         path = directory_of(name)
         if any(entry.endswith(LOG_SUFFIX) for entry in self._disk.list(path)):
             self.forget_intact()
-            removal = self._take_out(name, unique, STRAY_SUFFIX)
+            removal = self._take_out(name, self._stray_name(name, unique))
             self._finish_removal([removal])
             self.repairs.append(Repair(reason, f"kept as {removal.target}, {BEGINS_ANEW}"))
         else:
