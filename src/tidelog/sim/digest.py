@@ -1,6 +1,6 @@
 """One number that says whether two runs were the same run.
 
-Steps arrive as integers in a flat array and are hashed in chunks, happenings as the text of
+Steps arrive as integers in a flat list and are hashed in chunks, happenings as the text of
 their tuples, so the price per step is two appends. Nothing here depends on addresses, on
 PYTHONHASHSEED or on the byte order of the machine.
 """
@@ -19,7 +19,7 @@ class RunDigest:
 
     def __init__(self) -> None:
         self._hash = hashlib.blake2b(digest_size=DIGEST_BYTES)
-        self._numbers = array("q")
+        self._numbers: list[int] = []
         self._happenings: list[tuple[object, ...]] = []
         # Bound once: these two are called at every step.
         self.add = self._numbers.append
@@ -27,14 +27,13 @@ class RunDigest:
 
     def flush(self) -> None:
         """Hash what has gathered; called every few hundred steps to keep memory small."""
-        numbers = self._numbers
+        numbers = array("q", self._numbers)
         if sys.byteorder == "big":
-            numbers = array("q", numbers)
             numbers.byteswap()
         self._hash.update(len(numbers).to_bytes(8, "little"))
         self._hash.update(numbers.tobytes())
         self._hash.update(repr(self._happenings).encode())
-        del self._numbers[:]
+        self._numbers.clear()
         self._happenings.clear()
 
     def hexdigest(self) -> str:

@@ -56,7 +56,6 @@ class Kernel:
         "_salts",
         "_sequence",
         "digest",
-        "now_ms",
         "now_us",
         "steps",
         "stop_reason",
@@ -64,7 +63,6 @@ class Kernel:
 
     def __init__(self, seed: int | None = None) -> None:
         self.now_us = 0
-        self.now_ms = 0
         self.steps = 0
         self.stop_reason: str | None = None
         self.digest = RunDigest()
@@ -76,26 +74,24 @@ class Kernel:
         self._interval_steps = FLUSH_EVERY_STEPS
         self._interval_callback: Callable[[], None] | None = None
 
+    @property
+    def now_ms(self) -> int:
+        return self.now_us // 1000
+
     def call_at(
         self, at_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
     ) -> None:
         """Run `callback(argument)` at this time unless its owner crashes first."""
         assert at_us >= self.now_us, f"scheduled at {at_us} µs, now is {self.now_us} µs"
-        self._push(at_us, owner, callback, argument)
-
-    def call_in(
-        self, delay_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
-    ) -> None:
-        assert delay_us >= 0, f"delay of {delay_us} µs"
-        self._push(self.now_us + delay_us, owner, callback, argument)
-
-    def _push(
-        self, at_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
-    ) -> None:
         self._sequence = sequence = self._sequence + 1
         turn = at_us * self._salts[owner] >> 12 & TURN_BITS
         order = turn << TURN_SHIFT | sequence
         heappush(self._queue, (at_us, order, owner, self._incarnations[owner], callback, argument))
+
+    def call_in(
+        self, delay_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
+    ) -> None:
+        self.call_at(self.now_us + delay_us, owner, callback, argument)
 
     def revoke(self, owner: int) -> None:
         """A crash: nothing scheduled for this owner so far will happen. Also ends its pause."""
@@ -147,7 +143,6 @@ class Kernel:
                     self._interval_callback()
         if reached:
             self.now_us = until_us
-            self.now_ms = until_us // 1000
         return reached
 
     def _run_some(self, until_us: int, step_limit: int) -> bool:
@@ -169,7 +164,6 @@ class Kernel:
                 paused[owner].append(entry)
                 continue
             self.now_us = at_us
-            self.now_ms = at_us // 1000
             self.steps = steps = steps + 1
             digest(at_us)
             digest(order)

@@ -10,6 +10,7 @@ its tasks alive and unfinished, so that no `finally` block of them runs either.
 
 import asyncio
 import errno
+from asyncio.format_helpers import _format_callback_source
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from contextvars import Context
@@ -34,6 +35,35 @@ def running_owner() -> int | None:
     return loop.owner if loop.alive else None
 
 
+class VirtualHandle(asyncio.TimerHandle):
+    """A callback that waits for its turn. Without asyncio's debugging, which would ask the loop
+    for its mode each time that one is made or cancelled."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+        when: float = 0.0,
+    ) -> None:
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+        self._context = context
+        self._when = when
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """It is skipped when its time comes."""
+        self._cancelled = True
+        self._callback = None
+        self._args = ()
+
+    def __repr__(self) -> str:
+        return f"<VirtualHandle {self._callback!r}>"
+
+
 class VirtualLoop:
     """As much of an event loop as nodes and clients use. asyncio takes it for one."""
 
@@ -54,6 +84,7 @@ class VirtualLoop:
         self._unfinished: tuple[asyncio.Task[Any], ...] = ()
         self.work = LoopWork() if work is None else work
         self._as_loop = cast(asyncio.AbstractEventLoop, self)
+        self._run = self._run_handle
         self.alive = True
 
     @property
@@ -89,13 +120,22 @@ class VirtualLoop:
                 coroutine.close()
         self._unfinished = ()
 
-    def _run_handle(self, handle: asyncio.Handle) -> None:
-        if handle.cancelled() or not self.alive:
+    def _run_handle(self, handle: VirtualHandle) -> None:
+        callback, args, context = handle._callback, handle._args, handle._context
+        if callback is None or not self.alive:
             return
         asyncio._set_running_loop(self._as_loop)
-        callback = handle._callback  # type: ignore[attr-defined]  # to name it; a cancel drops it
         try:
-            handle._run()
+            if context is None:
+                callback(*args)
+            else:
+                context.run(callback, *args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # as asyncio does: the loop goes on
+            source = _format_callback_source(callback, args)
+            told = {"message": f"Exception in callback {source}", "exception": error}
+            self.call_exception_handler(told)
         finally:
             asyncio._set_running_loop(None)
         if self.work.us:
@@ -109,10 +149,11 @@ class VirtualLoop:
     def call_soon(
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self._as_loop, context)
+        handle = VirtualHandle(callback, args, context)
         if self.alive:
             self.work.us += SCHEDULE_US
-            self._kernel.call_in(0, self.owner, self._run_handle, handle)
+            kernel = self._kernel
+            kernel.call_at(kernel.now_us, self.owner, self._run, handle)
         return handle
 
     call_soon_threadsafe = call_soon
@@ -133,16 +174,14 @@ class VirtualLoop:
         *args: Any,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self._as_loop, context)
+        handle = VirtualHandle(callback, args, context, when)
         if self.alive:
             self.work.us += SCHEDULE_US
             local_us = max(0, round(when * 1_000_000) - self._clock.monotonic_us())
             delay_us = self._clock.kernel_us(local_us)
-            self._kernel.call_in(delay_us, self.owner, self._run_handle, handle)
+            kernel = self._kernel
+            kernel.call_at(kernel.now_us + delay_us, self.owner, self._run, handle)
         return handle
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is skipped when its time comes."""
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self._as_loop)
@@ -156,8 +195,8 @@ class VirtualLoop:
     ) -> asyncio.Task[Result]:
         return asyncio.Task(coro, loop=self._as_loop, context=context)
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = bool
+    """Always False: `bool()`. Every future asks, and this costs no frame."""
 
     def is_running(self) -> bool:
         return self.alive

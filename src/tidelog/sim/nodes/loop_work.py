@@ -57,11 +57,10 @@ OnTooLong = Callable[[str], None]
 class LoopWork:
     """The work of the callback that runs now. A `DiskWatcher` of the node's disks."""
 
-    __slots__ = ("_where", "beside", "bound_us", "most_us", "on_too_long", "trap", "us")
+    __slots__ = ("_where", "beside", "bound_us", "on_too_long", "trap", "us")
 
     def __init__(self) -> None:
         self.us = 0
-        self.most_us = 0
         self.beside = False
         """A worker thread is at work, not the loop."""
         self.bound_us: int | None = None
@@ -73,11 +72,10 @@ class LoopWork:
 
     def settle(self, callback: object) -> None:
         """A callback is over."""
-        if self.bound_us is not None:
-            self.most_us = max(self.most_us, self.us)
-            if self.us > self.bound_us and not self._is_known():
-                told = f"{name_of(callback)} held the loop for about {self.us // 1000} ms"
-                self.on_too_long(f"{told}, {self._where or 'with what it sent'}")
+        bound_us = self.bound_us
+        if bound_us is not None and self.us > bound_us and not self._is_known():
+            told = f"{name_of(callback)} held the loop for about {self.us // 1000} ms"
+            self.on_too_long(f"{told}, {self._where or 'with what it sent'}")
         self.us = 0
         self._where = ""
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.loop_work import BYTES_PER_US, SEND_US
@@ -15,14 +15,9 @@ if TYPE_CHECKING:
 Address = tuple[str, int]
 
 
-class Segment(NamedTuple):
-    due_us: int
-    data: bytes | None
-    """Empty: the sender has nothing more to say. None: a reset, after all that came before."""
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.data or b"")
+Segment = tuple[int, bytes | None]
+"""When it is due, and what it brings. Empty: the sender has nothing more to say. None: a reset,
+after all that came before."""
 
 
 class VirtualTransport(asyncio.Transport):
@@ -39,6 +34,7 @@ class VirtualTransport(asyncio.Transport):
         self.machine = machine
         self._protocol: Any = None
         self._incoming: deque[Segment] = deque()
+        self._incoming_bytes = 0
         self._last_due_us = 0
         self._received = bytearray()
         self._ended = False
@@ -153,7 +149,9 @@ class VirtualTransport(asyncio.Transport):
         delay_us = self.machine.internet.delay_us(self.machine, peer.machine)
         due_us = max(peer._last_due_us, self._kernel.now_us + delay_us)
         peer._last_due_us = due_us
-        peer._incoming.append(Segment(due_us, data))
+        peer._incoming.append((due_us, data))
+        if data is not None:
+            peer._incoming_bytes += len(data)
         self._kernel.call_at(due_us, peer.machine.owner, peer._arrive, None)
 
     def _meet_nobody(self) -> None:
@@ -195,7 +193,7 @@ class VirtualTransport(asyncio.Transport):
 
     @property
     def unread_bytes(self) -> int:
-        return len(self._received) + sum(each.size_bytes for each in self._incoming)
+        return len(self._received) + self._incoming_bytes
 
     def open(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
@@ -221,12 +219,13 @@ class VirtualTransport(asyncio.Transport):
         if self._reset:
             self._be_reset_now()
             return
-        while self._incoming and self._incoming[0].due_us <= self._kernel.now_us:
-            data = self._incoming.popleft().data
+        while self._incoming and self._incoming[0][0] <= self._kernel.now_us:
+            data = self._incoming.popleft()[1]
             if data is None:
                 self._feed(None)
                 self._be_reset_now()
                 return
+            self._incoming_bytes -= len(data)
             self._received += data
             self._ended = self._ended or not data
         self._feed(None)
@@ -243,9 +242,14 @@ class VirtualTransport(asyncio.Transport):
             received.clear()
         while received and not self._paused and not self._closing:
             buffer = protocol.get_buffer(len(received))
-            size_bytes = min(len(buffer), len(received))
-            buffer[:size_bytes] = received[:size_bytes]
-            del received[:size_bytes]
+            size_bytes = len(received)
+            if size_bytes <= len(buffer):
+                buffer[:size_bytes] = received
+                received.clear()
+            else:
+                size_bytes = len(buffer)
+                buffer[:] = received[:size_bytes]
+                del received[:size_bytes]
             protocol.buffer_updated(size_bytes)
         if len(received) < had_bytes:
             self.open_window()
@@ -274,6 +278,7 @@ class VirtualTransport(asyncio.Transport):
         self._closing = True
         self._drop_unsent()
         self._incoming.clear()
+        self._incoming_bytes = 0
         self._received.clear()
         error = ConnectionResetError(104, "connection reset by peer")
         self._loop.perform(lambda: self._lose(error))
