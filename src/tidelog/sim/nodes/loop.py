@@ -31,7 +31,7 @@ OnError = Callable[[str, BaseException | None], None]
 
 def running_owner() -> int | None:
     """Whose process runs now; None if it was killed in the middle of what it does."""
-    loop = cast(VirtualLoop, asyncio._get_running_loop())
+    loop: Any = asyncio._get_running_loop()
     return loop.owner if loop.alive else None
 
 

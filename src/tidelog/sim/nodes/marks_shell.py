@@ -93,15 +93,15 @@ class ShellMarks:
             Probe(Log, "truncate_to", before(self._before_cut)),
             Probe(Log, "finish_sync", before(self._before_sync_ends)),
             Probe(Log, "raise_log_start", before(self._before_raise)),
-            Probe(FollowerReplica, "on_fetch_answer", before(self._before_answer)),
+            Probe(FollowerReplica, "on_fetch_answer", self._around_fetch_answer),
             Probe(Replica, "apply_metadata", self._around_metadata),
-            Probe(Replica, "consumer_fetch", after(self._after_consumer_fetch)),
+            Probe(Replica, "consumer_fetch", self._around_consumer_fetch),
             Probe(Replica, "list_offset", after(self._after_list_offset)),
             Probe(LeaderReplica, "check_produce", after(self._after_check)),
             Probe(LeaderReplica, "await_duplicate", before(self._before_duplicate)),
             Probe(LeaderReplica, "on_isr_result", self._around_isr_result),
             Probe(LeaderReplica, "check_marker", after(self._after_check_marker)),
-            Probe(LeaderReplica, "on_follower_fetch", after(self._after_follower_fetch)),
+            Probe(LeaderReplica, "on_follower_fetch", self._around_follower_fetch),
             Probe(LeaderReplica, "on_produce_timeout", after(self._after_failed)),
             Probe(LeaderReplica, "retire", after(self._after_failed)),
         ]
@@ -153,11 +153,15 @@ class ShellMarks:
         if rises and hosted is not None and hosted.leader != hosted.broker_id:
             self._add("log_start_followed")
 
-    def _before_answer(self, role: FollowerReplica, fetch: Any, answer: Any, now_ms: int) -> None:
-        if role.ignores_answer_to(fetch, now_ms):
-            self._add("fetch_answer_overtaken")
-            if answer.batches:
-                self._add("fetch_answer_ignored")
+    def _around_fetch_answer(self, original: Method) -> Method:
+        def on_fetch_answer(role: FollowerReplica, fetch: Any, answer: Any, now_ms: int) -> Any:
+            if role.ignores_answer_to(fetch, now_ms):
+                self._add("fetch_answer_overtaken")
+                if answer.batches:
+                    self._add("fetch_answer_ignored")
+            return original(role, fetch, answer, now_ms)
+
+        return on_fetch_answer
 
     def _around_metadata(self, original: Method) -> Method:
         def apply_metadata(replica: Replica, *rest: Any) -> Any:
@@ -170,10 +174,17 @@ class ShellMarks:
 
         return apply_metadata
 
-    def _after_consumer_fetch(self, decision: Any, *_: Any) -> None:
-        self._witnesses.data.refused_read(decision.error)
-        if decision.diverging is not None:
-            self._add("consumer_told_diverging")
+    def _around_consumer_fetch(self, original: Method) -> Method:
+        def consumer_fetch(replica: Replica, fetch: Any, now_ms: int) -> Any:
+            decision = original(replica, fetch, now_ms)
+            has_news = decision.error is not NO_ERROR or decision.diverging is not None
+            if has_news and running_owner() is not None:
+                self._witnesses.data.refused_read(decision.error)
+                if decision.diverging is not None:
+                    self._add("consumer_told_diverging")
+            return decision
+
+        return consumer_fetch
 
     def _after_list_offset(self, answer: Any, *_: Any) -> None:
         if answer.error is Error.OFFSET_NOT_AVAILABLE:
@@ -202,8 +213,15 @@ class ShellMarks:
 
         return on_isr_result
 
-    def _after_follower_fetch(self, result: Any, *_: Any) -> None:
-        self._witnesses.data.refused_fetch(result[0].error)
+    def _around_follower_fetch(self, original: Method) -> Method:
+        def on_follower_fetch(role: LeaderReplica, fetch: Any, now_ms: int) -> Any:
+            decided = original(role, fetch, now_ms)
+            error = decided[0].error
+            if error is not NO_ERROR and running_owner() is not None:
+                self._witnesses.data.refused_fetch(error)
+            return decided
+
+        return on_follower_fetch
 
     def _after_failed(self, effects: Any, *_: Any) -> None:
         for effect in effects:
@@ -342,8 +360,8 @@ class ShellMarks:
 
     def _rest(self) -> list[Probe]:
         return [
-            Probe(Fetcher, "_on_answer", before(self._before_fetch_answer)),
-            Probe(FetchSessions, "open", after(self._after_session)),
+            Probe(Fetcher, "_on_answer", self._around_fetcher_answer),
+            Probe(FetchSessions, "open", self._around_session),
             Probe(FrameStream, "connection_lost", before(self._before_lost)),
             Probe(Mending, "_report", before(self._before_damage_is_told)),
             Probe(Server, "lose_power", before(self._before_power_loss)),
@@ -351,13 +369,23 @@ class ShellMarks:
             Probe(Server, "_give_up", before(self._before_give_up)),
         ]
 
-    def _before_fetch_answer(self, fetcher: Fetcher, generation: int, *_: Any) -> None:
-        if generation != fetcher._generation:
-            self._add("fetch_answer_late")
+    def _around_fetcher_answer(self, original: Method) -> Method:
+        def on_answer(fetcher: Fetcher, generation: int, *rest: Any) -> None:
+            if generation != fetcher._generation:
+                self._add("fetch_answer_late")
+            original(fetcher, generation, *rest)
 
-    def _after_session(self, opened: Any, *_: Any) -> None:
-        if isinstance(opened, Error) and opened is not NO_ERROR:
-            self._add("fetch_session_refused")
+        return on_answer
+
+    def _around_session(self, original: Method) -> Method:
+        def open_session(sessions: FetchSessions, request: Any, version: int, **named: Any) -> Any:
+            opened = original(sessions, request, version, **named)
+            is_refused = isinstance(opened, Error) and opened is not NO_ERROR
+            if is_refused and running_owner() is not None:
+                self._add("fetch_session_refused")
+            return opened
+
+        return open_session
 
     def _before_lost(self, stream: FrameStream, error: Exception | None) -> None:
         if error is not None and stream._half_since_ms >= 0:

@@ -24,6 +24,8 @@ from tidelog.storage.errors import StorageError
 from tidelog.storage.log import Log
 from tidelog.wire.records import BatchHeader
 
+HIGH_WATERMARK_MOVED = (events.HighWatermarkAdvanced, events.HighWatermarkLowered)
+
 Duplicate = tuple[AppendedBatch, BatchHeader]
 """What a log holds already, and the header of the batch that repeats it."""
 
@@ -74,7 +76,7 @@ class DataProbes:
         ]
 
     def on_event(self, node: int, event: events.Event) -> None:
-        if isinstance(event, events.HighWatermarkAdvanced | events.HighWatermarkLowered):
+        if isinstance(event, HIGH_WATERMARK_MOVED):
             hosted = self._view.hosted(node, event.partition)
             if hosted is not None:
                 self._judge.high_watermark_moved(hosted, event.previous)
@@ -337,8 +339,10 @@ class DataProbes:
             reader: SessionReader, hosted: Hosted, fetch: Any, scope: Any, *rest: Any, **n: Any
         ) -> Any:
             look = original(reader, hosted, fetch, scope, *rest, **n)
+            if scope.is_follower or not len(look.records):
+                return look
             seen = self._view.of_replica(hosted.replica)
-            if seen is not None and not scope.is_follower and len(look.records):
+            if seen is not None:
                 records = look.records
                 data = records if isinstance(records, memoryview | bytes) else records.read()
                 batches = seen.log.contents.batches_in(data)

@@ -4,7 +4,7 @@ Replicas are production's own state machines. Their logs are seen through shadow
 a node stops: what was on its disk when it was last seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidelog.core.metadata.controller import Controller
@@ -25,19 +25,13 @@ from tidelog.storage.log import Log
 class HostedReplica:
     """A `ReplicaFace` of a production replica."""
 
-    __slots__ = ("log", "replica")
+    __slots__ = ("broker_id", "log", "partition", "replica")
 
     def __init__(self, replica: Replica, log: ShadowLog) -> None:
         self.replica = replica
         self.log = log
-
-    @property
-    def partition(self) -> PartitionId:
-        return self.replica.partition
-
-    @property
-    def broker_id(self) -> int:
-        return self.replica.broker_id
+        self.partition = replica.partition
+        self.broker_id = replica.broker_id
 
     @property
     def settings(self) -> ReplicaSettings:
@@ -93,7 +87,10 @@ class NodesView:
         self.lives: dict[int, Life | None] = dict.fromkeys(nodes)
         self._shadows: dict[int, dict[PartitionId, ShadowLog]] = {node: {} for node in nodes}
         self._by_log: dict[Log, HostedReplica] = {}
-        self._by_replica: dict[Replica, HostedReplica] = {}
+        self._by_replica: dict[object, HostedReplica] = {}
+        # Asked at every happening: no frame of their own.
+        self.of_log: Callable[[Log], HostedReplica | None] = self._by_log.get
+        self.of_replica: Callable[[object], HostedReplica | None] = self._by_replica.get
         self._written: dict[int, dict[PartitionId, Written]] = {node: {} for node in nodes}
         self._causes: dict[int, str] = {}
         self.were_wiped: dict[int, None] = {}
@@ -184,12 +181,6 @@ class NodesView:
     def _forget(self, hosted: HostedReplica) -> None:
         self._by_log.pop(hosted.log.log, None)
         self._by_replica.pop(hosted.replica, None)
-
-    def of_log(self, log: Log) -> HostedReplica | None:
-        return self._by_log.get(log)
-
-    def of_replica(self, replica: object) -> HostedReplica | None:
-        return self._by_replica.get(replica)  # type: ignore[call-overload, no-any-return]
 
     def hosted(self, node: int, partition: PartitionId) -> HostedReplica | None:
         life = self.lives[node]

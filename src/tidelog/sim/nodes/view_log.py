@@ -186,8 +186,11 @@ class ShadowLog:
 
     def chain_at(self, offset: int) -> int | None:
         """Digest of everything below `offset`; None when it is not a batch border we know."""
+        batches = self._batches
+        if batches and batches[-1].last_offset == offset - 1:  # as good as always
+            return self._chains[-1]
         index = bisect_left(self._bases, offset) - 1
-        if index < 0 or self._batches[index].last_offset != offset - 1:
+        if index < 0 or batches[index].last_offset != offset - 1:
             return None
         return self._chains[index]
 
