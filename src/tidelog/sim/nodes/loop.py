@@ -10,7 +10,6 @@ its tasks alive and unfinished, so that no `finally` block of them runs either.
 
 import asyncio
 import errno
-from asyncio.format_helpers import _format_callback_source
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from contextvars import Context
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
-from tidelog.sim.nodes.loop_work import SCHEDULE_US, LoopWork
+from tidelog.sim.nodes.loop_work import SCHEDULE_US, LoopWork, name_of
 from tidelog.sim.nodes.tcp import Connected, Internet, Listening, Machine, ProtocolFactory
 
 Item = TypeVar("Item")
@@ -133,9 +132,8 @@ class VirtualLoop:
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:  # as asyncio does: the loop goes on
-            source = _format_callback_source(callback, args)
-            told = {"message": f"Exception in callback {source}", "exception": error}
-            self.call_exception_handler(told)
+            message = f"Exception in callback {name_of(callback)}"
+            self.call_exception_handler({"message": message, "exception": error})
         finally:
             asyncio._set_running_loop(None)
         if self.work.us:
