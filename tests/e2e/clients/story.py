@@ -22,12 +22,15 @@ from e2e.clients.driver import (
 )
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 ACKS = ("all", "1", "0")
 """In this order: a leader that has not heard of a new topic yet loses what is sent with acks=0."""
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 BROKERS = {1, 2, 3}
 WITHIN_SECONDS = 10.0
+UNKNOWN = "UNKNOWN_TOPIC_OR_PARTITION"
 FIRST_TIMESTAMP_MS = 1_700_000_000_000
 
 
@@ -116,6 +119,28 @@ def until(look: Callable[[], T], good: Callable[[T], bool]) -> T:
         time.sleep(0.02)
 
 
+def partitions_of(driver: Driver, topic: str, count: int) -> dict[int, PartitionSeen]:
+    """Of a topic that has so many now."""
+    return until(
+        lambda: described(lambda: driver.partitions(topic)),
+        lambda seen: sorted(seen) == list(range(count)),
+    )
+
+
+def described(describe: Callable[[], dict[K, V]]) -> dict[K, V]:
+    """Empty if the broker that was asked does not know the topic.
+
+    That a topic was created, extended or deleted is known to the broker that says so. Others hear
+    of it by themselves; the documentation of Kafka's `Admin` speaks of several seconds. Clients
+    describe topics at any broker, so a program that needs to see the change asks until it does."""
+    try:
+        return describe()
+    except Refused as refused:
+        if refused.error != UNKNOWN:
+            raise
+        return {}
+
+
 def refusal(act: Callable[[], object]) -> str:
     try:
         result = act()
@@ -130,8 +155,7 @@ def refusal(act: Callable[[], object]) -> str:
 @step
 def create_topic(stage: Stage) -> None:
     topic = stage.topic("created")
-    seen = stage.driver.partitions(topic)
-    assert sorted(seen) == [0, 1, 2]
+    seen = partitions_of(stage.driver, topic, 3)
     for partition in seen.values():
         assert set(partition.replicas) == BROKERS == partition.isr
         assert partition.leader == partition.replicas[0]
@@ -225,11 +249,14 @@ def describe_cluster(stage: Stage) -> None:
 def describe_and_alter_configs(stage: Stage) -> None:
     driver = stage.driver
     topic = stage.topic("configs", configs={"retention.ms": "3600000"})
-    before = driver.configs(topic)
+    before = until(lambda: described(lambda: driver.configs(topic)), bool)
     assert before["retention.ms"] == "3600000"
     assert before["cleanup.policy"] == "delete"
     driver.set_config(topic, "segment.bytes", "16777216")
-    after = until(lambda: driver.configs(topic), lambda seen: seen["segment.bytes"] == "16777216")
+    after = until(
+        lambda: described(lambda: driver.configs(topic)),
+        lambda seen: seen.get("segment.bytes") == "16777216",
+    )
     assert after["retention.ms"] == "3600000" or not driver.alters_incrementally
 
 
@@ -246,7 +273,7 @@ def describe_log_dirs(stage: Stage) -> None:
 def create_partitions(stage: Stage) -> None:
     driver, topic = stage.driver, stage.topic("grown")
     driver.add_partitions(topic, 5)
-    assert sorted(driver.partitions(topic)) == [0, 1, 2, 3, 4]
+    partitions_of(driver, topic, 5)
     records = records_of(driver, "grown", (4,))
     driver.produce(topic, records, How())
     assert as_read(driver, driver.read(topic, 4, Start("earliest"))) == as_sent(driver, records)
@@ -282,7 +309,7 @@ def elect_leaders(stage: Stage) -> None:
 def reassign_partitions(stage: Stage) -> None:
     driver, topic = stage.driver, stage.topic("moved")
     driver.produce(topic, records_of(driver, "moved", (0,)), How())
-    first, second, third = driver.partitions(topic)[0].replicas
+    first, second, third = partitions_of(driver, topic, 3)[0].replicas
     driver.reassign(topic, 0, (second, third, first))
     until(
         lambda: driver.partitions(topic)[0],
@@ -308,7 +335,7 @@ def delete_topic(stage: Stage) -> None:
     driver, topic = stage.driver, stage.topic("deleted")
     driver.produce(topic, records_of(driver, "deleted", (0,)), How())
     driver.delete_topic(topic)
-    assert refusal(lambda: driver.partitions(topic)) == "UNKNOWN_TOPIC_OR_PARTITION"
+    until(lambda: described(lambda: driver.partitions(topic)), lambda seen: not seen)
 
 
 # -- steps: what is refused
@@ -317,10 +344,9 @@ def delete_topic(stage: Stage) -> None:
 @step
 def refuse_an_unknown_topic(stage: Stage) -> None:
     nothing = unique(stage.driver, "unknown")
-    unknown = "UNKNOWN_TOPIC_OR_PARTITION"
-    assert refusal(lambda: stage.driver.delete_topic(nothing)) == unknown
+    assert refusal(lambda: stage.driver.delete_topic(nothing)) == UNKNOWN
     if stage.driver.describes_without_creating:
-        assert refusal(lambda: stage.driver.partitions(nothing)) == unknown
+        assert refusal(lambda: stage.driver.partitions(nothing)) == UNKNOWN
 
 
 @step
@@ -329,7 +355,7 @@ def refuse_to_read_an_unknown_topic(stage: Stage) -> None:
         raise NotOffered
     nothing = unique(stage.driver, "unread")
     error = refusal(lambda: stage.driver.read(nothing, 0, Start("offset", 0)))
-    assert error == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert error == UNKNOWN
 
 
 @step
