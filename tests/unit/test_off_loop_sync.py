@@ -20,6 +20,7 @@ from tidelog.storage import DirectoryOffline, Log, LogConfig, LogDirectory, grou
 from tidelog.storage.checkpoints import PartitionName
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.storage.pending_sync import PendingSync
+from tidelog.storage.producer_snapshots import read_snapshot
 from tidelog.wire.records import decode, iter_batches
 
 PATH = "t-0"
@@ -102,19 +103,83 @@ def test_what_is_appended_during_a_sync_waits_for_the_next_one() -> None:
     assert after_power_loss(disk, log).log_end_offset == 2
 
 
-def test_a_roll_during_a_sync_makes_the_old_segment_durable_itself() -> None:
+def test_a_roll_leaves_the_old_segment_to_the_next_sync() -> None:
+    disk = SimDisk()
+    log = new_log(disk)
+    append(log, b"1", b"2")
+    pending = started(log)
+    disk.inject("sync")
+    log.roll()
+    append(log, b"3")
+    disk.heal()
+    assert (log.recovery_point, after_power_loss(disk, log).log_end_offset) == (0, 0)
+    pending.run()
+    assert log.finish_sync(pending, None)
+    assert (log.recovery_point, log.is_synced) == (2, False)
+    assert after_power_loss(disk, log).log_end_offset == 2
+    pending = started(log)
+    pending.run()
+    assert log.finish_sync(pending, None)
+    assert (log.recovery_point, log.is_synced) == (3, True)
+    log.store_epochs()
+    assert log.storable_recovery_point == 3
+    again = after_power_loss(disk, log)
+    assert [segment.base_offset for segment in again.segments] == [0, 2]
+    snapshot = f"{PATH}/{2:020d}.snapshot"
+    assert read_snapshot(disk.after_power_loss(()), snapshot) == [], "whole, and of no producers"
+
+
+def test_the_indexes_of_a_segment_are_on_disk_before_its_end_counts_as_synced() -> None:
+    """A load does not walk over a segment below the recovery point: it would believe an index of
+    aborted transactions that has lost its entries."""
     disk = SimDisk()
     log = new_log(disk)
     append(log, b"1")
+    log.sync()
+    log.append_as_leader(batch(b"2", producer=7, sequence=0, transactional=True), 0)
+    log.append_as_leader(marker(7, commit=False), 0)
     pending = started(log)
     log.roll()
-    assert log.recovery_point == 1
-    assert after_power_loss(disk, log).log_end_offset == 1
-    append(log, b"2")
     pending.run()
-    assert log.finish_sync(pending, None), "it moved since the sync began"
-    assert (log.recovery_point, log.is_synced) == (1, False)
-    assert after_power_loss(disk, log).log_end_offset == 1
+    log.finish_sync(pending, None)
+    log.store_epochs()
+    assert (log.recovery_point, log.storable_recovery_point) == (3, 2)
+    again = after_power_loss(disk, log)
+    assert again.log_end_offset == 3
+    assert [each.producer_id for each in again.aborted_transactions(0, 3)] == [7]
+
+
+def test_a_segment_that_is_rolled_away_again_after_a_truncation_is_sealed_again() -> None:
+    disk = SimDisk()
+    log = new_log(disk)
+    append(log, b"1", b"2")
+    log.roll()
+    pending = started(log)
+    pending.run()
+    log.truncate_to(1)
+    log.append_as_leader(batch(b"2", producer=7, sequence=0, transactional=True), 1)
+    log.append_as_leader(marker(7, commit=False), 1)
+    log.roll()
+    log.finish_sync(pending, None)
+    assert not log.is_synced
+    log.sync()
+    again = after_power_loss(disk, log)
+    assert [each.producer_id for each in again.aborted_transactions(0, 3)] == [7]
+
+
+def test_a_log_with_a_hole_behind_its_recovery_point_ends_before_it() -> None:
+    """Names of files reach the disk in any order: that of a later segment may survive alone."""
+    disk = SimDisk()
+    log = new_log(disk)
+    append(log, b"1")
+    log.sync()
+    for value in (b"2", b"3"):
+        log.roll()
+        append(log, value)
+    disk.remove(log.segments[1].path)
+    again = Log.open(disk, PATH, config(), recovery_point=log.storable_recovery_point)
+    assert values_of(again) == [b"1"]
+    assert [segment.base_offset for segment in again.segments] == [0]
 
 
 def test_records_that_replaced_truncated_ones_are_not_taken_for_synced() -> None:
@@ -304,6 +369,28 @@ def test_one_pass_moves_every_dirty_log() -> None:
     assert directory.start_sync() is None
 
 
+def test_where_written_counts_as_held_a_pass_is_due_for_logs_that_rolled() -> None:
+    disk = SimDisk()
+    format_directory(disk, MetaProperties("c", 1, b"d" * 16))
+    relaxed = LogConfig(segment_bytes=400, durability="page-cache")
+    directory = LogDirectory.open(disk, lambda _: relaxed, cluster_id="c", node_id=1)
+    a, b = directory.create_log(A, b"a" * 16), directory.create_log(B, b"b" * 16)
+    directory.sync_dirty()
+    requests: list[None] = []
+    directory.on_rolled = lambda: requests.append(None)
+    append(a, b"1")
+    append(b, b"1")
+    assert directory.start_sync() is None, "nobody waits for it"
+    assert not requests
+    a.roll()
+    assert len(requests) == 1
+    pending = directory.start_sync()
+    assert pending is not None
+    pending.run()
+    assert directory.finish_sync(pending, None) == [a]
+    assert (a.is_synced, b.is_synced) == (True, False)
+
+
 def five_dirty_logs(disk: SimDisk | FileDisk) -> tuple[LogDirectory, list[Log]]:
     directory = directory_on(disk)
     logs = [directory.create_log(("t", number), b"t" * 16) for number in range(5)]
@@ -430,7 +517,11 @@ def test_a_pass_on_a_thread_survives_everything_the_loop_does(tmp_path: Path) ->
     thread = threading.Thread(target=pending.run)
     thread.start()
     thread.join()
-    assert directory.finish_sync(pending, None) == [directory.logs[B]]
+    assert directory.finish_sync(pending, None) == [], "it was about records that were cut"
+    again = directory.start_sync()
+    assert again is not None
+    again.run()
+    assert directory.finish_sync(again, None) == [directory.logs[B]]
     assert directory.logs[B].durable_offset == 1
     assert descriptors() <= before
     directory.close(broker_epoch=1, high_watermarks={})

@@ -31,6 +31,7 @@ from tidelog.broker.replication.broker_connections import BrokerConnections
 from tidelog.broker.replication.fetcher import FetcherSurroundings
 from tidelog.broker.replication.fetchers import Fetchers
 from tidelog.broker.replication.leaving_isr import LeavingIsr
+from tidelog.broker.replication.log_cuts import LogCuts
 from tidelog.broker.replication.replicas import Others, Replicas
 from tidelog.broker.replication.stalled_replicas import StalledReplicas
 from tidelog.broker.replication.suspected_brokers import SuspectedBrokers
@@ -98,6 +99,7 @@ class Broker:
             self._throttle(FOLLOWER_RATE),
             self.traffic,
             host,
+            LogCuts(),
         )
         self.fetchers = Fetchers(surroundings, self.leaving_isr, self._connections("offsets"))
         self.duties = Duties(

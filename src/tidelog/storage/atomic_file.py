@@ -29,6 +29,16 @@ def write_and_sync(disk: Disk, path: str, content: Buffer) -> None:
         file.close()
 
 
+def write(disk: Disk, path: str, content: Buffer) -> None:
+    """All of a file, which is not on disk before somebody syncs it."""
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.write(0, content)
+    finally:
+        file.close()
+
+
 def read_file(disk: Disk, path: str) -> bytes | None:
     """All of it; None if there is none."""
     try:

@@ -8,6 +8,7 @@ from tidelog.storage.pending_sync import PendingSync, run_in_order
 MOST_LOGS = 256
 """In one pass: every file that is synced needs a descriptor of its own until then, and thousands
 of logs would need more of them than a process may have."""
+FILES_OF_A_SEALED_SEGMENT = 5
 
 
 class PendingPass(NamedTuple):
@@ -27,14 +28,19 @@ class PendingPass(NamedTuple):
 
 def start_pass(dirty: dict[str, Log]) -> PendingPass | None:
     """Over those that have waited longest, `MOST_LOGS` at most. They stay in `dirty`, behind the
-    others."""
+    others. Where written counts as held, only over those with files that are not on disk."""
     parts: list[tuple[Log, PendingSync]] = []
+    room = MOST_LOGS
     for directory, log in list(dirty.items()):
+        if log.config.durability != "fsync" and not log.has_unsynced_files:
+            continue  # nobody waits for it before its segment is rolled away
         pending = log.start_sync()
         del dirty[directory]
         if pending is not None:
             dirty[directory] = log
             parts.append((log, pending))
-        if len(parts) == MOST_LOGS:
+            if pending.sealed:
+                room -= FILES_OF_A_SEALED_SEGMENT * len(pending.sealed)
+        if len(parts) >= room:
             break
     return PendingPass(tuple(parts)) if parts else None

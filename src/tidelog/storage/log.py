@@ -3,8 +3,9 @@
 What is durable when:
 - An epoch is in the epoch checkpoint before the recovery point on disk passes its first record;
   until then its batches tell of it (ADR 0028).
-- A segment is synced whole, indexes and name too, before the next one is made. So only the
-  last segment can be torn, and a hole in the middle is always the disk's doing.
+- A segment that was rolled away is sealed by the next sync: batches, indexes, the snapshot of
+  producers and names. Until then the recovery point on disk does not pass its last record, so a
+  load after a crash walks over it. A hole below the recovery point is always the disk's doing.
 - The recovery point moves only behind a sync. `durable_offset` is the recovery point, or the
   log end when `ack.durability` is `page-cache`.
 - A truncation lowers the checkpoints first, then cuts from the end towards the front, and is
@@ -20,14 +21,13 @@ from contextlib import suppress
 from typing import Final
 
 from tidelog.host.ports import Buffer, Disk, FileRange
-from tidelog.storage import recovery, retention
+from tidelog.storage import lookups, recovery, retention
 from tidelog.storage.append_info import AppendInfo, info_of, info_of_all
 from tidelog.storage.atomic_file import discard
 from tidelog.storage.config import LogConfig
 from tidelog.storage.deleted_files import DeletedFiles
 from tidelog.storage.epoch_file import EpochFile
 from tidelog.storage.errors import (
-    CorruptSegment,
     NoSpace,
     OffsetOutOfRange,
     StorageError,
@@ -36,7 +36,6 @@ from tidelog.storage.errors import (
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.incoming import inspect, is_next_run, offsets_in, pieces_for, runs, stamped
 from tidelog.storage.indexes import AbortedTransaction
-from tidelog.storage.lookups import TimestampOffset, aborted_in, find_timestamp, newest_in
 from tidelog.storage.pending_sync import PendingSync
 from tidelog.storage.producer_replay import follow_batch, rebuild
 from tidelog.storage.repairs import PRODUCERS_REPLAYED, Repair, Repairs
@@ -72,6 +71,7 @@ class Log:
         "on_epochs_unstored",
         "on_gaps_allowed",
         "on_log_start_raised",
+        "on_rolled",
         "on_unsynced",
         "place",
         "producers",
@@ -87,6 +87,7 @@ class Log:
         self.before_truncation: Callable[[Log], None] | None = None
         self.on_log_start_raised: Callable[[Log], None] | None = None
         self.on_unsynced: Callable[[Log], None] | None = None
+        self.on_rolled: Callable[[Log], None] | None = None
         self.on_epochs_unstored: Callable[[Log], None] | None = None
         self.on_gaps_allowed: Callable[[Log], None] | None = None
         self.epoch_file = EpochFile(disk, directory, loaded.epochs, loaded.stored_epoch)
@@ -162,6 +163,11 @@ class Log:
         return self.recovery_point == self.log_end_offset and not (
             self._names_are_unsynced or self._unsealed
         )
+
+    @property
+    def has_unsynced_files(self) -> bool:
+        """New ones, or segments that were rolled away since the last sync."""
+        return self._names_are_unsynced or bool(self._unsealed)
 
     # Appending
 
@@ -262,8 +268,10 @@ class Log:
     @property
     def storable_recovery_point(self) -> int:
         """The recovery point that may be checkpointed: a load walks over what lies behind it,
-        and learns from the batches the epochs that the file lacks."""
-        return self.epoch_file.limit_of(self.recovery_point)
+        learns from the batches the epochs that the file lacks, and makes anew the indexes of
+        segments that are not sealed yet."""
+        limit = self.epoch_file.limit_of(self.recovery_point)
+        return min([limit, *(segment.next_offset - 1 for segment in self._unsealed)])
 
     # Durability
 
@@ -282,6 +290,7 @@ class Log:
         self._unsealed.clear()
         self._segments[-1].sync()
         if self._names_are_unsynced:
+            self._snapshots.sync()
             self._disk.sync_dir(self.directory)
             self._names_are_unsynced = False
 
@@ -292,7 +301,10 @@ class Log:
             return None
         files = [file for segment in self._unsealed for file in segment.start_seal()]
         files += self._segments[-1].start_sync()
-        names = self._disk.start_sync_dir(self.directory) if self._names_are_unsynced else None
+        names = None
+        if self._names_are_unsynced:
+            files += self._snapshots.start_sync()
+            names = self._disk.start_sync_dir(self.directory)
         return PendingSync(
             files,
             names,
@@ -307,14 +319,14 @@ class Log:
         """Did the recovery point move since `start_sync`? DirectoryOffline if the sync failed.
 
         It was about records that a truncation may have replaced by others; then it proves
-        nothing about the log end, and the next sync does."""
+        nothing about the log end and the segments before it, and the next sync does."""
         self._disk.sync_ended(self.directory, error)
         for file in pending.files:
             file.note_synced(file.changes)
-        self._unsealed = [s for s in self._unsealed if s not in pending.sealed]
         if pending.names is not None and pending.name_changes == self._name_changes:
             self._names_are_unsynced = False
         if pending.generation == self._generation:
+            self._unsealed = [s for s in self._unsealed if s not in pending.sealed]
             self._advance_recovery_point(max(self.recovery_point, pending.end_offset))
         return self.recovery_point > pending.recovery_point
 
@@ -329,16 +341,16 @@ class Log:
         self.recovery_point = synced_offset
 
     def roll(self) -> None:
-        """Begin a new segment at the log end. The old one is on disk before the new one is."""
+        """Begin a new segment at the log end. The next sync seals the old one."""
         active = self._segments[-1]
         if active.size == 0:
             return
-        self.sync()
-        active.seal()
-        end = active.next_offset
+        active.complete()
         self.take_producer_snapshot()
-        self._note_new_names()
-        self._push(self._new_segment(end))
+        self._push(self._new_segment(active.next_offset))
+        self._unsealed.append(active)
+        if self.on_rolled is not None:
+            self.on_rolled(self)
 
     def take_producer_snapshot(self) -> None:
         self._snapshots.take(self.log_end_offset, self.producers)
@@ -389,20 +401,20 @@ class Log:
             return None
         return self._segments[bisect_right(self._bases, from_offset) - 1]
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampOffset | None:
+    def offset_for_timestamp(self, timestamp_ms: int) -> lookups.TimestampOffset | None:
         """The first record that is not older; None if all are."""
-        return find_timestamp(self._segments, timestamp_ms, self.log_start_offset)
+        return lookups.find_timestamp(self._segments, timestamp_ms, self.log_start_offset)
 
     def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
         """Those with a record in this range, for a `read_committed` consumer to skip."""
         first = max(bisect_right(self._bases, from_offset) - 1, 0)
         indexes = (segment.transactions for segment in self._segments[first:])
-        return aborted_in(indexes, from_offset, to_offset)
+        return lookups.aborted_in(indexes, from_offset, to_offset)
 
     @property
     def newest_timestamp(self) -> int:
         """The largest timestamp in the log, -1 if there is none."""
-        return newest_in(self._segments)
+        return lookups.newest_in(self._segments)
 
     # Truncating
 
@@ -416,7 +428,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return
         number = max(bisect_right(self._bases, offset) - 1, 0)
-        position, new_end = self._cut_position(number, offset)
+        position, new_end = lookups.cut_position(self._segments[number], offset)
         self._lower_checkpoints(recovery_point=new_end, log_start=new_end)
         names_changed = self._snapshots.remove_after(new_end)
         self._drop_segments_after(number)
@@ -425,16 +437,6 @@ class Log:
         self._segments[number].cut_at(position, new_end)
         self._rebuild_producers(self.log_end_offset)
         self.epoch_file.truncate_from_end(new_end)
-
-    def _cut_position(self, number: int, offset: int) -> tuple[int, int]:
-        """Where to cut, and the end offset then. At a batch that cannot be read: that is how a
-        follower gets rid of it, to fetch it again."""
-        try:
-            found = self._segments[number].locate(offset)
-        except CorruptSegment as error:
-            return error.position, error.offset
-        assert found is not None, f"{self.directory}: {offset} not below {self.log_end_offset}"
-        return found.position, self._segments[number].end_before(found)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Forget everything; the next record has this offset. At every moment there is one
@@ -471,12 +473,11 @@ class Log:
             self.before_truncation(self)
 
     def _drop_segments_after(self, number: int) -> None:
-        """Last first, each for good before the next: a crash in between leaves no hole."""
-        while len(self._segments) > number + 1:
-            paths = self._segments[-1].mark_deleted()
-            self._segments.pop()
-            self._bases.pop()
-            self._remove_files(paths)
+        """They lie behind the recovery point on disk: a load drops what stands behind a hole."""
+        gone = self._segments[number + 1 :]
+        del self._segments[number + 1 :], self._bases[number + 1 :]
+        if gone:
+            self._remove_files([path for segment in gone for path in segment.mark_deleted()])
         kept = self._segments[:-1]
         self._unsealed = [segment for segment in self._unsealed if segment in kept]
 
@@ -526,10 +527,6 @@ class Log:
         end = first + len(old)
         assert self._segments[first:end] == list(old), f"{self.directory}: not {old[0].path}"
         assert end < len(self._segments), f"{self.directory}: {old[-1].path} is the last one"
-        assert (cleaned.base_offset, cleaned.next_offset) == (
-            old[0].base_offset,
-            old[-1].next_offset,
-        ), f"{cleaned.path}: {cleaned.base_offset}..{cleaned.next_offset} in place of {old}"
         assert self._gaps_are_noted, f"{self.directory}: compacted without a note"
         self.store_epochs()  # some may have no batch any more
         new, deleted = swap_in(self._disk, self.directory, old, cleaned)
@@ -578,6 +575,8 @@ class Log:
                 self.roll()
             except NoSpace:
                 count -= 1
+        if count and self._bases[count] > self.recovery_point:
+            self.sync()  # no log starts behind what is synced of it
         if count == 0:
             return 0
         with suppress(NoSpace):

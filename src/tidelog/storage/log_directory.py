@@ -71,6 +71,10 @@ _NO_ID = "no-id"
 BEGINS_ANEW = "the replica begins anew and fetches everything from the leader"
 
 
+def _nobody_hears() -> None:
+    pass
+
+
 class LogDirectory:
     """All logs of one disk. Owned by the shell of one node."""
 
@@ -87,6 +91,7 @@ class LogDirectory:
         "dirty",
         "leaving",
         "logs",
+        "on_rolled",
         "properties",
         "refused",
         "repairs",
@@ -115,6 +120,8 @@ class LogDirectory:
         self.dirty: dict[str, Log] = {}
         self.unstored = UnstoredEpochs(disk)
         self.repairs = repairs
+        self.on_rolled: Callable[[], None] = _nobody_hears
+        """A segment was rolled away, whatever the mode: a pass of group commit is due."""
         self.leaving: dict[PartitionName, Removal] = {}
         """Logs that were taken out of service and whose directories still have their names."""
 
@@ -235,6 +242,7 @@ class LogDirectory:
         log.before_truncation = self.checkpoints.before_truncation
         log.on_log_start_raised = self.checkpoints.on_log_start_raised
         log.on_unsynced = self._on_unsynced
+        log.on_rolled = self._on_rolled
         self.unstored.watch(log)
         self.logs[name] = log
         if not log.is_synced:
@@ -440,6 +448,10 @@ class LogDirectory:
 
     def _on_unsynced(self, log: Log) -> None:
         self.dirty[log.directory] = log
+
+    def _on_rolled(self, log: Log) -> None:
+        self.dirty[log.directory] = log
+        self.on_rolled()
 
     # The proof that a crash lost nothing (ADR 0006)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from tidelog.storage.errors import CorruptSegment
 from tidelog.storage.indexes import AbortedTransaction, TransactionIndex
 from tidelog.storage.segment import NO_TIMESTAMP, Segment
 from tidelog.wire.records import check_crc, iter_records
@@ -31,6 +32,17 @@ def find_timestamp(
                 if record.timestamp >= timestamp_ms and record.offset >= log_start:
                     return TimestampOffset(record.timestamp, record.offset, header.leader_epoch)
     return None
+
+
+def cut_position(segment: Segment, offset: int) -> tuple[int, int]:
+    """Where to cut so that this record goes, and the end offset then. At a batch that cannot be
+    read: that is how a follower gets rid of it, to fetch it again."""
+    try:
+        found = segment.locate(offset)
+    except CorruptSegment as error:
+        return error.position, error.offset
+    assert found is not None, f"{segment.path}: {offset} not below {segment.next_offset}"
+    return found.position, segment.end_before(found)
 
 
 def aborted_in(

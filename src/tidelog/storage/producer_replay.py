@@ -1,12 +1,14 @@
 """Producer state follows the log: from a snapshot, then batch by batch."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tidelog.core.replication.producers import ProducerEntry, ProducerStates
 from tidelog.host.ports import Buffer, Disk
 from tidelog.storage.atomic_file import discard, join
 from tidelog.storage.errors import CorruptFile
 from tidelog.storage.indexes import AbortedTransaction
+from tidelog.storage.pending_sync import FileSync
 from tidelog.storage.producer_snapshots import SUFFIX, read_snapshot, write_snapshot
 from tidelog.storage.segment import Segment, file_name
 from tidelog.wire.records import BatchHeader, EndTxnMarker, InvalidBatch, end_txn_marker
@@ -91,7 +93,7 @@ def rebuild(
 class SnapshotFiles:
     """The producer snapshots in a partition directory."""
 
-    __slots__ = ("_directory", "_disk", "_offsets")
+    __slots__ = ("_directory", "_disk", "_offsets", "_taken", "_unsynced")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -99,6 +101,9 @@ class SnapshotFiles:
         names = disk.list(directory)
         self._offsets = [int(name[: -len(SUFFIX)]) for name in names if is_snapshot(name)]
         self._offsets.sort()
+        self._taken = 0
+        self._unsynced: dict[int, int] = {}
+        """The offsets of those that are not on disk yet, with their numbers in the order taken."""
 
     def offsets(self, *, newest_first: bool = False) -> list[int]:
         return self._offsets[::-1] if newest_first else self._offsets[:]
@@ -113,20 +118,48 @@ class SnapshotFiles:
             return None
 
     def take(self, offset: int, producers: ProducerStates) -> None:
-        """The state up to `offset`, exclusive."""
+        """The state up to `offset`, exclusive. On disk after the next sync: it lies behind the
+        recovery point until then, and a load after a crash uses none of those."""
         path = self._path(offset)
         try:
             write_snapshot(self._disk, path, producers.entries())
         except BaseException:
             discard(self._disk, path)
             raise
+        self._taken += 1
+        self._unsynced[offset] = self._taken
         if offset not in self._offsets:
             self._offsets.append(offset)
             self._offsets.sort()
 
+    def sync(self) -> None:
+        for offset in self._unsynced:
+            file = self._disk.open(self._path(offset))
+            try:
+                file.sync()
+            finally:
+                file.close()
+        self._unsynced.clear()
+
+    def start_sync(self) -> list[FileSync]:
+        """The same in two steps."""
+        return [self._start_sync(offset, taken) for offset, taken in self._unsynced.items()]
+
+    def _start_sync(self, offset: int, taken: int) -> FileSync:
+        file = self._disk.open(self._path(offset))
+        try:
+            return FileSync(file.start_sync(), partial(self._note_synced, offset), taken)
+        finally:
+            file.close()
+
+    def _note_synced(self, offset: int, taken: int) -> None:
+        if self._unsynced.get(offset) == taken:  # else it was removed, or taken anew
+            del self._unsynced[offset]
+
     def remove(self, offset: int) -> None:
         discard(self._disk, self._path(offset))
         self._offsets.remove(offset)
+        self._unsynced.pop(offset, None)
 
     def remove_after(self, offset: int) -> bool:
         """Those of records that are gone; they must not meet other records at their offsets.

@@ -25,7 +25,7 @@ from tidelog.core.replication.producers import (
 )
 from tidelog.core.types import NO_OFFSET
 from tidelog.host.ports import Disk
-from tidelog.storage.atomic_file import read_file, write_and_sync
+from tidelog.storage.atomic_file import read_file, write
 from tidelog.storage.errors import CorruptFile
 
 SUFFIX = ".snapshot"
@@ -39,9 +39,8 @@ assert _ROW.size == 46, _ROW.size
 
 
 def write_snapshot(disk: Disk, path: str, entries: list[ProducerEntry]) -> None:
-    """Synced, so that a snapshot which survives by name also survives by content; the name
-    itself may get lost, then an older one serves."""
-    write_and_sync(disk, path, encode(entries))
+    """Not synced."""
+    write(disk, path, encode(entries))
 
 
 def read_snapshot(disk: Disk, path: str) -> list[ProducerEntry]:

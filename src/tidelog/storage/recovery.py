@@ -452,6 +452,11 @@ def note_missing_snapshot(request: LoadRequest, snapshots: SnapshotFiles, last: 
         request.note(CorruptFile(path, "byte 0", "the file is gone"), PRODUCERS_REPLAYED)
 
 
+def trusted_end(request: LoadRequest, end: int) -> int:
+    """After a crash: a snapshot that was taken behind the recovery point may be torn."""
+    return end if request.clean_shutdown else min(request.recovery_point, end)
+
+
 def load_producers(
     request: LoadRequest, segments: list[Segment], recovered: list[Segment]
 ) -> tuple[ProducerStates, SnapshotFiles]:
@@ -461,7 +466,7 @@ def load_producers(
     end = segments[-1].next_offset
     snapshots = SnapshotFiles(disk, directory)
     note_missing_snapshot(request, snapshots, segments[-1])
-    if snapshots.remove_after(end):
+    if snapshots.remove_after(trusted_end(request, end)):
         disk.sync_dir(directory)
     producers = ProducerStates()
 
@@ -472,10 +477,7 @@ def load_producers(
     replay_from = recovered[0].base_offset if recovered else end
     bad = rebuild(producers, snapshots, segments, replay_from=replay_from, aborted=note)
     for fault in bad:
-        # The newest one may have been torn in the making.
-        taken_at = base_of(fault.path.rpartition("/")[2])
-        if request.clean_shutdown or taken_at < request.recovery_point:
-            request.note(fault, PRODUCERS_REPLAYED)
+        request.note(fault, PRODUCERS_REPLAYED)
     if not request.clean_shutdown and end > segments[0].base_offset:
         snapshots.take(end, producers)
         snapshots.prune([segment.base_offset for segment in segments])

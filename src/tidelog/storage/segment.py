@@ -221,6 +221,11 @@ class Segment:
     def _note_synced(self, changes: int) -> None:
         self._synced_changes = max(self._synced_changes, changes)
 
+    def complete(self) -> None:
+        """No more appends: all entries are in their files. Sealing it needs no space then."""
+        self._complete_times()
+        self.flush_indexes()
+
     def seal(self) -> None:
         """No more appends: complete the time index, put everything on disk."""
         self._complete_times()

@@ -32,7 +32,8 @@ def swap_in(
 ) -> tuple[Segment, list[str]]:
     """Durable when it returns. The segment under its final name, and the files to delete."""
     base = cleaned.base_offset
-    assert base == old[0].base_offset, f"{cleaned.path}: in place of {old[0].path}"
+    span = base, cleaned.next_offset
+    assert span == (old[0].base_offset, old[-1].next_offset), f"{cleaned.path}: {span}, not {old}"
     commit_swap(disk, directory, cleaned)
     deleted = [path for segment in reversed(old[1:]) for path in segment.mark_deleted()]
     old[0].close()

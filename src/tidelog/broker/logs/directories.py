@@ -68,7 +68,9 @@ class Directories:
         self._on_offline = on_offline
         for directory in self.all:
             syncer = self._make_workers("sync", 1)
-            self._commits[directory] = GroupCommit(directory, on_durable, on_offline, syncer)
+            commit = GroupCommit(directory, on_durable, on_offline, syncer)
+            self._commits[directory] = commit
+            directory.on_rolled = commit.request
             workers = self._make_workers("epochs", EPOCH_THREADS)
             self._epochs.append(EpochStoring(directory, on_offline, workers))
         self.sync_all()  # what recovery found behind the recovery points counts once it is synced

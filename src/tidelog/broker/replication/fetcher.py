@@ -44,6 +44,7 @@ from tidelog.wire.records import InvalidBatch
 if TYPE_CHECKING:
     from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.broker.replication.hosted import Hosted
+    from tidelog.broker.replication.log_cuts import LogCuts
     from tidelog.broker.replication.replicas import Replicas
     from tidelog.broker.replication.suspected_brokers import SuspectedBrokers
     from tidelog.broker.replication.throttles import Throttle
@@ -86,6 +87,7 @@ class FetcherSurroundings(NamedTuple):
     throttle: Throttle
     traffic: Traffic
     host: NodeHost
+    cuts: LogCuts
 
 
 class Fetcher:
@@ -95,6 +97,8 @@ class Fetcher:
         "_asked_ms",
         "_changed",
         "_connected_at",
+        "_cuts",
+        "_cuts_due",
         "_forgotten",
         "_generation",
         "_host",
@@ -130,6 +134,10 @@ class Fetcher:
         self._throttle = surroundings.throttle
         self._traffic = surroundings.traffic
         self._host = surroundings.host
+        self._cuts = surroundings.cuts
+        self._cuts_due = 0
+        """Answers that wait because they cut a log. Nothing is fetched until they are heard: the
+        leader would only say the same again."""
         self._now_ms = surroundings.host.clock.monotonic_ms
         self._partitions: dict[PartitionId, Hosted] = {}
         self._changed: dict[PartitionId, None] = {}
@@ -213,6 +221,8 @@ class Fetcher:
             self._send(plan, lifecycle.broker_epoch)
 
     def _may_send(self) -> bool:
+        if self._cuts_due:
+            return False
         if self._in_flight == 0:
             return True
         in_session = self._session_epoch != INITIAL_EPOCH
@@ -403,8 +413,12 @@ class Fetcher:
             for data in topic.partitions:
                 partition = PartitionId(topic.topic_id, data.partition_index)
                 fetch = sent.position(partition)
-                if fetch is not None:
+                if fetch is None:
+                    continue
+                if data.diverging_epoch is None or self._cuts.may_begin():
                     self._take(partition, fetch, data, now_ms)
+                else:
+                    self._take_later(partition, fetch, data)
 
     def _follow_session(self, answer: FetchResponse) -> None:
         if self._session_epoch == INITIAL_EPOCH and answer.session_id != NO_SESSION:
@@ -433,6 +447,31 @@ class Fetcher:
         if effects:
             self._replicas.perform(hosted, effects)
 
+    def _take_later(
+        self, partition: PartitionId, fetch: FollowerFetch, data: PartitionData
+    ) -> None:
+        self._cuts_due += 1
+        # Not as it came: what it borrows from the connection ends with this callback.
+        diverging = PartitionData(
+            partition_index=data.partition_index,
+            error_code=data.error_code,
+            diverging_epoch=data.diverging_epoch,
+            high_watermark=data.high_watermark,
+            log_start_offset=data.log_start_offset,
+        )
+        self._cuts.later(partial(self._cut, self._generation, partition, fetch, diverging))
+
+    def _cut(
+        self, generation: int, partition: PartitionId, fetch: FollowerFetch, data: PartitionData
+    ) -> None:
+        if generation != self._generation or self._stopped:
+            return  # it is asked for again
+        self._cuts_due -= 1
+        try:
+            self._take(partition, fetch, data, self._now_ms())
+        finally:
+            self.wake()
+
     # -- failing
 
     def revive(self, now_ms: int) -> None:
@@ -453,7 +492,7 @@ class Fetcher:
 
     def _disconnect(self) -> None:
         self._generation += 1
-        self._in_flight = 0
+        self._in_flight = self._cuts_due = 0
         peer, self._peer = self._peer, None
         if peer is not None:
             peer.close()

@@ -127,6 +127,13 @@ class Fetchers:
             )
 
     def _on_offsets(self, question: OffsetsQuestion) -> None:
+        cuts = self._surroundings.cuts
+        if cuts.may_begin():
+            self._follow_offsets(question)
+        else:
+            cuts.later(partial(self._follow_offsets, question))
+
+    def _follow_offsets(self, question: OffsetsQuestion) -> None:
         hosted, role = question.hosted, question.role
         if self._questions.get(hosted.partition) is not question:
             return  # it follows anew, or has given up waiting, and asks for itself

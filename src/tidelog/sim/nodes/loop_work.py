@@ -28,8 +28,6 @@ LONGEST_US: Final = 100_000
 """`observe.loop_watch` names whoever holds a real loop two and a half times as long. What a
 callback only computes is not counted, so the bound is lower."""
 CALLERS_TOLD: Final = 8
-STILL_IN_ONE_PIECE: Final = ("storage.log.truncate_to",)
-"""Known, and written down in ADR 0032: followers that truncate many logs do so in one callback."""
 
 SYNC_US: Final = 2_000
 NAME_US: Final = 50
@@ -73,14 +71,11 @@ class LoopWork:
     def settle(self, callback: object) -> None:
         """A callback is over."""
         bound_us = self.bound_us
-        if bound_us is not None and self.us > bound_us and not self._is_known():
+        if bound_us is not None and self.us > bound_us:
             told = f"{name_of(callback)} held the loop for about {self.us // 1000} ms"
             self.on_too_long(f"{told}, {self._where or 'with what it sent'}")
         self.us = 0
         self._where = ""
-
-    def _is_known(self) -> bool:
-        return any(name in self._where for name in STILL_IN_ONE_PIECE)
 
     def forget(self) -> None:
         """Somebody else looked at the disk."""
