@@ -123,6 +123,23 @@ def test_the_directory_of_another_node_is_refused(node):
     assert "belongs to node 2, this is node 1" in node.refusal()
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\0" * 90, b'{"data_version":1,"leaderEpoch":"x"}'],
+    ids=["empty", "zeros", "no number"],
+)
+def test_a_vote_that_cannot_be_read_is_named_with_the_way_out(node, content):
+    node.format()
+    state = node.data / "__cluster_metadata-0" / "quorum-state"
+    state.parent.mkdir(exist_ok=True)
+    state.write_bytes(content)
+    said = node.refusal()
+    assert f"why: {node.data}: __cluster_metadata-0/quorum-state, " in said
+    assert "might vote twice" in said
+    assert "move that file away and start again" in said
+    assert state.read_bytes() == content
+
+
 def test_a_directory_in_use_is_left_alone(node):
     node.format()
     lock = DirectoryLock(node.data)

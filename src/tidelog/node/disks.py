@@ -22,8 +22,13 @@ from tidelog.storage.errors import (
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties
 from tidelog.storage.metadata_log import MetadataLog
+from tidelog.storage.quorum_state_file import read_quorum_state
 from tidelog.storage.repairs import Repair
 
+BAD_VOTE = (
+    "while the other controllers have a leader, or if there is none but this one: move that file "
+    'away and start again; see "A vote that cannot be read" in docs/operations.md'
+)
 FORMAT = "tidelog format --config FILE, with the cluster id of the other nodes"
 
 _LOGGER = logging.getLogger("tidelog.node")
@@ -136,7 +141,7 @@ def open_metadata_log(
     path = config.metadata_log_dir
     try:
         log = MetadataLog.open(disks.metadata, codec, clock=clock)
-        voted = disks.metadata.exists(QUORUM_STATE_PATH)
+        voted = _has_voted(disks.metadata, path)
     except UnknownContent as error:
         raise CannotStart(
             f"{path}: {error}", advice="a release of Tidelog that knows it; see docs/moving.md"
@@ -148,6 +153,16 @@ def open_metadata_log(
         log.repairs.append(Repair(fault, "the node forgot its last vote, and begins without one"))
     repairs.tell(path, log.repairs)
     return log
+
+
+def _has_voted(disk: Disk, path: str) -> bool:
+    """Before anything listens: a member of the quorum that cannot read its vote must not run."""
+    try:
+        return read_quorum_state(disk, QUORUM_STATE_PATH) is not None
+    except CorruptFile as error:
+        raise CannotStart(
+            f"{path}: {error}; a node that forgot its vote might vote twice", advice=BAD_VOTE
+        ) from error
 
 
 def _disk(filesystem: Filesystem, path: str) -> Disk:
