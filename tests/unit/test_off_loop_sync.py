@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.batches import batch, marker
+from tidelog.broker.logs.directories import Directories
 from tidelog.broker.logs.group_commit import GroupCommit
 from tidelog.host.disk import FileDisk
 from tidelog.host.workers import ThreadWorkers
@@ -369,26 +370,37 @@ def test_one_pass_moves_every_dirty_log() -> None:
     assert directory.start_sync() is None
 
 
-def test_where_written_counts_as_held_a_pass_is_due_for_logs_that_rolled() -> None:
-    disk = SimDisk()
-    format_directory(disk, MetaProperties("c", 1, b"d" * 16))
-    relaxed = LogConfig(segment_bytes=400, durability="page-cache")
-    directory = LogDirectory.open(disk, lambda _: relaxed, cluster_id="c", node_id=1)
-    a, b = directory.create_log(A, b"a" * 16), directory.create_log(B, b"b" * 16)
-    directory.sync_dirty()
-    requests: list[None] = []
-    directory.on_rolled = lambda: requests.append(None)
-    append(a, b"1")
-    append(b, b"1")
-    assert directory.start_sync() is None, "nobody waits for it"
-    assert not requests
-    a.roll()
-    assert len(requests) == 1
-    pending = directory.start_sync()
-    assert pending is not None
-    pending.run()
-    assert directory.finish_sync(pending, None) == [a]
-    assert (a.is_synced, b.is_synced) == (True, False)
+def test_where_written_counts_as_held_a_roll_is_synced_and_appends_wait_for_their_time(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        disk = FileDisk(tmp_path)
+        format_directory(disk, MetaProperties("c", 1, b"d" * 16))
+        relaxed = LogConfig(segment_bytes=400, durability="page-cache")
+        directory = LogDirectory.open(disk, lambda _: relaxed, cluster_id="c", node_id=1)
+        owner = Directories([directory], ThreadWorkers)
+        failures: list[Exception] = []
+        owner.start(lambda moved: None, failures.append)
+        a, b = directory.create_log(A, b"a" * 16), directory.create_log(B, b"b" * 16)
+        append(a, b"1")
+        append(b, b"1")
+        owner.sync_all()
+        while not (a.is_synced and b.is_synced):
+            await asyncio.sleep(0)
+        append(b, b"2")
+        append(a, *[b"x" * 60] * 4)
+        assert len(a.segments) == 2
+        while not a.is_synced:
+            await asyncio.sleep(0)
+        assert b.recovery_point == 1, "nobody waits for it"
+        owner.sync_all()
+        while not b.is_synced:
+            await asyncio.sleep(0)
+        await owner.stop()
+        assert not failures
+        directory.close(broker_epoch=1, high_watermarks={})
+
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def five_dirty_logs(disk: SimDisk | FileDisk) -> tuple[LogDirectory, list[Log]]:

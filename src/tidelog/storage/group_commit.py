@@ -26,14 +26,14 @@ class PendingPass(NamedTuple):
             pending.release()
 
 
-def start_pass(dirty: dict[str, Log]) -> PendingPass | None:
+def start_pass(dirty: dict[str, Log], *, rolled_only: bool = False) -> PendingPass | None:
     """Over those that have waited longest, `MOST_LOGS` at most. They stay in `dirty`, behind the
-    others. Where written counts as held, only over those with files that are not on disk."""
+    others. `rolled_only`: where written counts as held, those that only appended are left out."""
     parts: list[tuple[Log, PendingSync]] = []
     room = MOST_LOGS
     for directory, log in list(dirty.items()):
-        if log.config.durability != "fsync" and not log.has_unsynced_files:
-            continue  # nobody waits for it before its segment is rolled away
+        if rolled_only and log.config.durability != "fsync" and not log.has_unsynced_files:
+            continue
         pending = log.start_sync()
         del dirty[directory]
         if pending is not None:

@@ -425,11 +425,11 @@ class LogDirectory:
             log.sync()
         return len(pending)
 
-    def start_sync(self) -> PendingPass | None:
+    def start_sync(self, *, rolled_only: bool = False) -> PendingPass | None:
         """A pass over logs that are dirty now; None if none is. `run` it on another thread, then
         `finish_sync`. One pass at a time: who is written to meanwhile stays dirty."""
         self._disk.refuse_if_offline()
-        return start_pass(self.dirty)
+        return start_pass(self.dirty, rolled_only=rolled_only)
 
     def finish_sync(self, pending: PendingPass, error: OSError | None) -> list[Log]:
         """The logs whose durable offset has moved since the pass began. DirectoryOffline when it

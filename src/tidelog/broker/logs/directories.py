@@ -5,6 +5,7 @@ a broker that half works is harder to reason about than one that is gone (ADR 00
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from tidelog.broker.logs.checkpoint_writing import CheckpointWriting
 from tidelog.broker.logs.epoch_storing import THREADS as EPOCH_THREADS
@@ -70,7 +71,7 @@ class Directories:
             syncer = self._make_workers("sync", 1)
             commit = GroupCommit(directory, on_durable, on_offline, syncer)
             self._commits[directory] = commit
-            directory.on_rolled = commit.request
+            directory.on_rolled = partial(commit.request, rolled_only=True)
             workers = self._make_workers("epochs", EPOCH_THREADS)
             self._epochs.append(EpochStoring(directory, on_offline, workers))
         self.sync_all()  # what recovery found behind the recovery points counts once it is synced

@@ -20,6 +20,7 @@ class GroupCommit:
     """The passes over one log directory."""
 
     __slots__ = (
+        "_all_logs",
         "_directory",
         "_on_durable",
         "_on_offline",
@@ -46,6 +47,8 @@ class GroupCommit:
         self._on_offline = on_offline
         self._worker = worker
         self._requested = False
+        self._all_logs = False
+        """Somebody waits for appends, or it is time for all of them."""
         self._owed = 0  # logs that were dirty at the last request and are in no pass yet
         self._running: asyncio.Future[None] | None = None
         self._stopped = False
@@ -54,9 +57,12 @@ class GroupCommit:
         self.seconds = 0.0
         """What all passes took together."""
 
-    def request(self) -> None:
+    def request(self, *, rolled_only: bool = False) -> None:
         """Something was appended. The pass begins after this round of the loop, which may
-        append more."""
+        append more. `rolled_only`: a segment was rolled away; where written counts as held, only
+        such logs are synced."""
+        if not rolled_only:
+            self._all_logs = True
         if not self._requested:
             self._requested = True
             if self._running is None:
@@ -76,12 +82,13 @@ class GroupCommit:
             self._requested = False
             self._owed = len(self._directory.dirty)
         try:
-            pending = self._directory.start_sync()
+            pending = self._directory.start_sync(rolled_only=not self._all_logs)
         except StorageError as error:
             self._on_offline(error)
             return
         if pending is None:
             self._owed = 0
+            self._all_logs = False
             return
         self._owed -= len(pending.parts)
         self._started = tasks.seconds()
@@ -104,3 +111,5 @@ class GroupCommit:
             self._on_durable(moved)
         if self._requested or self._owed > 0:
             self._begin()
+        else:
+            self._all_logs = False
