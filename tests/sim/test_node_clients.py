@@ -26,6 +26,7 @@ from tidelog.sim.nodes.clients.late_writer import LATE_BATCH, LATE_END, REPEATED
 from tidelog.sim.nodes.clients.liveness import Finisher
 from tidelog.sim.nodes.clients.stage import INPUTS, INPUTS_WRITER, Stage
 from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.cluster_plan import RACKS
 from tidelog.sim.nodes.plan import draw_node_plan
 from tidelog.sim.nodes.run import NodeRun
 
@@ -130,6 +131,21 @@ def test_what_producers_say_too_late_is_refused_in_both_versions_of_transactions
     assert result.marks["end_txn_refused_old_epoch"] > 0
 
 
+def test_readers_are_served_by_followers_in_their_rack():
+    """Most partitions have their leader in another rack, and a follower in this one."""
+    cluster = CALM.cluster._replace(racks=(*RACKS, RACKS[0])).serving_racks()
+    clients = CALM.clients._replace(rack_readers=RACKS[:2])
+    topics = tuple(topic._replace(replication_factor=3) for topic in CALM.topics)
+    run = NodeRun(CALM._replace(cluster=cluster, clients=clients, topics=topics))
+    result = run.execute()
+    assert result.violations == ()
+    assert result.marks["consumer_served_by_follower"] > 100
+    readers = [each for each in run.workload.history.readers if each.name.startswith("k")]
+    assert len(readers) == 2
+    for reader in readers:
+        assert sum(map(len, reader.reads.values())) > result.acknowledged // 2
+
+
 def test_seeds_together_have_every_kind_of_client():
     plans = [draw_client_plan(seed) for seed in range(60)]
     assert {writer.acks for plan in plans for writer in plan.writers} == {-1, 0, 1}
@@ -141,4 +157,5 @@ def test_seeds_together_have_every_kind_of_client():
     assert {kind for plan in plans for each in plan.hostile for kind in each.kinds} == set(HOSTILE)
     assert any(plan.inspectors_pause_ms for plan in plans)
     assert {each.version for plan in plans for each in plan.late} == {1, 2}
+    assert any(plan.rack_readers for plan in plans)
     assert any(not (plan.transactional or plan.has_inputs) for plan in plans)

@@ -1,5 +1,6 @@
 """Faults of whole-node runs: each does what it says, ends, and is survived by a small cluster."""
 
+import asyncio
 import json
 
 import pytest
@@ -11,18 +12,19 @@ from tidelog.host.ports import NetworkError
 from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
-from tidelog.sim.nodes.cluster import DATA, NodeCluster
+from tidelog.sim.nodes.cluster import BROKER_PORT, DATA, NodeCluster
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.fault_kinds import (
     AIMS,
     ALL_AT_ONCE,
     CONTROLLER,
+    DRAWN_APART,
     FOLLOWER,
     KINDS,
     LEADER,
     NodeFault,
 )
-from tidelog.sim.nodes.fault_plan import draw_faults
+from tidelog.sim.nodes.fault_plan import draw_apart, draw_faults
 from tidelog.sim.nodes.faults import NodeFaults
 from tidelog.sim.nodes.plan import draw_node_plan
 from tidelog.sim.nodes.plots import PLOTS, draw_plot
@@ -384,6 +386,63 @@ def test_a_flapping_link_is_cut_by_turns(town):
     assert town.survives()
 
 
+def topics_known_to(server):
+    return {topic.name for topic in server.node.broker.image.topics.values()}
+
+
+def test_a_broker_hears_no_metadata_for_a_while(town):
+    controller = town.server(CONTROLLER).node_id
+    deaf, other = [
+        server for server in town.cluster.servers.values() if server.node_id != controller
+    ]
+    assert town.begin("late_metadata", node=deaf.node_id, lasts_ms=800)
+    town.finish(Admin(town.client).create_topic(NewTopic("more", 1, 1)))
+    town.run(0.3)
+    assert "more" in topics_known_to(other)
+    assert "more" not in topics_known_to(deaf)
+    town.until(lambda: "more" in topics_known_to(deaf), 2)
+    assert town.survives()
+
+
+def test_a_follower_gets_no_records_for_a_while(town):
+    town.finish(town.write(1))
+    assert town.begin("late_records", aim=FOLLOWER, lasts_ms=1_000)
+    writing = town.spawn(town.write(3))
+    town.run(0.8)
+    assert not writing.done()
+    town.until(writing.done, 2)
+    assert town.survives()
+
+
+def isr_of(town):
+    return next(iter(town.roles.image().topics.values())).partitions[0].isr
+
+
+@pytest.mark.parametrize(("percent", "joins_meanwhile"), [(100, False), (20, True)])
+def test_proposals_of_a_leader_come_late(town, percent, joins_meanwhile):
+    """The leader asks again after two seconds, on another connection."""
+    town.finish(town.write(1))
+    assert town.begin("pause", aim=FOLLOWER, lasts_ms=7_000)
+    town.until(lambda: len(isr_of(town)) == 2, 6)
+    town.until(lambda: all(server.works for server in town.cluster.servers.values()), 8)
+    assert town.begin("late_proposals", aim=LEADER, amount=percent, lasts_ms=4_000)
+    town.run(3)
+    assert (len(isr_of(town)) == 3) is joins_meanwhile
+    town.until(lambda: len(isr_of(town)) == 3, 5)
+    assert town.survives()
+
+
+def test_whoever_connects_waits_for_an_answer(town):
+    assert town.begin("slow_handshake", node=2, amount=450, lasts_ms=1_000)
+    opening = town.spawn(town.loop.create_connection(asyncio.Protocol, "node-2", BROKER_PORT))
+    town.run(0.4)
+    assert not opening.done()
+    town.run(0.2)
+    transport, _ = opening.result()
+    transport.close()
+    assert town.survives()
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -417,7 +476,8 @@ def test_every_kind_is_drawn_in_plain_values():
     for seed in range(60):
         faults = draw_faults(stream(seed, "faults"), 3, 1_000, 20_000, ())
         assert list(faults) == sorted(faults)
-        for fault in faults:
+        assert not {fault.kind for fault in faults} & set(DRAWN_APART)
+        for fault in (*faults, *draw_apart(seed, 3, 1_000, 20_000)):
             drawn.setdefault(fault.kind, fault)
             assert NodeFault(*json.loads(json.dumps(fault))) == fault
             assert str(fault).startswith(fault.kind.replace("_", " "))

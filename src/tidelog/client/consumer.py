@@ -27,6 +27,8 @@ PARTITION_MAX_BYTES = 1024 * 1024
 LONGEST_WAIT_MS = 500
 SHORT_WAIT_MS = 50
 ANSWER_WITHIN_MS = 5_000
+PREFERRED_FOR_MS = 5_000
+"""Then the leader is asked again whom to read from: a follower that is cut off has nothing new."""
 
 
 class Read(NamedTuple):
@@ -49,27 +51,42 @@ class Fetched(NamedTuple):
     high_watermark: int
 
 
+class Preferred(NamedTuple):
+    """The replica that a leader has sent us to."""
+
+    broker: int
+    until_ms: int
+
+
 class Consumer:
     """Reads partitions through one client, each from its own position."""
 
-    __slots__ = ("_client", "_isolation", "positions")
+    __slots__ = ("_client", "_isolation", "_preferred", "_rack", "positions")
 
     def __init__(
-        self, client: Client, positions: Mapping[TopicPartition, int], *, committed: bool = False
+        self,
+        client: Client,
+        positions: Mapping[TopicPartition, int],
+        *,
+        committed: bool = False,
+        rack: str = "",
     ) -> None:
+        """With a `rack`, leaders may send us to a follower there (KIP-392)."""
         self._client = client
         self._isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
+        self._rack = rack
+        self._preferred: dict[TopicPartition, Preferred] = {}
         self.positions = dict(positions)
 
     async def read(self, *, max_wait_ms: int = LONGEST_WAIT_MS) -> dict[TopicPartition, Fetched]:
-        """What the leaders have after the positions, which move on; empty when there is nothing."""
+        """What there is after the positions, which move on; empty when there is nothing."""
 
         async def ask() -> dict[TopicPartition, Fetched]:
-            groups = await self._by_leader()
+            groups = await self._by_broker()
             # Whoever has something is not kept waiting for long by those who have nothing.
             wait_ms = max_wait_ms if len(groups) == 1 else min(max_wait_ms, SHORT_WAIT_MS)
             answers = await asyncio.gather(
-                *(self._fetch(leader, epochs, wait_ms) for leader, epochs in groups.items()),
+                *(self._fetch(broker, epochs, wait_ms) for broker, epochs in groups.items()),
                 return_exceptions=True,
             )
             return self._take_all(answers)
@@ -83,7 +100,9 @@ class Consumer:
                 for read in fetched.reads:
                     yield read
 
-    async def _by_leader(self) -> dict[int, dict[TopicPartition, int]]:
+    async def _by_broker(self) -> dict[int, dict[TopicPartition, int]]:
+        """Whom to ask for what, with the leader epochs that we know."""
+        now_ms = self._client.now_ms()
         groups: dict[int, dict[TopicPartition, int]] = {}
         leaderless: KafkaError | None = None
         for topic, index in self.positions:
@@ -95,7 +114,11 @@ class Consumer:
                 leaderless = error  # the others can be read all the same
                 self._client.forget(topic)
                 continue
-            groups.setdefault(leader, {})[topic, index] = epoch
+            preferred = self._preferred.get((topic, index))
+            broker = (
+                leader if preferred is None or preferred.until_ms < now_ms else preferred.broker
+            )
+            groups.setdefault(broker, {})[topic, index] = epoch
         if not groups and leaderless is not None:
             raise leaderless
         return groups
@@ -116,14 +139,15 @@ class Consumer:
             max_bytes=FETCH_MAX_BYTES,
             isolation_level=self._isolation,
             topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
+            rack_id=self._rack,
         )
 
     async def _fetch(
-        self, leader: int, epochs: Mapping[TopicPartition, int], wait_ms: int
+        self, broker: int, epochs: Mapping[TopicPartition, int], wait_ms: int
     ) -> FetchResponse:
         request = self._request(epochs, wait_ms)
         answer = await self._client.ask_broker(
-            leader, request, FetchResponse, purpose=FETCH, timeout_ms=wait_ms + ANSWER_WITHIN_MS
+            broker, request, FetchResponse, purpose=FETCH, timeout_ms=wait_ms + ANSWER_WITHIN_MS
         )
         check(answer.error_code)
         return answer
@@ -142,6 +166,8 @@ class Consumer:
             for topic in answer.responses:
                 for data in topic.partitions:
                     self._take(topic.topic, data, fetched, errors)
+        if errors:
+            self._preferred.clear()
         if errors and not any(each.reads for each in fetched.values()):
             raise errors[0]
         if errors:
@@ -164,6 +190,9 @@ class Consumer:
             place = f"{topic}-{data.partition_index} at offset {position}"
             errors.append(KafkaError(data.error_code, place))
             return
+        if data.preferred_read_replica >= 0:
+            until_ms = self._client.now_ms() + PREFERRED_FOR_MS
+            self._preferred[where] = Preferred(data.preferred_read_replica, until_ms)
         fetched = read_records(topic, data, position)
         self.positions[where] = fetched.next_offset
         into[where] = fetched

@@ -14,7 +14,7 @@ from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import NEVER_MS
 from tidelog.core.types import LogEntry
 from tidelog.quorum import member
-from tidelog.sim.mutants.patch import OBJECT, Mutant, Patch
+from tidelog.sim.mutants.patch import Mutant, Patch
 
 
 def _keep_vote_in_memory(node: QuorumNode, effects: list[Any]) -> None:
@@ -78,10 +78,8 @@ def _one(
     attribute: str,
     replacement: Any,
     *focus: str,
-    depth: str = "node",
 ) -> Mutant:
-    patches = (Patch(owner, attribute, replacement),)
-    return Mutant(name, title, patches, depth=depth, focus=focus)
+    return Mutant(name, title, (Patch(owner, attribute, replacement),), focus=focus)
 
 
 MUTANTS = (
@@ -99,7 +97,7 @@ MUTANTS = (
          "wipe", "kill", "power_loss"),
     _one("M18", "an ISR proposal made from an old partition epoch is accepted",
          alter_partition, "partition_epoch_is_old", _no,
-         "late_proposals", "pause", "slow_disk", depth=OBJECT),
+         "deaf_leader", "writers"),
     _one("M19", "an ISR proposal naming a former incarnation is accepted (KIP-903)",
          alter_partition, "names_this_incarnation", _yes,
          "late_join", "writers"),
@@ -108,7 +106,7 @@ MUTANTS = (
          "wipe", "power_loss"),
     _one("M22", "a leader that nobody fetches from goes on leading",
          rules, "check_quorum_deadline_ms", _never,
-         "one_way", depth=OBJECT),
+         "lonely_controller", "writers"),
     _one("M23", "a snapshot contains records that are not committed",
          Controller, "snapshot_records", _snapshot_of_pending_state,
          "isolate", "kill"),
@@ -118,13 +116,13 @@ MUTANTS = (
            focus=("reset_all", "cut", "isolate")),
     _one("M41", "a copy of a refused ISR proposal may still be accepted",
          alter_partition, "outdate_copies", _leave_copies_valid,
-         "late_join", depth=OBJECT),
+         "refused_join", "writers"),
     _one("M42", "a proof of death fences whichever incarnation is registered by then",
          Controller, "on_broker_gone", _whoever_is_registered_is_gone,
-         depth=OBJECT),
+         "late_refusal", "writers"),
     _one("M43", "a former controller takes whatever is committed at its offset for its own record",
          HeldAnswers, "on_committed", _any_commit_is_of_the_lost_claim,
-         depth=OBJECT),
+         "lonely_controller", "churn"),
     Mutant("M47", "a node follows a leader whose log lacks what it knows to be committed",
            (Patch(rules, "keeps_committed", _yes),),
            depth="story", focus=("k16_reformatted_majority",)),

@@ -12,7 +12,7 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.producers import AppendedBatch, ProducerStates
 from tidelog.core.replication.sent_positions import SentFetch
 from tidelog.core.types import EpochEnd, PartitionId
-from tidelog.sim.mutants.patch import OBJECT, Mutant, Patch
+from tidelog.sim.mutants.patch import Mutant, Patch
 from tidelog.storage import log, recovery
 from tidelog.storage.errors import CorruptFile
 
@@ -109,10 +109,8 @@ def _one(
     attribute: str,
     replacement: Any,
     *focus: str,
-    depth: str = "node",
 ) -> Mutant:
-    patches = (Patch(owner, attribute, replacement),)
-    return Mutant(name, title, patches, depth=depth, focus=focus)
+    return Mutant(name, title, (Patch(owner, attribute, replacement),), focus=focus)
 
 
 MUTANTS = (
@@ -127,7 +125,7 @@ MUTANTS = (
          "isolate", "kill"),
     _one("M4", "divergence is answered with the epoch asked for (KIP-279)",
          EpochHistory, "end_offset_for", _echo_the_epoch,
-         depth=OBJECT),
+         "leaders_by_turns", "writers"),
     _one("M5", "the leader epoch of a fetch is not checked (KIP-320)",
          reads, "fence", _every_epoch_is_fine,
          "isolate", "pause"),
@@ -139,19 +137,19 @@ MUTANTS = (
          "isolate", "kill"),
     _one("M8", "a replica may join the ISR below the epoch start (KAFKA-7128)",
          LeaderReplica, "has_reached_epoch_start", _yes,
-         "slow_failover", depth=OBJECT),
+         "blind_successor", "writers"),
     _one("M9", "the high watermark follows the proposed ISR, not the maximal one",
          LeaderReplica, "maximal_isr", _proposed_isr,
          "isolate", "pause", "controller_cut"),
     _one("M10", "an ISR change of unknown outcome is taken back",
          isr, "certainly_not_applied", _yes,
-         depth=OBJECT),
+         "deaf_leader", "writers"),
     _one("M11", "consumers read to the log end of the leader",
          LeaderReplica, "read_limit", _whole_log,
          "isolate", "pause", "readers"),
     _one("M12", "a follower serves consumers above its high watermark",
          FollowerReplica, "read_limit", _whole_log,
-         depth=OBJECT),
+         "isolate", "rack_readers"),
     _one("M13", "min.insync.replicas is checked only before the append",
          LeaderReplica, "enough_replicas_to_commit", _yes,
          "isolate", "kill"),

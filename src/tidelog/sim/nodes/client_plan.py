@@ -9,6 +9,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
+from tidelog.sim.nodes.cluster_plan import RACKS
 
 ACKS_ALL: Final = -1
 ACKS_LEADER: Final = 1
@@ -128,6 +129,8 @@ class ClientPlan(NamedTuple):
     inspectors_pause_ms: tuple[int, ...] = ()
     """One for every inspector: at most so long between two questions."""
     late: tuple[LatePlan, ...] = ()
+    rack_readers: tuple[str, ...] = ()
+    """The racks of readers who read everything from a replica there."""
 
     @property
     def has_inputs(self) -> bool:
@@ -146,12 +149,13 @@ class ClientPlan(NamedTuple):
         kinds += ["hostile peers"] if self.hostile else []
         kinds += ["inspector"] if self.inspectors_pause_ms else []
         kinds += [f"late producer of version {each.version}" for each in self.late]
+        kinds += ["readers in racks"] if self.rack_readers else []
         return ", ".join(kinds)
 
 
 CLIENT_KINDS: Final = (
     *("writers", "transactional", "groups", "processors", "readers"),
-    *("churn", "hostile", "inspectors", "late"),
+    *("churn", "hostile", "inspectors", "late", "rack_readers"),
 )
 """There are always writers."""
 
@@ -169,6 +173,7 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
         hostile=(HostilePlan(HOSTILE, 50),) if "hostile" in wanted else (),
         inspectors_pause_ms=(50,) if "inspectors" in wanted else (),
         late=_draw_late(seed) if "late" in wanted else (),
+        rack_readers=RACKS[:2] if "rack_readers" in wanted else (),
     )
 
 
@@ -195,6 +200,7 @@ def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
         hostile=_draw_hostile(stream(seed, "clients that are hostile")),
         inspectors_pause_ms=stream(seed, "clients that inspect").choice(((), (), (), (200,))),
         late=_draw_late(seed) if stream(seed, "clients that are late").random() < 0.15 else (),
+        rack_readers=stream(seed, "clients in racks").choice(((), (), RACKS[:1], RACKS[1:2])),
     )
 
 

@@ -8,9 +8,11 @@ so that one more knob changes nothing else in a seed.
 from typing import Final, NamedTuple
 
 from tidelog.config.profiles import BRISK, PROFILES
+from tidelog.config.replication_keys import RACK_AWARE_SELECTOR
 from tidelog.sim.entropy import stream
 
 MILLION: Final = 1_000_000
+RACKS: Final = ("rack-1", "rack-2", "rack-3")
 
 Settings = tuple[tuple[str, str], ...]
 """Names of Kafka's properties and their values, in order."""
@@ -70,6 +72,11 @@ class ClusterPlan(NamedTuple):
     def rack(self, node_id: int) -> str:
         return self.racks[node_id - 1] if self.racks and node_id <= self.brokers else ""
 
+    def serving_racks(self) -> "ClusterPlan":
+        """Consumers are sent to replicas in their racks."""
+        selector = ("replica.selector.class", RACK_AWARE_SELECTOR)
+        return self._replace(settings=tuple(sorted((*self.settings, selector))))
+
     def headline(self) -> str:
         voters = f"{self.voters} {'controller' if self.separate else 'voter'}"
         return (
@@ -103,7 +110,7 @@ def _draw_racks(seed: int, brokers: int) -> tuple[str, ...]:
     if entropy.random() < 0.5:
         return ()
     racks = entropy.choice((2, 3))
-    return tuple(f"rack-{1 + broker % racks}" for broker in range(brokers))
+    return tuple(RACKS[broker % racks] for broker in range(brokers))
 
 
 def _draw_clock(seed: int, node_id: int) -> ClockPlan:

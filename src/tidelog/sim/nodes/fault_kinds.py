@@ -95,6 +95,16 @@ KINDS: Final[Mapping[str, Kind]] = {
     "let_wait": Kind(3, "connections accepted, not served; odd: dropped in the end", (0, 1)),
     "narrow_window": Kind(3, "a node takes so many bytes at once", (0, 100, 5_000)),
     "pause_client": Kind(3, "a client neither reads nor writes: which", _MANY),
+    "late_proposals": Kind(
+        4,
+        "ISR proposals of a node arrive in the end, if it connected in the first percents of it",
+        (1, 50, 100),
+    ),
+    "late_metadata": Kind(4, "what the quorum tells a node arrives in the end"),
+    "late_records": Kind(4, "what leaders send to a follower arrives in the end"),
+    "slow_handshake": Kind(
+        4, "whoever connects to a node is answered so many ms later", (50, 200, 450)
+    ),
     # Operators.
     "elect": Kind(4, "preferred leaders are elected"),
 }
@@ -126,7 +136,13 @@ AIMED: Final = (
     "tear",
     "let_wait",
     "narrow_window",
+    "late_proposals",
+    "late_metadata",
+    "late_records",
+    "slow_handshake",
 )
+DRAWN_APART: Final = ("late_proposals", "late_metadata", "late_records", "slow_handshake")
+"""From streams of their own: they came later, and seeds are otherwise what they were."""
 LOSE_UNSYNCED: Final = (
     "power_loss",
     "crash_at_sync",

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from tidelog.sim.entropy import stream
 from tidelog.sim.nodes.fault_kinds import (
     AIMED,
     AIMS,
     ALL_AT_ONCE,
     ALL_NODES,
+    DRAWN_APART,
     KINDS,
     PARTITIONS,
     NodeFault,
@@ -28,7 +30,8 @@ def draw_faults(
     entropy: Random, nodes: int, calm_ms: int, chaos_ms: int, focus: Sequence[str]
 ) -> tuple[NodeFault, ...]:
     """In the order of their times. `focus` names kinds; any mixture without it."""
-    drawn = [kind for kind in KINDS if entropy.random() < 0.3] or ["kill"]
+    usual = [kind for kind in KINDS if kind not in DRAWN_APART]
+    drawn = [kind for kind in usual if entropy.random() < 0.3] or ["kill"]
     kinds = list(focus) or drawn
     weights = [KINDS[kind].weight for kind in kinds]
     pace_ms = entropy.choice((300, 800, 2_000, 5_000))
@@ -38,6 +41,17 @@ def draw_faults(
         at_ms += 50 + entropy.randrange(pace_ms)
         faults.append(_draw_fault(entropy, nodes, entropy.choices(kinds, weights)[0], at_ms))
     return tuple(sorted(faults))
+
+
+def draw_apart(seed: int, nodes: int, calm_ms: int, chaos_ms: int) -> list[NodeFault]:
+    """A few of the kinds that have streams of their own, each in one run of six."""
+    faults = []
+    for kind in DRAWN_APART:
+        entropy = stream(seed, f"faults of kind {kind}")
+        if entropy.random() < 1 / 6:
+            times_ms = [calm_ms + entropy.randrange(chaos_ms) for _ in range(entropy.randint(1, 5))]
+            faults += [_draw_fault(entropy, nodes, kind, at_ms) for at_ms in times_ms]
+    return faults
 
 
 def _draw_fault(entropy: Random, nodes: int, kind: str, at_ms: int) -> NodeFault:

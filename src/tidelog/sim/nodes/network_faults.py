@@ -7,6 +7,7 @@ from typing import Final
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform, nothing
+from tidelog.sim.nodes.held_connections import HeldConnections
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.tcp import WINDOW_BYTES, Internet, Machine
 
@@ -140,6 +141,35 @@ def _let_wait(scene: FaultScene, fault: NodeFault, server: Server) -> End | None
     return partial(server.machine.serve_waiting, drop=fault.amount % 2 == 1)
 
 
+def _late_proposals(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
+    held = HeldConnections(b"-alter-partition", incoming=False)
+    passing_us = fault.lasts_ms * 10 * fault.amount
+    scene.cluster.kernel.call_in(passing_us, WORLD, _let_others_pass, held)
+    return _hold(server, held)
+
+
+def _let_others_pass(held: HeldConnections) -> None:
+    held.let_others_pass()
+
+
+def _late_metadata(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
+    return _hold(server, HeldConnections(b"quorum-", incoming=True))
+
+
+def _late_records(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
+    return _hold(server, HeldConnections(b"-fetcher", incoming=True))
+
+
+def _hold(server: Server, held: HeldConnections) -> End:
+    server.machine.hold(held)
+    return partial(server.machine.release, held)
+
+
+def _slow_handshake(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
+    server.machine.handshake_us = fault.amount * 1000
+    return partial(setattr, server.machine, "handshake_us", 0)
+
+
 def _narrow_window(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
     server.machine.set_window(fault.amount)
     return partial(server.machine.set_window, WINDOW_BYTES)
@@ -172,6 +202,10 @@ PERFORMERS: Final[Mapping[str, Perform]] = {
     "reset_all": _reset_all,
     "tear": _tear,
     "let_wait": _let_wait,
+    "late_proposals": _late_proposals,
+    "late_metadata": _late_metadata,
+    "late_records": _late_records,
+    "slow_handshake": _slow_handshake,
     "narrow_window": _narrow_window,
     "pause_client": _pause_client,
 }

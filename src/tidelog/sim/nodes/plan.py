@@ -14,8 +14,8 @@ from tidelog.sim.entropy import stream
 from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_plan
 from tidelog.sim.nodes.cluster_plan import DURABILITY, ClusterPlan, draw_cluster
 from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED, NodeFault
-from tidelog.sim.nodes.fault_plan import draw_faults
-from tidelog.sim.nodes.plots import PLOTS, draw_plots, draw_some
+from tidelog.sim.nodes.fault_plan import draw_apart, draw_faults
+from tidelog.sim.nodes.plots import PLOTS, draw_late, draw_plots, draw_some
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
 
 CALM_MS: Final = 4_000
@@ -65,6 +65,10 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     topics = draw_topics(seed, cluster)
     phases = Phases(CALM_MS, stream(seed, "length of whole nodes").randrange(5_000, 20_000))
     clients = draw_client_plan(seed, [name for name in focus if name in CLIENT_KINDS])
+    if not cluster.racks:
+        clients = clients._replace(rack_readers=())
+    elif clients.rack_readers:
+        cluster = cluster.serving_racks()
     kinds = [name for name in focus if name not in CLIENT_KINDS and name not in PLOTS]
     named = [name for name in focus if name in PLOTS]
     entropy = stream(seed, "plots of whole nodes")
@@ -73,10 +77,13 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
         plots = draw_plots(entropy, cluster, begin_ms, end_ms, named)
     else:
         plots = draw_some(entropy, cluster, begin_ms, end_ms)
+        plots += draw_late(stream(seed, "late plots"), cluster, begin_ms, end_ms)
     faults = list(plots)
     if kinds or not named:
         entropy = stream(seed, "faults of whole nodes")
         faults += draw_faults(entropy, cluster.nodes, phases.calm_ms, phases.chaos_ms, kinds)
+    if not focus:
+        faults += draw_apart(seed, cluster.nodes, phases.calm_ms, phases.chaos_ms)
     if plots:
         last_ms = max(fault.at_ms + fault.lasts_ms for fault in plots)
         phases = phases._replace(chaos_ms=max(phases.chaos_ms, last_ms - phases.calm_ms))

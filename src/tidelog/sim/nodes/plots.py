@@ -5,9 +5,9 @@ together: still at random, but around the moments that matter. It leaves ordinar
 plan, so that shrinking takes it apart again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final
 
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.fault_kinds import (
@@ -20,56 +20,8 @@ from tidelog.sim.nodes.fault_kinds import (
     TRANSACTIONS,
     NodeFault,
 )
-
-
-class Setting(NamedTuple):
-    """Where and when a plot happens."""
-
-    entropy: Random
-    at_ms: int
-    cluster: ClusterPlan
-    node: int
-    """Hit when nobody has the role that is aimed at, and by faults without an aim."""
-    partition: int
-
-    @property
-    def session_ms(self) -> int:
-        """Of brokers: who is silent for so long is fenced."""
-        return self.cluster.duration_ms("broker.session.timeout.ms")
-
-    @property
-    def out_of_sync_ms(self) -> int:
-        """Silent for so long, a follower is out of the ISR one way or the other."""
-        lag_ms = self.cluster.duration_ms("replica.lag.time.max.ms")
-        return round(1.6 * max(self.session_ms, lag_ms))
-
-    def fault(
-        self, after_ms: float, kind: str, aim: str, lasts_ms: float, amount: int = 0
-    ) -> NodeFault:
-        return NodeFault(
-            self.at_ms + max(0, round(after_ms)),
-            kind,
-            self.node,
-            self.node % self.cluster.nodes + 1,
-            max(1, round(lasts_ms)),
-            aim=aim,
-            partition=self.partition,
-            amount=amount,
-        )
-
-    def sessions(self, least: float, most: float) -> float:
-        """A drawn time, in ms, measured in sessions."""
-        return self.entropy.uniform(least, most) * self.session_ms
-
-    def one_of(self, *kinds: str) -> str:
-        return self.entropy.choice(kinds)
-
-
-class Plot(NamedTuple):
-    weight: int
-    """How often, in runs that name none. 0: only where it is named."""
-    meaning: str
-    draw: Callable[[Setting], list[NodeFault]]
+from tidelog.sim.nodes.late_plots import LATE_PLOTS
+from tidelog.sim.nodes.plot_setting import Plot, Setting
 
 
 def _lonely_node(at: Setting) -> list[NodeFault]:
@@ -288,6 +240,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "crash_after_crash": Plot(2, "a node dies again in each recovery", _crash_after_crash),
     "full_followers": Plot(2, "no follower has room, then the leader goes", _full_followers),
     "lost_answers": Plot(2, "answers to clients are lost, then the leader goes", _lost_answers),
+    **LATE_PLOTS,
 }
 
 
@@ -298,14 +251,17 @@ AT_MOST: Final = 3
 def draw_plots(
     entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int, names: list[str]
 ) -> list[NodeFault]:
-    """Those that are named, one after the other, and now and then at the same time."""
+    """Those that are named, one after the other, and now and then at the same time. The late ones
+    need the cluster for themselves."""
     faults: list[NodeFault] = []
     at_ms = begin_ms
     while names and at_ms < end_ms:
-        drawn = draw_plot(entropy.choice(names), entropy, cluster, at_ms)
+        name = entropy.choice(names)
+        drawn = draw_plot(name, entropy, cluster, at_ms)
         faults += drawn
         longest_ms = max(fault.at_ms + fault.lasts_ms for fault in drawn) - at_ms
-        at_ms += round(entropy.uniform(0.2, 1.2) * longest_ms)
+        least, most = (1.0, 1.4) if name in LATE_PLOTS else (0.2, 1.2)
+        at_ms += round(entropy.uniform(least, most) * longest_ms)
     return faults
 
 
@@ -314,13 +270,22 @@ def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int)
     if cluster.brokers < 2:
         return []
     count = entropy.choice((0, 0, 0, 1, 2, AT_MOST))
-    names = entropy.choices(list(PLOTS), [plot.weight for plot in PLOTS.values()], k=count)
+    drawn = [name for name in PLOTS if name not in LATE_PLOTS]
+    names = entropy.choices(drawn, [PLOTS[name].weight for name in drawn], k=count)
     last_ms = max(begin_ms + 1, end_ms - cluster.duration_ms("broker.session.timeout.ms"))
     return [
         fault
         for name in names
         for fault in draw_plot(name, entropy, cluster, entropy.randrange(begin_ms, last_ms))
     ]
+
+
+def draw_late(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int) -> list[NodeFault]:
+    """One run in six has one of them. They came later: seeds are otherwise what they were."""
+    if entropy.random() > 1 / 6:
+        return []
+    (name,) = entropy.choices(list(LATE_PLOTS), [plot.weight for plot in LATE_PLOTS.values()])
+    return draw_plot(name, entropy, cluster, entropy.randrange(begin_ms, max(begin_ms + 1, end_ms)))
 
 
 def draw_plot(name: str, entropy: Random, cluster: ClusterPlan, at_ms: int) -> list[NodeFault]:

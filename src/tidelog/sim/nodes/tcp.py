@@ -13,6 +13,8 @@ else is drawn or broken on purpose:
 - A peer that does not read fills its window, and then the sender's buffer. A window can be made
   small, so that everything trickles, or closed.
 - A process can leave connections waiting that its operating system has accepted.
+- What is sent on one connection can be held back while the others of its machines go on.
+- A machine can be slow to answer those who connect.
 - A connection can be torn: half of the next write arrives, and then a reset at both ends.
 """
 
@@ -22,6 +24,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.sim.kernel import WORLD, Kernel
+from tidelog.sim.nodes.held_connections import HeldConnections
 from tidelog.sim.nodes.transport import Address, VirtualTransport
 
 if TYPE_CHECKING:
@@ -40,8 +43,10 @@ class Machine:
     """A computer on the network. Its owner number is that of its events in the kernel."""
 
     __slots__ = (
+        "_holding",
         "_waiting",
         "ghosts",
+        "handshake_us",
         "internet",
         "listening",
         "name",
@@ -63,6 +68,9 @@ class Machine:
         self.window_bytes = WINDOW_BYTES
         self._waiting: list[tuple[Listening, VirtualTransport]] | None = None
         """Connections that nobody has taken; None: they are taken at once."""
+        self._holding: dict[HeldConnections, None] = {}
+        self.handshake_us = 0
+        """So much longer than usual others who connect wait for an answer, or a refusal."""
 
     def on_process_gone(self, *, power_lost: bool) -> None:
         """Its connections end: at once for their peers, or in silence."""
@@ -100,6 +108,21 @@ class Machine:
                 transport.abort()
             elif not transport.is_gone:
                 self.take(listening, transport)
+
+    def hold(self, held: HeldConnections) -> None:
+        """Keep back what is sent on these connections, and on those that will be made."""
+        self._holding[held] = None
+        for transport in self.transports:
+            held.consider(transport)
+
+    def release(self, held: HeldConnections) -> None:
+        del self._holding[held]
+        held.release()
+
+    def on_opened(self, transport: VirtualTransport) -> None:
+        """Something is written to a new connection."""
+        for held in self._holding:
+            held.consider(transport)
 
     def set_window(self, window_bytes: int) -> None:
         """How much it takes before it has read what came; 0: nothing."""
@@ -241,15 +264,14 @@ class Internet:
         elif not target.up or self.is_cut(source, target) or self.is_cut(target, source):
             self._kernel.call_in(SYN_AGAIN_US, WORLD, self._on_syn, attempt)
         elif port not in target.listening:
-            self._tell(attempt, ConnectionRefusedError(111, f"nobody listens on {host}:{port}"))
+            refusal = ConnectionRefusedError(111, f"nobody listens on {host}:{port}")
+            self._tell(attempt, refusal, _handshake_us(source, target))
         else:
             self._establish(attempt, target.listening[port])
 
-    def _tell(self, attempt: "Attempt", error: OSError) -> None:
-        machine = attempt.machine
-        self._kernel.call_in(
-            LEAST_DELAY_US + self._bits(8), machine.owner, attempt.on_failed, error
-        )
+    def _tell(self, attempt: "Attempt", error: OSError, late_us: int = 0) -> None:
+        delay_us = LEAST_DELAY_US + self._bits(8) + late_us
+        self._kernel.call_in(delay_us, attempt.machine.owner, attempt.on_failed, error)
 
     def _establish(self, attempt: "Attempt", listening: "Listening") -> None:
         machine = attempt.machine
@@ -259,7 +281,13 @@ class Internet:
         ours.peer, theirs.peer = theirs, ours
         self._kernel.call_in(0, listening.machine.owner, listening.accept, theirs)
         delay_us = self.delay_us(listening.machine, machine)
+        delay_us += _handshake_us(machine, listening.machine)
         self._kernel.call_in(delay_us, machine.owner, attempt.on_established, ours)
+
+
+def _handshake_us(source: Machine, target: Machine) -> int:
+    """A machine that is slow to answer others reaches itself as fast as ever."""
+    return 0 if source is target else target.handshake_us
 
 
 class Attempt:

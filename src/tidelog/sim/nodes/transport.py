@@ -49,6 +49,10 @@ class VirtualTransport(asyncio.Transport):
         """The protocol has been told, or its process is dead."""
         self._torn = False
         """The next write breaks it."""
+        self._holds = 0
+        """So many faults keep what was sent to us from arriving."""
+        self.opening = b""
+        """What was written first. It names the client, and so what the connection is for."""
         machine.transports[self] = None
 
     # -- what protocols use
@@ -81,6 +85,9 @@ class VirtualTransport(asyncio.Transport):
         data = b"".join(list_of_data)
         if self._closing or self._gone or not data:
             return
+        if not self.opening:
+            self.opening = data
+            self.machine.on_opened(self)
         was_waiting = bool(self._unsent)
         self._unsent.append(data)
         self._unsent_bytes += len(data)
@@ -211,7 +218,7 @@ class VirtualTransport(asyncio.Transport):
     def _arrive(self, _: None) -> None:
         if self._gone or self._protocol is None:
             return
-        if not self._incoming and not self._reset:
+        if self._holds or (not self._incoming and not self._reset):
             return
         if self.machine.internet.is_cut(self.peer.machine, self.machine):
             self.machine.internet.stall(self)
@@ -229,6 +236,15 @@ class VirtualTransport(asyncio.Transport):
             self._received += data
             self._ended = self._ended or not data
         self._feed(None)
+
+    def hold(self) -> None:
+        """Nothing more arrives here until it is released."""
+        self._holds += 1
+
+    def release(self) -> None:
+        self._holds -= 1
+        if not self._holds:
+            self.arrive_later()
 
     def _feed(self, _: None) -> None:
         if self._protocol is not None and not self._gone:

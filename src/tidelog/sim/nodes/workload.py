@@ -76,6 +76,9 @@ class Workload:
         for number in range(plan.committed_readers + plan.plain_readers):
             committed = number < plan.committed_readers
             stage.start(f"r{number}", Reader(stage, f"r{number}", committed=committed).run)
+        for number, rack in enumerate(plan.rack_readers):
+            reader = Reader(stage, f"k{number}", committed=False, rack=rack)
+            stage.start(f"k{number}", reader.run)
 
     def _begin_others(self) -> None:
         """Those who are judged by nothing but that others do not suffer."""

@@ -1,4 +1,4 @@
-"""Clients that read alone: some what is committed, some everything."""
+"""Clients that read alone: some what is committed, some everything, some in their own rack."""
 
 import asyncio
 
@@ -20,17 +20,18 @@ def everything(partitions: dict[str, int]) -> dict[TopicPartition, int]:
 class Reader:
     """Reads on from the beginning until the run is over."""
 
-    __slots__ = ("_log", "_stage")
+    __slots__ = ("_log", "_rack", "_stage")
 
-    def __init__(self, stage: Stage, name: str, *, committed: bool) -> None:
+    def __init__(self, stage: Stage, name: str, *, committed: bool, rack: str = "") -> None:
         self._stage = stage
+        self._rack = rack
         self._log = ReaderLog(name, committed=committed)
         stage.history.readers.append(self._log)
 
     async def run(self, process: ClientProcess) -> None:
         log = self._log
         starts = everything(self._stage.partitions)
-        consumer = Consumer(process.client, starts, committed=log.committed)
+        consumer = Consumer(process.client, starts, committed=log.committed, rack=self._rack)
         while not self._stage.drained:
             try:
                 fetched = await consumer.read(max_wait_ms=READ_WAIT_MS)
