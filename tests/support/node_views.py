@@ -70,7 +70,12 @@ class SeenNode:
         return {"Fetch": 5, "Produce": 2}
 
     def connections(self):
-        return ConnectionsView(3, 9, {"idle": 6}, 100, 200, 50)
+        return ConnectionsView(
+            *(3, 9, {"idle": 6}, 100, 200, 50),
+            logins={"OUT": 4},
+            failed_logins={"OUT": 2},
+            certificates_end_ms={"OUT": 1_800_000_000_000},
+        )
 
     def work(self):
         return WorkView(12, 0.5, 4)

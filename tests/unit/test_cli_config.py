@@ -33,7 +33,7 @@ controller.quorum.voters=1@a:9093,2@b:9093
 log.dirs=/var/lib/tidelog
 broker.heartbeat.interval.ms=often
 broker.sesion.timeout.ms=500
-ssl.keystore.password=geheim
+delegation.token.secret.key=geheim
 """
 
 BAD_TOLD = """\
@@ -49,9 +49,9 @@ error: server.properties:5: controller.quorum.voters=1@a:9093,2@b:9093
 warning: server.properties:8: broker.sesion.timeout.ms=500
   why: no such key; it has no effect
   try: broker.session.timeout.ms, if that was meant
-warning: server.properties:9: ssl.keystore.password=[hidden]
+warning: server.properties:9: delegation.token.secret.key=[hidden]
   why: Tidelog does not support this; it is ignored
-  try: tidelog config explain ssl.keystore.password
+  try: tidelog config explain delegation.token.secret.key
 server.properties: 3 problems · 2 warnings
 """
 

@@ -90,7 +90,7 @@ def test_what_can_change_while_a_broker_runs(name: str, value: str) -> None:
         ("retention.ms", "5", "did you mean log.retention.ms?"),
         ("node.id", "5", "restart"),
         ("listeners", "PLAINTEXT://:9092", "restart"),
-        ("ssl.client.auth", "none", "does not support"),
+        ("principal.builder.class", "a.B", "does not support"),
         ("advertised.listeners", "PLAINTEXT://here:9092", "restart"),
         ("num.replica.fetchers", "2", "restart"),
         ("group.share.max.size", "5", "restart"),

@@ -321,10 +321,10 @@ def test_the_file_that_comes_with_kafka_is_accepted_as_it_is():
 
 
 def test_keys_that_only_kafka_has_a_use_for_are_accepted_and_named():
-    loaded = load(with_lines("remote.log.reader.threads=20", "ssl.keystore.key=secret"))
+    loaded = load(with_lines("remote.log.reader.threads=20", "ssl.keystore.password=secret"))
     assert loaded.config is not None
     assert loaded.warnings == ()
-    assert loaded.without_effect == ("remote.log.reader.threads", "ssl.keystore.key")
+    assert loaded.without_effect == ("remote.log.reader.threads", "ssl.keystore.password")
 
 
 def test_no_key_that_is_obeyed_is_called_without_effect():
@@ -425,11 +425,6 @@ def test_broker_id_and_log_dir_are_understood_as_the_older_names():
             with_lines("listeners=OUT://:9092,CONTROLLER://:9093", without=["listeners"]),
             "listeners",
             "no security protocol is given for OUT",
-        ),
-        (
-            with_lines("listeners=PLAINTEXT://:1,SSL://:2,CONTROLLER://:3", without=["listeners"]),
-            "listeners",
-            "SSL asks for SSL, and Tidelog has no security yet",
         ),
         (
             with_lines("listener.security.protocol.map=PLAINTEXT:NONE"),
@@ -547,7 +542,7 @@ def test_an_empty_configuration_is_a_list_of_what_is_needed():
         ("min.insync.replicas=2", "min.insync.replicas", "at most default.replication.factor=1"),
         ("broker.heartbeat.interval.ms=5000", "broker.heartbeat.interval.ms", "one lost heartbeat"),
         ("ack.durability=page-cache", "ack.durability", "a topic with one replica"),
-        ("ssl.keystore.location=/k", "ssl.keystore.location", "does not support this"),
+        ("principal.builder.class=a.B", "principal.builder.class", "does not support this"),
         ("zookeeper.connect=a:2181", "zookeeper.connect", "does not support this"),
         ("message.max.bytes=200000000", "message.max.bytes", "at most socket.request.max.bytes"),
         ("node.id=1", "node.id", "stands in line 2 already"),
@@ -587,7 +582,7 @@ def test_an_unknown_name_gives_one_warning_with_the_nearest_known_one():
 
 
 def test_a_secret_is_never_shown_not_even_under_a_misspelled_name():
-    loaded = load(with_lines("ssl.key.password=geheim", "ssl.keystore.pasword=geheim"))
+    loaded = load(with_lines("delegation.token.secret.key=geheim", "ssl.keystore.pasword=geheim"))
     assert len(loaded.warnings) == 2
     assert "geheim" not in "".join(map(str, loaded.warnings))
     assert find_key("listener.name.out.plain.sasl.jaas.config") is KEYS["sasl.jaas.config"]

@@ -139,6 +139,9 @@ def test_traffic_requests_and_ends_of_connections_are_passed_on():
     assert samples[("kafka_server_brokertopicmetrics_failedproducerequests_total",)] == 3
     assert samples[("kafka_network_requestmetrics_requests_total", "Fetch")] == 5
     assert samples[("tidelog_connections_closed_total", "idle")] == 6
+    assert samples[("tidelog_logins_total", "OUT")] == 4
+    assert samples[("tidelog_failed_logins_total", "OUT")] == 2
+    assert samples[("tidelog_certificate_end_seconds", "OUT")] == 1_800_000_000
     assert samples[("tidelog_group_commit_passes_total",)] == 12
     assert samples[("tidelog_parked_fetches",)] == 4
     assert samples[("tidelog_journal_lines_total",)] == 4

@@ -14,7 +14,7 @@ from tidelog.host.network import TcpNetwork
 from tidelog.host.ports import CloseReason, Network, NetworkError, PeerConnection, PeerRefused
 from tidelog.host.workers import ThreadWorkers
 from tidelog.rpc import ApiTable, Call, Peer, serve
-from tidelog.rpc.server import LARGE_PLAIN_FRAME_BYTES
+from tidelog.rpc.connection import LARGE_PLAIN_FRAME_BYTES
 from tidelog.wire.protocol import Listener, RequestHeader, encode_request
 from tidelog.wire.protocol.schemas.find_coordinator_request import FindCoordinatorRequest
 from tidelog.wire.protocol.schemas.find_coordinator_response import FindCoordinatorResponse

@@ -48,6 +48,7 @@ from tidelog.broker.handlers import (
 from tidelog.broker.handlers.metadata import MetadataAnswers
 from tidelog.broker.handlers.metadata import Parts as MetadataParts
 from tidelog.rpc import Handler
+from tidelog.rpc.logins import LATE_LOGINS
 from tidelog.wire.protocol import API_VERSIONS, ApiRange, Listener, Release, supported_versions
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 
 def handlers(broker: Broker) -> dict[int, Handler]:
     """Every API of a broker, by key. What is added to the table later is advertised too."""
-    served = {
+    served: dict[int, Handler] = {
+        **LATE_LOGINS,
         **_records(broker),
         **_groups(broker.group_calls),
         **_transactions(broker),

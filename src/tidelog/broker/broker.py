@@ -59,7 +59,7 @@ class Broker:
         self.traffic = Traffic()
         self.metadata = LocalMetadata(self.id, self.config.inter_broker_listener)
         self.turn_end = TurnEnd(host.network.soon)
-        self._connections = partial(BrokerConnections, self.metadata, host.network)
+        self._connections = partial(BrokerConnections, self.metadata, host.to_brokers)
         self._make_replicas(identity, directories)
         self._make_fetch()
         self._make_coordination()

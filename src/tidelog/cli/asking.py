@@ -3,20 +3,30 @@
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import ERROR, UNREACHABLE, USAGE, CommandError
-from tidelog.client import Client, ClusterUnreachable, KafkaError, parse_bootstrap
+from tidelog.client import (
+    BadProperties,
+    Client,
+    ClusterUnreachable,
+    KafkaError,
+    NotTrusted,
+    parse_bootstrap,
+)
+from tidelog.config.properties import PropertiesError, parse_properties
 from tidelog.core.errors import Error
 from tidelog.host.ports import NetworkError
 
 Result = TypeVar("Result")
 
 ENVIRONMENT = "TIDELOG_BOOTSTRAP_SERVERS"
+COMMAND_CONFIG = "TIDELOG_COMMAND_CONFIG"
 
 ADVICE: dict[int, str] = {
     Error.UNKNOWN_TOPIC_OR_PARTITION: "tidelog topic list",
@@ -36,6 +46,8 @@ ADVICE: dict[int, str] = {
     Error.INCONSISTENT_GROUP_PROTOCOL: "another group: its members use another protocol",
     Error.COORDINATOR_NOT_AVAILABLE: "tidelog cluster health",
     Error.TRANSACTIONAL_ID_NOT_FOUND: "tidelog txn list",
+    33: "another sasl.mechanism in --command-config",
+    58: "sasl.username and sasl.password in --command-config",
     Error.REQUEST_TIMED_OUT: "tidelog cluster health, or a longer --timeout",
 }
 
@@ -45,10 +57,12 @@ class Asking(NamedTuple):
 
     bootstrap: str | None
     timeout_ms: int
+    properties: Mapping[str, str] = {}
+    """Of `--command-config`."""
 
     def run(self, work: Callable[[Client], Awaitable[Result]]) -> Result:
         """Do it with a client; refusals and silence become errors with an exit code."""
-        bootstrap = self.bootstrap or find_bootstrap()
+        bootstrap = self.bootstrap or self.properties.get("bootstrap.servers") or find_bootstrap()
         try:
             parse_bootstrap(bootstrap)
         except ValueError as reason:
@@ -60,7 +74,9 @@ class Asking(NamedTuple):
             ) from None
 
         async def guarded() -> Result:
-            async with Client(bootstrap, timeout_ms=self.timeout_ms) as client:
+            async with Client(
+                bootstrap, timeout_ms=self.timeout_ms, properties=self.properties
+            ) as client:
                 return await work(client)
 
         try:
@@ -69,6 +85,17 @@ class Asking(NamedTuple):
             raise refused(error) from None
         except ClusterUnreachable as error:
             raise unreachable(error) from None
+        except NotTrusted as error:
+            raise CommandError(
+                "the connection is not secure",
+                why=str(error),
+                advice="ssl.ca.location in --command-config, and the host name of the certificate",
+                code=UNREACHABLE,
+            ) from None
+        except BadProperties as error:
+            raise CommandError(
+                "wrong properties", why=str(error), advice="--command-config FILE", code=USAGE
+            ) from None
         except NetworkError as error:
             raise CommandError(
                 "a broker does not answer",
@@ -88,7 +115,8 @@ def unreachable(error: ClusterUnreachable) -> CommandError:
     return CommandError(
         f"{error.addresses} cannot be reached",
         why=error.reason,
-        advice="tidelog ps, or another -b host:port",
+        advice="tidelog ps, or another -b host:port; if it wants TLS or a login, "
+        "--command-config FILE",
         code=UNREACHABLE,
     )
 
@@ -112,8 +140,11 @@ def asks_cluster(function: Any) -> Any:
     """`-b` and `--timeout`, given to the command together as `asking`."""
 
     @functools.wraps(function)
-    def wrapped(bootstrap: str | None, timeout_ms: int, **rest: Any) -> Any:
-        return function(asking=Asking(bootstrap, timeout_ms), **rest)
+    def wrapped(
+        bootstrap: str | None, timeout_ms: int, command_config: str | None, **rest: Any
+    ) -> Any:
+        properties = read_command_config(command_config)
+        return function(asking=Asking(bootstrap, timeout_ms, properties), **rest)
 
     wrapped = click.option(
         "--timeout",
@@ -123,12 +154,34 @@ def asks_cluster(function: Any) -> Any:
         show_default=True,
         help="How long to try.",
     )(wrapped)
+    wrapped = click.option(
+        "--command-config",
+        metavar="FILE",
+        envvar=COMMAND_CONFIG,
+        help="Properties of a Kafka client: security.protocol, sasl.…, ssl.…, bootstrap.servers.",
+    )(wrapped)
     return click.option(
         "-b",
         "--bootstrap",
         metavar="HOST:PORT,…",
         help="Brokers to begin with; the cluster that runs in this directory if not given.",
     )(wrapped)
+
+
+def read_command_config(path: str | None) -> dict[str, str]:
+    """The properties in a file; none without one."""
+    if path is None:
+        return {}
+    try:
+        text = Path(path).read_text("utf-8")
+        return {each.key: each.value for each in parse_properties(text, path).entries}
+    except (OSError, UnicodeDecodeError, PropertiesError) as reason:
+        raise CommandError(
+            f"cannot read {path}",
+            why=getattr(reason, "strerror", None) or str(reason),
+            advice="security.protocol=SASL_SSL, one property in a line",
+            code=USAGE,
+        ) from None
 
 
 def confirm(question: str, *, yes: bool, advice: str) -> None:

@@ -6,18 +6,20 @@ It speaks to any Kafka. It is made inside a running event loop and closed there:
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self, TypeVar
 
 from tidelog.client.errors import MOVED, PASSING, ClusterUnreachable, KafkaError
 from tidelog.client.links import ADMIN, Address, Answered, ApiSpan, Links, show
+from tidelog.client.security import secured
 from tidelog.client.view import BrokerView, ClusterView, PartitionView, TopicView
 from tidelog.core.errors import Error
 from tidelog.host import tasks
 from tidelog.host.clock import SystemClock
+from tidelog.host.entropy import SystemEntropy
 from tidelog.host.network import TcpNetwork
-from tidelog.host.ports import Clock, Network, NetworkError, PeerRefused, RequestTimedOut
+from tidelog.host.ports import Clock, Entropy, Network, NetworkError, PeerRefused, RequestTimedOut
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
 from tidelog.wire.protocol.schemas.metadata_response import (
@@ -79,6 +81,7 @@ class World(NamedTuple):
 
     clock: Clock
     network: ClientNetwork
+    entropy: Entropy = SystemEntropy()
 
 
 def system_world() -> World:
@@ -128,12 +131,16 @@ class Client:
         client_id: str = "tidelog",
         timeout_ms: int = TIMEOUT_MS,
         world: World | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
-        """`world` is where it finds time and peers; sockets and the system's clock by default."""
+        """`world` is where it finds time and peers; sockets and the system's clock by default.
+        `properties` say how connections are secured, in the words of Kafka's clients
+        (`security.protocol`, `sasl.…`, `ssl.…`); BadProperties if they cannot be."""
         self._bootstrap = parse_bootstrap(bootstrap)
-        self._clock, self._network = world or system_world()
+        world = world or system_world()
+        self._clock, self._network = world.clock, world.network
         self._view: ClusterView | None = None
-        self.links = Links(self._network, client_id)
+        self.links = Links(secured(world, properties or {}, client_id), client_id)
         self.timeout_ms = timeout_ms
 
     async def __aenter__(self) -> Self:

@@ -82,6 +82,10 @@ class KafkaError(ClientError):
         return self.error in PASSING
 
 
+class NotTrusted(ClientError):  # noqa: N818
+    """One of the two sides does not believe the other's certificate: asking again is no use."""
+
+
 class ClusterUnreachable(ClientError):  # noqa: N818 - it names what is so, not an accident
     """Nobody answered until the deadline."""
 

@@ -6,9 +6,9 @@ its own: the purpose is part of the key.
 
 from typing import NamedTuple, TypeVar
 
-from tidelog.client.errors import KafkaError
+from tidelog.client.errors import KafkaError, NotTrusted
 from tidelog.core.errors import Error
-from tidelog.host.ports import Network, NetworkError
+from tidelog.host.ports import LoginRejected, Network, NetworkError, PeerNotTrusted
 from tidelog.rpc import Peer
 from tidelog.wire.protocol import API_BY_KEY, Message
 from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
@@ -58,9 +58,9 @@ class Links:
         version = await self.version_for(address, request.__api_key__, timeout_ms)
         try:
             answer = await self._peer(address, purpose).ask(request, version, timeout_ms=timeout_ms)
-        except NetworkError:
+        except NetworkError as error:
             self._offers.pop(address, None)  # who comes back may speak otherwise
-            raise
+            raise for_good(error) from None
         assert isinstance(answer, expected), (expected, answer)
         return answer
 
@@ -90,9 +90,12 @@ class Links:
         if known is not None:
             return known
         # Version 0, because everybody answers it and nothing of the later ones is needed.
-        answer = await self._peer(address, ADMIN).ask(
-            ApiVersionsRequest(), 0, timeout_ms=timeout_ms
-        )
+        try:
+            answer = await self._peer(address, ADMIN).ask(
+                ApiVersionsRequest(), 0, timeout_ms=timeout_ms
+            )
+        except PeerNotTrusted as error:
+            raise for_good(error) from None
         assert isinstance(answer, ApiVersionsResponse), answer
         if answer.error_code:
             raise KafkaError(answer.error_code, f"{show(address)} does not say what it speaks")
@@ -113,6 +116,13 @@ class Links:
         if peer is None:
             peer = self._peers[address, purpose] = Peer(self._network, address, self._client_id)
         return peer
+
+
+def for_good(error: NetworkError) -> NetworkError | KafkaError | NotTrusted:
+    """What no other attempt would change is no error of the network."""
+    if isinstance(error, LoginRejected):
+        return KafkaError(error.error_code, str(error))
+    return NotTrusted(str(error)) if isinstance(error, PeerNotTrusted) else error
 
 
 def show(address: Address) -> str:

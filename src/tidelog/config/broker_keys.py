@@ -7,7 +7,7 @@ spelling: most of them are harmless to ignore, some are not (`BrokerKey.refused`
 
 from difflib import get_close_matches
 
-from tidelog.config import client_keys, log_keys, node_keys, replication_keys
+from tidelog.config import client_keys, log_keys, node_keys, replication_keys, security_keys
 from tidelog.config.key_types import BrokerKey
 
 SECTIONS: tuple[tuple[str, tuple[BrokerKey, ...]], ...] = (
@@ -32,7 +32,9 @@ SECTIONS: tuple[tuple[str, tuple[BrokerKey, ...]], ...] = (
     ("Groups", client_keys.GROUPS),
     ("Share groups", client_keys.SHARE_GROUPS),
     ("Transactions and producers", client_keys.TRANSACTIONS),
-    ("Security", client_keys.SECURITY),
+    ("Security", (*client_keys.SECURITY, *security_keys.PEER)),
+    ("TLS", security_keys.TLS),
+    ("SASL", security_keys.SASL),
 )
 
 KEYS: dict[str, BrokerKey] = {key.name: key for _, keys in SECTIONS for key in keys}

@@ -6,7 +6,6 @@ from tidelog.config.key_types import (
     implemented,
     integer,
     names,
-    secret,
     size,
     switch,
     text,
@@ -110,12 +109,6 @@ SOCKETS: tuple[BrokerKey, ...] = (
             30_000,
             "How long the node waits for answers of others.",
             at_least=1,
-        ),
-        duration(
-            "connections.max.reauth.ms",
-            0,
-            "How long an authentication holds; 0 as long as the connection.",
-            at_least=0,
         ),
         text(
             "max.connections.per.ip.overrides",
@@ -438,54 +431,5 @@ SECURITY: tuple[BrokerKey, ...] = unsupported(
     switch(
         "allow.everyone.if.no.acl.found", False, "What holds for things that no rule speaks of."
     ),
-    text(
-        "security.inter.broker.protocol",
-        "PLAINTEXT",
-        "The security protocol between brokers if no listener is named.",
-        choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        refused=True,
-    ),
-    text("principal.builder.class", None, "How a connection becomes a user."),
-    duration(
-        "connection.failed.authentication.delay.ms",
-        100,
-        "The pause before a connection that failed to authenticate is closed.",
-        at_least=0,
-    ),
-    text("ssl.keystore.location", None, "The file with the key of this node.", live=True),
-    secret("ssl.keystore.password", "The password of that file.", live=True),
-    text("ssl.keystore.type", "JKS", "The format of that file.", live=True),
-    secret("ssl.key.password", "The password of the key in that file.", live=True),
-    text("ssl.truststore.location", None, "The file with the certificates to trust.", live=True),
-    secret("ssl.truststore.password", "The password of that file.", live=True),
-    text("ssl.truststore.type", "JKS", "The format of that file.", live=True),
-    text(
-        "ssl.client.auth",
-        "none",
-        "Whether clients must show a certificate.",
-        choices=("none", "requested", "required"),
-        live=True,
-    ),
-    names("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), "The versions of TLS.", live=True),
-    text("ssl.protocol", "TLSv1.3", "The preferred version of TLS.", live=True),
-    names("ssl.cipher.suites", (), "The ciphers that are allowed; all if empty.", live=True),
-    text(
-        "ssl.endpoint.identification.algorithm",
-        "https",
-        "How the name of another node is compared with its certificate.",
-        live=True,
-    ),
-    names("sasl.enabled.mechanisms", ("GSSAPI",), "How clients may authenticate.", live=True),
-    text(
-        "sasl.mechanism.inter.broker.protocol",
-        "GSSAPI",
-        "How brokers authenticate to each other.",
-        live=True,
-    ),
-    text(
-        "sasl.mechanism.controller.protocol", "GSSAPI", "How brokers authenticate to controllers."
-    ),
-    secret("sasl.jaas.config", "The users and passwords, in Java's format.", live=True),
-    secret("delegation.token.secret.key", "The key that signs delegation tokens."),
     text("client.quota.callback.class", None, "A Java class that decides quotas in Kafka."),
 )

@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-PLAINTEXT = "PLAINTEXT"
-PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+from tidelog.core.security.protocols import PROTOCOLS
+
 EVERY_INTERFACE = ("0.0.0.0", "::", "0:0:0:0:0:0:0:0")  # noqa: S104 - recognised, not bound
 
 HOST = r"(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._%-]*)"

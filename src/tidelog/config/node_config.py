@@ -14,6 +14,7 @@ from tidelog.config.endpoints import Address, Listener, Voter, parse_open_addres
 from tidelog.config.layers import Finding, Inputs, Source
 from tidelog.config.live_keys import check_live_config
 from tidelog.config.replication_keys import RACK_AWARE_SELECTOR
+from tidelog.config.security import Security, read_security, security_warnings
 from tidelog.config.settings import Settings, resolve
 from tidelog.config.topology import (
     BROKER,
@@ -103,6 +104,7 @@ class NodeConfig:
     advertised: tuple[Listener, ...]
     inter_broker_listener: str
     controller_listeners: tuple[str, ...]
+    controller_protocol: str
     voters: tuple[Voter, ...]
     bootstrap_controllers: tuple[Address, ...]
     log_dirs: tuple[str, ...]
@@ -115,6 +117,7 @@ class NodeConfig:
     logs: LogSettings
     network: Network
     coordinating: Coordinating
+    security: Security
     settings: Settings
     """Every other key, with sources."""
 
@@ -250,6 +253,8 @@ class Loaded(NamedTuple):
 def load_node_config(inputs: Inputs) -> Loaded:
     settings, problems, warnings, without_effect = resolve(inputs)
     topology = read_topology(settings, problems)
+    security = read_security(settings, topology, problems)
+    warnings.extend(security_warnings(settings, topology, security))
     problems.extend(checks.order_problems(settings))
     problems.extend(checks.http_problems(settings))
     problems.extend(checks.assignor_problems(settings))
@@ -258,11 +263,11 @@ def load_node_config(inputs: Inputs) -> Loaded:
     warnings.extend(checks.order_warnings(settings))
     warnings.extend(checks.heartbeat_warnings(settings))
     warnings.extend(checks.durability_warnings(settings))
-    config = None if problems else _build(settings, topology)
+    config = None if problems else _build(settings, topology, security)
     return Loaded(config, tuple(problems), tuple(warnings), without_effect)
 
 
-def _build(settings: Settings, topology: Topology) -> NodeConfig:
+def _build(settings: Settings, topology: Topology, security: Security) -> NodeConfig:
     log_dirs = settings.items("log.dirs")
     durability = settings.text("ack.durability")
     assert topology.node_id >= 0, f"node.id {topology.node_id} was not refused"
@@ -280,6 +285,7 @@ def _build(settings: Settings, topology: Topology) -> NodeConfig:
         logs=_logs(settings),
         network=_network(settings),
         coordinating=read_coordinating(settings),
+        security=security,
         settings=settings,
     )
 

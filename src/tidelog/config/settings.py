@@ -6,6 +6,7 @@ from typing import NamedTuple, cast
 from tidelog.config.broker_keys import KEYS, LISTENER_PREFIX, find_key, synonyms
 from tidelog.config.key_types import BrokerKey, Kind, Status, Value
 from tidelog.config.layers import Finding, Gathered, Inputs, Layer, Setting, Source, gather
+from tidelog.config.security_keys import PER_LISTENER
 from tidelog.config.values import MisfitError, parse_value, show_value
 
 UNSET = Source(Layer.DEFAULT)
@@ -22,15 +23,25 @@ class Effective(NamedTuple):
 class Settings:
     """Sound settings only; a text that is no value of its key was reported and left out."""
 
-    __slots__ = ("_given", "broken")
+    __slots__ = ("_given", "_of_listeners", "broken")
 
     def __init__(self) -> None:
         self._given: dict[str, list[tuple[Setting, Value]]] = {}
+        self._of_listeners: dict[str, tuple[Setting, Value]] = {}
+        """By the whole name: `listener.name.internal.ssl.keystore.location`."""
         self.broken: set[str] = set()
         """Keys with a value that was reported: what follows from them is not worth a word."""
 
     def add(self, setting: Setting, value: Value) -> None:
         self._given.setdefault(setting.name, []).append((setting, value))
+
+    def add_for_listener(self, setting: Setting, value: Value) -> None:
+        """What counts most is added first."""
+        self._of_listeners.setdefault(setting.name, (setting, value))
+
+    def of_listener(self, listener: str, name: str) -> tuple[Setting, Value] | None:
+        """What was said for this listener alone; the name may begin with that of a mechanism."""
+        return self._of_listeners.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}")
 
     def given(self, name: str) -> list[tuple[Setting, Value]]:
         """Everything said about a key and its synonyms, what counts first."""
@@ -154,6 +165,9 @@ def _take(key: BrokerKey, setting: Setting, result: Resolution) -> None:
         result.settings.broken.add(setting.name)
         return
     if setting.name.startswith(LISTENER_PREFIX):
+        if key.name in PER_LISTENER:
+            result.settings.add_for_listener(setting, value)
+            return
         why = "Tidelog has no settings for one listener alone; this one is ignored"
         result.warnings.append(Finding(*setting, why, f"{key.name}, which holds for all"))
         return

@@ -5,7 +5,6 @@ from typing import NamedTuple, TypeVar
 
 from tidelog.config.endpoints import (
     EVERY_INTERFACE,
-    PLAINTEXT,
     Address,
     Listener,
     Voter,
@@ -16,6 +15,7 @@ from tidelog.config.endpoints import (
 )
 from tidelog.config.layers import Finding
 from tidelog.config.settings import Settings
+from tidelog.core.security.protocols import PLAINTEXT
 
 Parsed = TypeVar("Parsed")
 
@@ -41,6 +41,8 @@ class Topology(NamedTuple):
     advertised: tuple[Listener, ...]
     inter_broker_listener: str
     controller_listeners: tuple[str, ...]
+    controller_protocol: str
+    """How controllers are reached, by the first of their listeners."""
     voters: tuple[Voter, ...]
     bootstrap_controllers: tuple[Address, ...]
 
@@ -63,6 +65,7 @@ def read_topology(settings: Settings, problems: list[Finding]) -> Topology:
         advertised=advertised,
         inter_broker_listener=given.upper(),
         controller_listeners=controllers,
+        controller_protocol=protocols.get(controllers[0], PLAINTEXT) if controllers else PLAINTEXT,
         voters=_parsed(settings, VOTERS, parse_voter, problems),
         bootstrap_controllers=_parsed(settings, BOOTSTRAP, parse_address, problems),
     )
@@ -98,10 +101,6 @@ def listener_problems(settings: Settings, topology: Topology) -> Iterator[Findin
     if len(dict.fromkeys(ports)) < len(ports):
         why = "two listeners have the same address"
         yield settings.finding(LISTENERS, why, "another port for one of them")
-    for listener in topology.listeners:
-        if listener.protocol not in ("", PLAINTEXT):
-            why = f"{listener.name} asks for {listener.protocol}, and Tidelog has no security yet"
-            yield settings.finding(LISTENERS, why, f"PLAINTEXT://{listener.host}:{listener.port}")
     if settings.is_set(INTER_BROKER) and settings.is_set(INTER_BROKER_PROTOCOL):
         why = f"it says the same as {INTER_BROKER_PROTOCOL}, and only one of them may be set"
         yield settings.finding(INTER_BROKER, why, f"remove {INTER_BROKER_PROTOCOL}")

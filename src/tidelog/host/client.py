@@ -8,8 +8,10 @@ that nothing was heard.
 import asyncio
 import errno
 import socket
+import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from tidelog.host.frames import FrameLimits, FrameStream
 from tidelog.host.network_context import NetworkContext
@@ -17,9 +19,11 @@ from tidelog.host.ports import (
     Buffer,
     CloseReason,
     ConnectionClosed,
+    MakeTlsContext,
     NetworkError,
     OnOutcome,
     Outcome,
+    PeerNotTrusted,
     PeerRefused,
     PeerReset,
     PeerTimedOut,
@@ -29,8 +33,11 @@ from tidelog.host.ports import (
     UnexpectedResponse,
 )
 from tidelog.host.timers import Timer
+from tidelog.host.tls_transport import TlsTransport, reason_text
 
 MOST_IN_FLIGHT = 1_000
+
+OpenTransport = Callable[[Callable[[], asyncio.BaseProtocol]], Awaitable[object]]
 
 CLIENT_LIMITS = FrameLimits(in_flight_bytes=0, idle_timeout_ms=0)
 """We asked for what comes in, so it is not counted as somebody else's request."""
@@ -46,6 +53,7 @@ class FrameConnection:
         "_looked_at_ms",
         "_most_in_flight",
         "_pending",
+        "_secured",
         "_timer",
         "closed",
         "stream",
@@ -69,6 +77,8 @@ class FrameConnection:
         self._timer: Timer | None = None
         self._looked_at_ms = 0
         """When the timer looks for requests whose deadline has passed."""
+        self._secured: asyncio.Future[None] | None = None
+        """Settled when the handshake is over; None without TLS."""
         self.closed: CloseReason | None = None
         self.stream = FrameStream(context, limits, self, trusted=True)
 
@@ -117,6 +127,31 @@ class FrameConnection:
 
     def close(self) -> None:
         self._end(CloseReason.CLOSED_BY_US)
+
+    async def secure(self, host: str, tls: MakeTlsContext, transport: OpenTransport) -> None:
+        """Connect and shake hands. OSError as without TLS, PeerNotTrusted if they do not agree."""
+        self._secured = self._context.loop.create_future()
+        make = partial(tls().wrap_bio, server_hostname=host)
+        await transport(lambda: TlsTransport(self.stream, self, make, self._context))
+        try:
+            await self._secured
+        except BaseException:
+            self.stream.abort(CloseReason.INSECURE)
+            raise
+
+    def on_secured(self, certificate: bytes | None) -> None:
+        if self._secured is not None and not self._secured.done():
+            self._secured.set_result(None)
+
+    def on_insecure(self, reason: ssl.SSLError | TimeoutError) -> None:
+        if self._secured is not None and not self._secured.done():
+            text = f"{self._address}: TLS: {reason_text(reason)}"
+            if isinstance(reason, ssl.SSLEOFError):
+                self._secured.set_exception(ConnectionClosed(text))
+            elif isinstance(reason, ssl.SSLError):
+                self._secured.set_exception(PeerNotTrusted(text))
+            else:
+                self._secured.set_exception(PeerTimedOut(text))
 
     def on_connected(self) -> None:
         """The transport is there; `connect` returns next."""
@@ -210,13 +245,14 @@ async def connect(
     timeout_ms: int,
     limits: FrameLimits = CLIENT_LIMITS,
     correlation_of: Callable[[memoryview], int] | None = None,
+    tls: MakeTlsContext | None = None,
 ) -> FrameConnection:
     """A connection to the first address of `host` that takes one."""
     name = f"{host}:{port}"
     connection = FrameConnection(context, name, limits=limits, correlation_of=correlation_of)
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            await _connect_any(context.loop, host, port, connection)
+            await _connect_any(context.loop, (host, port), connection, tls)
     except OSError as error:
         raise connect_error(error, name) from None
     except UnicodeError:  # before anybody is asked, names are encoded for the resolver
@@ -225,13 +261,21 @@ async def connect(
 
 
 async def _connect_any(
-    loop: asyncio.AbstractEventLoop, host: str, port: int, connection: FrameConnection
+    loop: asyncio.AbstractEventLoop,
+    to: tuple[str, int],
+    connection: FrameConnection,
+    tls: MakeTlsContext | None,
 ) -> None:
     """One address after the other: asyncio, given all, would fold their errors into one text."""
+    host, port = to
     failure = OSError(errno.EHOSTUNREACH, f"{host} has no address")
     for _, _, _, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
-            await loop.create_connection(lambda: connection.stream, str(address[0]), port)
+            if tls is None:
+                await loop.create_connection(lambda: connection.stream, str(address[0]), port)
+            else:
+                open_transport = partial(loop.create_connection, host=str(address[0]), port=port)
+                await connection.secure(host, tls, open_transport)
             return
         except OSError as error:
             failure = error

@@ -70,7 +70,10 @@ def send_all(transport: asyncio.Transport, parts: Sequence[Buffer | FileRange]) 
     if not has_range(parts):
         transport.writelines(cast(Sequence[Buffer], parts))
         return
-    peer: socket.socket = transport.get_extra_info("socket")
+    peer: socket.socket | None = transport.get_extra_info("socket")
+    if peer is None:  # what leaves has to be encrypted first
+        transport.writelines(read_all(parts))
+        return
     waiting: list[Buffer] = []
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # no packet for a few bytes between
     try:

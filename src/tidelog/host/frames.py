@@ -170,6 +170,10 @@ class FrameStream(asyncio.BufferedProtocol):
         return self._paused & WRITE_BUFFER_FULL != 0
 
     @property
+    def has_ended(self) -> bool:
+        return self._reason is not None
+
+    @property
     def reading(self) -> bool:
         return self._paused == 0 and self._reason is None
 

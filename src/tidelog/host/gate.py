@@ -21,6 +21,7 @@ from tidelog.host.ports import (
     Buffer,
     ConnectionClosed,
     Listener,
+    MakeTlsContext,
     Network,
     NetworkError,
     OnOutcome,
@@ -106,8 +107,9 @@ class GatedNetwork:
         on_connection: Callable[[PeerConnection], RequestHandler],
         *,
         privileged: bool = False,
+        tls: MakeTlsContext | None = None,
     ) -> Listener:
-        return await self._network.listen(host, port, on_connection, privileged=privileged)
+        return await self._network.listen(host, port, on_connection, privileged=privileged, tls=tls)
 
     async def connect(
         self,
@@ -116,13 +118,14 @@ class GatedNetwork:
         *,
         timeout_ms: int,
         correlation_of: Callable[[memoryview], int] | None = None,
+        tls: MakeTlsContext | None = None,
     ) -> "GatedConnection":
         address = host, port
         deadline_ms = self._timers.now_ms() + timeout_ms
         await self._pass(address, deadline_ms)
         left_ms = max(1, deadline_ms - self._timers.now_ms())
         inner = await self._network.connect(
-            host, port, timeout_ms=left_ms, correlation_of=correlation_of
+            host, port, timeout_ms=left_ms, correlation_of=correlation_of, tls=tls
         )
         connection = GatedConnection(self, inner, address, self._timers)
         self._connections[connection] = None

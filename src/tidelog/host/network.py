@@ -11,7 +11,7 @@ from tidelog.host.client import CLIENT_LIMITS, FrameConnection
 from tidelog.host.flight import NetworkCounters, NodeFlight
 from tidelog.host.frames import FrameLimits
 from tidelog.host.network_context import NetworkContext
-from tidelog.host.ports import Clock, Network
+from tidelog.host.ports import Clock, MakeTlsContext, Network
 from tidelog.host.reports import FailureReport, FailureReports
 from tidelog.host.server import Admission, ConnectionLimits, FrameServer, OnConnection
 from tidelog.host.timers import LoopDriver, TimerWheel
@@ -50,7 +50,13 @@ class TcpNetwork:
         return self.context.counters
 
     async def listen(
-        self, host: str, port: int, on_connection: OnConnection, *, privileged: bool = False
+        self,
+        host: str,
+        port: int,
+        on_connection: OnConnection,
+        *,
+        privileged: bool = False,
+        tls: MakeTlsContext | None = None,
     ) -> FrameServer:
         server = FrameServer(
             self.context,
@@ -59,6 +65,7 @@ class TcpNetwork:
             reports=self.reports,
             frame_limits=self.frame_limits,
             privileged=privileged,
+            tls=tls,
         )
         await server.start(host, port)
         return server
@@ -70,6 +77,7 @@ class TcpNetwork:
         *,
         timeout_ms: int,
         correlation_of: Callable[[memoryview], int] | None = None,
+        tls: MakeTlsContext | None = None,
     ) -> FrameConnection:
         return await client.connect(
             self.context,
@@ -78,6 +86,7 @@ class TcpNetwork:
             timeout_ms=timeout_ms,
             limits=CLIENT_LIMITS,
             correlation_of=correlation_of,
+            tls=tls,
         )
 
     def soon(self, work: Callable[[], None]) -> None:

@@ -31,6 +31,8 @@ class NodeHost:
         "make_workers",
         "network",
         "timers",
+        "to_brokers",
+        "to_controllers",
         "work",
     )
 
@@ -49,6 +51,10 @@ class NodeHost:
         self.clock = clock
         self.timers = timers
         self.network = network
+        self.to_brokers = network
+        """The way to other brokers, with what they want of a connection: TLS, a login."""
+        self.to_controllers = network
+        """The same to controllers. Whoever only knocks uses `network`."""
         self.entropy = entropy
         self.emit = emit
         """The one way out for everything that happens: logs, metrics and traces render it."""

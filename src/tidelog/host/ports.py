@@ -11,6 +11,7 @@ the order of its requests. Budgets, buffers and timeouts are the business of the
 from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
+from ssl import SSLContext
 from typing import NamedTuple, Protocol, TypeVar
 
 Item = TypeVar("Item")
@@ -203,10 +204,16 @@ class CloseReason(StrEnum):
     UNEXPECTED_RESPONSE = "unexpected-response"
     STOPPED = "stopped"
     STOPPED_LATE = "stopped-late"
+    INSECURE = "insecure"
+    NOT_LOGGED_IN = "not-logged-in"
+    LOGIN_FAILED = "login-failed"
+    LOGIN_EXPIRED = "login-expired"
 
 
 class BadRequest(Exception):  # noqa: N818 - it names what the peer did
     """A handler cannot understand what the peer sent. Ends the connection; not our fault."""
+
+    reason = CloseReason.BAD_REQUEST
 
 
 class NetworkError(Exception):
@@ -223,6 +230,19 @@ class PeerReset(NetworkError):  # noqa: N818
 
 class PeerTimedOut(NetworkError):  # noqa: N818
     """Nothing came back: a dead host, a cut or a very slow network. Says little about the peer."""
+
+
+class PeerNotTrusted(NetworkError):  # noqa: N818
+    """TLS or the login failed: one of the two sides does not believe the other."""
+
+
+class LoginRejected(PeerNotTrusted):
+    """The peer does not believe who we say we are. Asking again changes nothing."""
+
+    def __init__(self, text: str, error_code: int) -> None:
+        super().__init__(text)
+        self.error_code = error_code
+        """Kafka's."""
 
 
 class PeerUnreachable(NetworkError):  # noqa: N818
@@ -268,6 +288,11 @@ class PeerConnection(Protocol):
     @property
     def peer(self) -> str:
         """The address it came from."""
+        ...
+
+    @property
+    def certificate(self) -> bytes | None:
+        """What the peer showed and proved to own, as DER; None without TLS or without one."""
         ...
 
     @property
@@ -354,6 +379,10 @@ class RequestConnection(Protocol):
         ...
 
 
+MakeTlsContext = Callable[[], SSLContext]
+"""The context for one more connection: certificates may be renewed between two of them."""
+
+
 class Network(Protocol):
     async def listen(
         self,
@@ -362,8 +391,10 @@ class Network(Protocol):
         on_connection: Callable[[PeerConnection], RequestHandler],
         *,
         privileged: bool = False,
+        tls: MakeTlsContext | None = None,
     ) -> Listener:
-        """`privileged` listeners may use the connections that are kept in reserve."""
+        """`privileged` listeners may use the connections that are kept in reserve. With `tls`
+        a handler is made when the handshake is done."""
         ...
 
     async def connect(
@@ -373,8 +404,10 @@ class Network(Protocol):
         *,
         timeout_ms: int,
         correlation_of: Callable[[memoryview], int] | None = None,
+        tls: MakeTlsContext | None = None,
     ) -> RequestConnection:
-        """PeerRefused, PeerReset, PeerTimedOut or PeerUnreachable if there is no connection.
+        """PeerRefused, PeerReset, PeerTimedOut, PeerUnreachable or PeerNotTrusted if there is no
+        connection.
         `correlation_of` reads the correlation id out of an answer, which is then compared."""
         ...
 

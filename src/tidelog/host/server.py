@@ -6,8 +6,10 @@ leaves when all answers before it have left: clients match answers to requests b
 """
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tidelog.host.file_range import LEAST_BYTES as LEAST_RANGE_BYTES
@@ -27,14 +29,22 @@ from tidelog.host.ports import (
     Buffer,
     CloseReason,
     FileRange,
+    MakeTlsContext,
     PeerConnection,
     RequestHandler,
 )
 from tidelog.host.reports import FailureReports
+from tidelog.host.tls_transport import TlsTransport, reason_text
 
 OnConnection = Callable[[PeerConnection], RequestHandler]
 
 _BACKLOG = 1024
+
+
+class Insecure(BadRequest):
+    """The handshake of TLS failed."""
+
+    reason = CloseReason.INSECURE
 
 
 class ConnectionLimits(NamedTuple):
@@ -94,6 +104,7 @@ class FrameServer:
         "_server",
         "_stopped",
         "_stopping",
+        "_tls",
         "admission",
         "reports",
     )
@@ -107,6 +118,7 @@ class FrameServer:
         reports: FailureReports,
         frame_limits: FrameLimits = FrameLimits(),  # noqa: B008 - an immutable tuple
         privileged: bool = False,
+        tls: MakeTlsContext | None = None,
     ) -> None:
         assert frame_limits.in_flight_bytes > 0, "a server without bounds"
         self._context = context
@@ -115,6 +127,7 @@ class FrameServer:
         self.reports = reports
         self._frame_limits = frame_limits
         self._privileged = privileged
+        self._tls = tls
         self._connections: dict[ServerConnection, None] = {}
         self._server: asyncio.Server | None = None
         self._stopping = False
@@ -153,8 +166,12 @@ class FrameServer:
             timer.cancel()
         return self._aborted
 
-    def _new_stream(self) -> FrameStream:
-        return ServerConnection(self, self._context, self._frame_limits).stream
+    def _new_stream(self) -> asyncio.BaseProtocol:
+        connection = ServerConnection(self, self._context, self._frame_limits)
+        if self._tls is None:
+            return connection.stream
+        make = partial(self._tls().wrap_bio, server_side=True)
+        return TlsTransport(connection.stream, connection, make, self._context)
 
     def _abort_rest(self) -> None:
         for connection in self.connections:
@@ -162,7 +179,7 @@ class FrameServer:
             connection.stream.abort(CloseReason.STOPPED_LATE)
 
     def admit(self, connection: "ServerConnection") -> RequestHandler | None:
-        """The handler of a new connection, or None after having refused it."""
+        """The handler of a new connection, or None: it was refused, or is not secure yet."""
         stream = connection.stream
         if self._stopping:
             stream.abort(CloseReason.STOPPED)
@@ -174,6 +191,9 @@ class FrameServer:
         self.admission.enter(stream.peer)
         self._connections[connection] = None
         self._context.counters.accepted += 1
+        return self.handler_of(connection) if self._tls is None else None
+
+    def handler_of(self, connection: "ServerConnection") -> RequestHandler | None:
         try:
             return self._on_connection(connection)
         except Exception as error:
@@ -199,6 +219,7 @@ class ServerConnection:
         "_held_limit",
         "_server",
         "_slots",
+        "certificate",
         "stream",
     )
 
@@ -210,6 +231,7 @@ class ServerConnection:
         self._slots: deque[Slot] = deque()
         self._held_limit = limits.write_high_bytes
         self._draining = False
+        self.certificate: bytes | None = None
 
     @property
     def trusted(self) -> bool:
@@ -249,7 +271,7 @@ class ServerConnection:
     def fail(self, error: Exception) -> None:
         if isinstance(error, BadRequest):
             self._server.reports.refuse(error, self.peer)
-            self.stream.close(CloseReason.BAD_REQUEST)
+            self.stream.close(error.reason)
         else:
             self._server.reports.report(error, self.peer)
             self.stream.close(CloseReason.HANDLER_FAILED)
@@ -266,6 +288,16 @@ class ServerConnection:
 
     def on_connected(self) -> None:
         self._handler = self._server.admit(self)
+
+    def on_secured(self, certificate: bytes | None) -> None:
+        self.certificate = certificate
+        self._handler = self._server.handler_of(self)
+
+    def on_insecure(self, reason: ssl.SSLError | TimeoutError) -> None:
+        if isinstance(reason, ssl.SSLEOFError):
+            return  # a probe, or somebody who changed their mind
+        if not self.stream.has_ended:
+            self.fail(Insecure(f"TLS: {reason_text(reason)}"))
 
     def on_frame(self, frame: memoryview) -> None:
         assert self._handler is not None, "a refused connection was read"

@@ -23,12 +23,13 @@ class EventWriter:
     __slots__ = ("_client", "_producer", "_topic_is_there")
 
     def __init__(self, config: NodeConfig, host: NodeHost) -> None:
-        listener = config.broker_endpoints[0]
+        name = config.inter_broker_listener
+        listener = next(each for each in config.broker_endpoints if each.name == name)
         self._client = Client(
             f"{listener.host}:{listener.port}",
             client_id=f"node-{config.node_id}-events",
             timeout_ms=TIMEOUT_MS,
-            world=World(host.clock, LentNetwork(host.network)),
+            world=World(host.clock, LentNetwork(host.to_brokers)),
         )
         self._producer = Producer(self._client, acks=ACKS_LEADER)
         self._topic_is_there = False

@@ -11,6 +11,7 @@ from tidelog.broker.logs.directories import Directories
 from tidelog.config.endpoints import Listener as ListenerAddress
 from tidelog.config.node_config import NodeConfig
 from tidelog.controller.controller import ActiveController, ClusterFacts
+from tidelog.core.security.scram import ScramCredential, ScramMechanism
 from tidelog.core.types import NO_LEADER
 from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
@@ -32,10 +33,12 @@ from tidelog.node.held_connections import HeldConnections
 from tidelog.node.leader_watch import LeaderWatch
 from tidelog.node.leaving import Leaving
 from tidelog.node.own_address import OwnAddress
+from tidelog.node.security import NodeSecurity
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.membership import QuorumMembership
 from tidelog.rpc import ApiTable, serve
+from tidelog.rpc.logins import LATE_LOGINS
 from tidelog.wire.protocol import Listener
 
 DRAIN_TIMEOUT_MS = 2_000
@@ -59,6 +62,7 @@ class Node:
         self._held = HeldConnections(host)
         self._decoders = host.make_workers("decoding", 1)
         self._failed: asyncio.Future[Exception] = tasks.promise()
+        self.security = NodeSecurity(config, host, self._credential)
         self._disks = open_disks(config, host.filesystem)
         self.cluster_id = self._disks.identity.cluster_id
         self.quorum = _quorum_member(config, self._disks, host)
@@ -100,12 +104,17 @@ class Node:
         address = self.quorum.leader_address()
         return None if address is None else (self.quorum.leader_id, address)
 
+    def _credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        image = self.broker.image if self.broker is not None else None
+        return None if image is None else image.scram_credentials.get((mechanism, user))
+
     # -- life
 
     async def start(self, on_ready: Callable[[], None]) -> None:
         """`on_ready` is called when clients may come: for a controller alone that is at once."""
         await self._listen()
         self.listening = True
+        self.security.start()
         broker = self.broker
         if broker is not None:
             replicas = broker.replicas
@@ -142,10 +151,12 @@ class Node:
 
     async def _open(self, listener: ListenerAddress) -> None:
         network, host, port = self.host.network, listener.host, listener.port
+        tls, door = self.security.tls_of(listener.name), self.security.door_of(listener.name)
         if listener.name in self.config.controller_listeners:
             if self.controller is None:
                 return
-            table = ApiTable(Listener.CLUSTER, {**self.controller.handlers, **self.quorum.handlers})
+            handlers = {**self.controller.handlers, **self.quorum.handlers, **LATE_LOGINS}
+            table = ApiTable(Listener.CLUSTER, handlers)
             own = self._own_address
             accept = serve(
                 table,
@@ -154,8 +165,9 @@ class Node:
                 work=self.host.work,
                 decoders=self._decoders,
                 on_opened=None if own is None else own.on_opened,
+                door=door,
             )
-            opened = await network.listen(host, port, accept, privileged=True)
+            opened = await network.listen(host, port, accept, privileged=True, tls=tls)
         elif self.broker is None:
             return
         else:
@@ -168,9 +180,10 @@ class Node:
                 on_opened=absences.on_opened,
                 work=self.host.work,
                 decoders=self._decoders,
+                door=door,
             )
             accept = self._held.guard(accept)
-            opened = await network.listen(host, port, accept)
+            opened = await network.listen(host, port, accept, tls=tls)
         self.tables.append(table)
         self._listeners.append(opened)
 
@@ -204,6 +217,7 @@ class Node:
     async def stop(self) -> None:
         """Leaders first, then connections, then files, then the proof that all was in order."""
         self.stopping = True
+        self.security.stop()
         self._leader_watch.stop()
         if self._own_address is not None:
             self._own_address.stop()

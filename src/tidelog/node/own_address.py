@@ -87,7 +87,7 @@ class OwnAddress:
     async def _ask(self) -> Answers:
         self._reached = False
         peer = Peer(
-            self._host.network, self._address, self._name, connect_timeout_ms=ASK_TIMEOUT_MS
+            self._host.to_controllers, self._address, self._name, connect_timeout_ms=ASK_TIMEOUT_MS
         )
         try:
             await peer.ask(ApiVersionsRequest(), 0, timeout_ms=ASK_TIMEOUT_MS)

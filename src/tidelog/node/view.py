@@ -219,6 +219,9 @@ class LiveNode:
             counters.bytes_in,
             counters.bytes_out,
             self._network.context.flight.used_bytes,
+            {name: succeeded for name, succeeded, _ in self._node.security.logins()},
+            {name: failed for name, _, failed in self._node.security.logins()},
+            dict(self._node.security.expiries()),
         )
 
     def work(self) -> WorkView:

@@ -19,7 +19,14 @@ from tidelog.host.findings import Finding
 from tidelog.observe.counts import BOUNDS_S, EventCounts, LoopDelay
 from tidelog.observe.stream import EventStream
 from tidelog.observe.traffic import Traffic
-from tidelog.observe.views import FOLLOWER, ControllerView, LogDirView, NodeView, PartitionView
+from tidelog.observe.views import (
+    FOLLOWER,
+    ConnectionsView,
+    ControllerView,
+    LogDirView,
+    NodeView,
+    PartitionView,
+)
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 REPLICAS = "kafka_server_replicamanager_"
@@ -125,6 +132,7 @@ class NodeCollector(Collector):
             "Request bytes that are not answered yet.",
             connections.in_flight_bytes,
         )
+        yield from security_metrics(connections)
 
     def _event_metrics(self) -> Iterator[Metric]:
         sources = self._sources
@@ -170,6 +178,29 @@ def by_label(name: str, help_text: str, label: str, values: Mapping[str, int]) -
     for key, value in sorted(values.items()):
         family.add_metric([key], value)
     return family
+
+
+def security_metrics(connections: ConnectionsView) -> Iterator[Metric]:
+    yield by_label(
+        "tidelog_logins",
+        "Logins with SASL that succeeded, by listener.",
+        "listener",
+        connections.logins,
+    )
+    yield by_label(
+        "tidelog_failed_logins",
+        "Logins with SASL that failed, by listener.",
+        "listener",
+        connections.failed_logins,
+    )
+    ends = GaugeMetricFamily(
+        "tidelog_certificate_end_seconds",
+        "Until when each certificate of the node holds, in seconds since 1970.",
+        labels=["certificate"],
+    )
+    for name, end_ms in sorted(connections.certificates_end_ms.items()):
+        ends.add_metric([name], end_ms / 1000)
+    yield ends
 
 
 def replica_metrics(partitions: list[PartitionView]) -> Iterator[Metric]:

@@ -115,6 +115,11 @@ class ConnectionsView(NamedTuple):
     bytes_in: int
     bytes_out: int
     in_flight_bytes: int
+    logins: Mapping[str, int] = {}
+    """With SASL, that succeeded, by listener."""
+    failed_logins: Mapping[str, int] = {}
+    certificates_end_ms: Mapping[str, int] = {}
+    """Until when each certificate of the node holds, in wall time, by what it is for."""
 
 
 class WorkView(NamedTuple):

@@ -132,7 +132,7 @@ class QuorumMember:
         client_id = f"quorum-{place.node_id}"
         self._parked = ParkedCalls(speaker)
         self._questions = Questions(
-            host.network, speaker, place.settings, client_id, self._on_outcome
+            host.to_controllers, speaker, place.settings, client_id, self._on_outcome
         )
         self._node: QuorumNode | None = None
         self._syncer = host.make_workers("metadata-sync", 1)

@@ -2,7 +2,8 @@
 
 from tidelog.rpc.caller import Caller
 from tidelog.rpc.calls import Call, Handler
+from tidelog.rpc.connection import ApiTable
 from tidelog.rpc.peer import Answer, EncodedRequest, Peer
-from tidelog.rpc.server import ApiTable, serve
+from tidelog.rpc.server import serve
 
 __all__ = ["Answer", "ApiTable", "Call", "Caller", "EncodedRequest", "Handler", "Peer", "serve"]

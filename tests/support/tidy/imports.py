@@ -24,7 +24,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "core": (),
     "_native": (),
     "wire": ("_native",),
-    "host": ("core.types", "core.events"),
+    "host": ("core.types", "core.events", "core.security"),
     "config": ("core",),
     "storage": ("core", "wire.records", "host"),
     "rpc": (*WORDS, "core.security", "wire", "host"),

@@ -119,9 +119,9 @@ class ControllerLink:
         assert self._voters, "a node without a controller to ask was not refused"
         self._next_voter = host.entropy.below(len(self._voters))
         name = f"broker-{config.node_id}"
-        self._heartbeat_line = Line(host.network, f"{name}-heartbeat")
-        self._alter_line = Line(host.network, f"{name}-alter-partition")
-        self._forward_line = Line(host.network, f"{name}-forward")
+        self._heartbeat_line = Line(host.to_controllers, f"{name}-heartbeat")
+        self._alter_line = Line(host.to_controllers, f"{name}-alter-partition")
+        self._forward_line = Line(host.to_controllers, f"{name}-forward")
         self._armed: Timer | None = None
         self._armed_ms = 0
         self._proposal_timer: Timer | None = None

@@ -372,7 +372,7 @@ class Fetcher:
         address = self._metadata.address_of(self.leader) if self._peer is None else None
         if address is not None:
             client_id = f"broker-{self._metadata.own_id}-fetcher"
-            self._peer = Peer(self._host.network, address, client_id)
+            self._peer = Peer(self._host.to_brokers, address, client_id)
             self._connected_at = self._metadata.offset
         return self._peer
 

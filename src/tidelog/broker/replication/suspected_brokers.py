@@ -98,7 +98,7 @@ class SuspectedBrokers:
                 peer.close()
             client_id = f"broker-{self._metadata.own_id}-metadata"
             peer = Peer(
-                self._host.network,
+                self._host.to_brokers,
                 address,
                 client_id,
                 connect_timeout_ms=SIGN_OF_LIFE_MS,

@@ -16,6 +16,7 @@ from tidelog.host.ports import (
     CloseReason,
     ConnectionClosed,
     FileRange,
+    MakeTlsContext,
     Network,
     NetworkError,
     OnOutcome,
@@ -272,6 +273,10 @@ class ServerEnd:
         return f"node-{self._line.source}"
 
     @property
+    def certificate(self) -> None:
+        return None
+
+    @property
     def congested(self) -> bool:
         return False
 
@@ -487,8 +492,15 @@ class StoryNetwork:
         self._driver = LoopDriver(self.wheel, driven)
 
     async def listen(
-        self, host: str, port: int, on_connection: OnConnection, *, privileged: bool = False
+        self,
+        host: str,
+        port: int,
+        on_connection: OnConnection,
+        *,
+        privileged: bool = False,
+        tls: MakeTlsContext | None = None,
     ) -> Port:
+        assert tls is None, "stories are told in plain text"
         opened = self.wires.ports[host, port] = Port(self, (host, port), on_connection)
         return opened
 
@@ -499,7 +511,9 @@ class StoryNetwork:
         *,
         timeout_ms: int,
         correlation_of: Callable[[memoryview], int] | None = None,
+        tls: MakeTlsContext | None = None,
     ) -> Line:
+        assert tls is None, "stories are told in plain text"
         try:
             return self.wires.open_line(self, (host, port))
         except PeerTimedOut:

@@ -72,7 +72,7 @@ APIS: tuple[Api, ...] = (
     _client(14, "SyncGroup", "0-5", "0-5", 4),
     _client(15, "DescribeGroups", "0-6", "0-6", 5),
     _client(16, "ListGroups", "0-5", "0-5", 3),
-    _client(17, "SaslHandshake", "1", "1", NEVER_FLEXIBLE),
+    _client(17, "SaslHandshake", "0-1", "0-1", NEVER_FLEXIBLE),
     _client(18, "ApiVersions", "0-4", "0-4", 3),
     _client(19, "CreateTopics", "2-7", "2-7", 5),
     _client(20, "DeleteTopics", "1-6", "1-6", 4),

@@ -1,0 +1,158 @@
+"""How a node's connections are secured, from its settings: its listeners and its ways to others.
+
+Certificates are files that are renewed while the node runs: they are looked at every few seconds,
+on a thread, and read again when they have changed. A file that cannot be used changes nothing, and
+is a finding until it can.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from tidelog.config.node_config import NodeConfig
+from tidelog.core.security.protocols import PLAINTEXT, ListenerSecurity, PeerSecurity
+from tidelog.core.security.sasl import FindCredential
+from tidelog.core.security.tls_settings import TlsSettings
+from tidelog.host import tasks
+from tidelog.host.node_host import NodeHost
+from tidelog.host.ports import Network, Workers
+from tidelog.host.timers import pause
+from tidelog.host.tls import TlsError, TlsMaterial, TlsSource
+from tidelog.node.disks import CannotStart
+from tidelog.rpc.logins import Logins
+from tidelog.rpc.mechanisms import credentials_of, offered
+from tidelog.rpc.secured_network import SecuredNetwork
+from tidelog.rpc.server import OPEN_DOOR, Door
+
+LOOK_EVERY_MS = 5_000
+EXPIRES_SOON_MS = 30 * 24 * 3_600_000
+EXPIRES_FINDING, UNREADABLE_FINDING = "certificate-expires", "certificate-unreadable"
+TO_BROKERS, TO_CONTROLLERS = "connections to brokers", "connections to controllers"
+
+_LOGGER = logging.getLogger("tidelog.node")
+
+
+class NodeSecurity:
+    """Made first: what cannot be secured must not start."""
+
+    __slots__ = ("_host", "_listeners", "_logins", "_sources", "_task", "_workers")
+
+    def __init__(self, config: NodeConfig, host: NodeHost, find: FindCredential) -> None:
+        self._host = host
+        self._listeners: Mapping[str, ListenerSecurity] = config.security.listeners
+        self._sources: dict[str, TlsSource] = {}
+        """By the name of the listener, or by what the connections are for."""
+        self._workers: Workers | None = None
+        self._task: asyncio.Task[None] | None = None
+        for name, security in self._listeners.items():
+            if security.tls is not None:
+                self._sources[name] = _source(security.tls, name, server_side=True)
+        self._logins = {
+            name: Logins(
+                each.sasl, offered(each.sasl, find, None, host.entropy), host.clock, host.timers
+            )
+            for name, each in self._listeners.items()
+            if each.sasl is not None
+        }
+        name = f"node-{config.node_id}"
+        host.to_brokers = self._way(config.security.to_brokers, TO_BROKERS, name)
+        host.to_controllers = self._way(config.security.to_controllers, TO_CONTROLLERS, name)
+
+    def tls_of(self, listener: str) -> TlsSource | None:
+        return self._sources.get(listener)
+
+    def door_of(self, listener: str) -> Door:
+        security = self._listeners[listener]
+        if security.protocol == PLAINTEXT:
+            return OPEN_DOOR
+        return Door(security.rules, self._logins.get(listener))
+
+    def start(self) -> None:
+        if self._sources:
+            self._workers = self._host.make_workers("certificates", 1)
+            self._look_at_dates()
+            self._task = tasks.begin(self._keep_looking())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        if self._workers is not None:
+            self._workers.close()
+
+    def expiries(self) -> Iterator[tuple[str, int]]:
+        """What each certificate of this node is for, and until when it holds, in wall time."""
+        for name, source in self._sources.items():
+            if source.own is not None:
+                yield name, source.own.not_after_ms
+
+    def logins(self) -> Iterator[tuple[str, int, int]]:
+        """For each listener with SASL: logins that succeeded, and that failed."""
+        for name, logins in self._logins.items():
+            yield name, logins.succeeded, logins.failed
+
+    def _way(self, peer: PeerSecurity, what_for: str, client_id: str) -> Network:
+        network, entropy = self._host.network, self._host.entropy
+        if peer.protocol == PLAINTEXT:
+            return network
+        tls = None
+        if peer.tls is not None:
+            tls = self._sources[what_for] = _source(peer.tls, what_for, server_side=False)
+        credentials = None
+        if peer.login is not None:
+            credentials = credentials_of(peer.login, entropy, _no_token)
+        return SecuredNetwork(
+            network, self._host.clock, tls=tls, credentials=credentials, client_id=client_id
+        )
+
+    # ---- renewed certificates
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await pause(self._host.timers, LOOK_EVERY_MS)
+            for name, source in self._sources.items():
+                await self._look_at(name, source)
+            self._look_at_dates()
+
+    async def _look_at(self, name: str, source: TlsSource) -> None:
+        assert self._workers is not None, "looked at before the start"
+        findings = self._host.findings
+        try:
+            renewed = await self._workers.run(partial(_renewed, source))
+        except TlsError as reason:
+            text = f"the certificate of {name} is kept as it was read before: {reason}"
+            advice = "a PEM file with a key and its certificates, written whole and then renamed"
+            findings.report(UNREADABLE_FINDING, name, text, advice=advice)
+            return
+        findings.clear(UNREADABLE_FINDING, name)
+        if renewed is not None:
+            source.adopt(renewed)
+            _LOGGER.info("%s: new connections use the certificate as it is on disk now", name)
+
+    def _look_at_dates(self) -> None:
+        now_ms = self._host.clock.wall_ms()
+        for name, not_after_ms in self.expiries():
+            left_ms = not_after_ms - now_ms
+            if left_ms > EXPIRES_SOON_MS:
+                self._host.findings.clear(EXPIRES_FINDING, name)
+                continue
+            days = left_ms // (24 * 3_600_000)
+            when = f"expires in {days} days" if left_ms > 0 else "has expired"
+            text = f"the certificate of {name} {when}"
+            advice = "put a new one in its place: it is read without a restart"
+            self._host.findings.report(EXPIRES_FINDING, name, text, advice=advice)
+
+
+def _source(settings: TlsSettings, name: str, *, server_side: bool) -> TlsSource:
+    try:
+        return TlsSource(settings, server_side=server_side)
+    except TlsError as reason:
+        raise CannotStart(f"TLS of {name}: {reason}", advice="see docs/security.md") from None
+
+
+def _renewed(source: TlsSource) -> TlsMaterial | None:
+    return source.read() if source.is_outdated() else None
+
+
+def _no_token(_path: str) -> str:
+    raise AssertionError("nodes do not log in with tokens")

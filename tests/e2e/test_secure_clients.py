@@ -1,0 +1,319 @@
+"""Clients that others wrote, over TLS: by password, by certificate, and refused.
+
+One node, as a process. What each client says when it is refused is what it says to Kafka.
+"""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+
+from support.certificates import DAY, Authority
+from support.secure_nodes import GUARD_S, SecureNodes
+
+VALUES = [b"tide %d" % number for number in range(20)]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureNodes]:
+    with SecureNodes(tmp_path_factory.mktemp("secure")) as nodes:
+        yield nodes
+
+
+def by_password(nodes: SecureNodes, mechanism="SCRAM-SHA-512", password="tide", **more):
+    return {
+        "bootstrap.servers": nodes.for_passwords,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": password,
+        "ssl.ca.location": str(nodes.ca_file),
+        **more,
+    }
+
+
+def by_certificate(nodes: SecureNodes, leaf=None):
+    leaf = leaf or nodes.authority.leaf({"OU": "people", "CN": "Alice"}, hosts=())
+    path = str(nodes.leaf_file("alice", leaf))
+    return {
+        "bootstrap.servers": nodes.for_certificates,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(nodes.ca_file),
+        "ssl.certificate.location": path,
+        "ssl.key.location": path,
+    }
+
+
+# ---- librdkafka
+
+
+def there_and_back(settings, topic: str) -> list[bytes]:
+    producer = Producer(settings)
+    for value in VALUES:
+        producer.produce(topic, value)
+    assert producer.flush(GUARD_S) == 0
+    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[bytes] = []
+    end = time.monotonic() + GUARD_S
+    while len(found) < len(VALUES) and time.monotonic() < end:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            found.append(message.value())
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"])
+def test_confluent_kafka_comes_by_password(nodes, mechanism):
+    topic = f"confluent-{mechanism.lower()}"
+    assert there_and_back(by_password(nodes, mechanism), topic) == VALUES
+
+
+def test_confluent_kafka_comes_by_certificate(nodes):
+    assert there_and_back(by_certificate(nodes), "confluent-mtls") == VALUES
+
+
+def errors_of(settings) -> list[KafkaError]:
+    """What librdkafka tells of a cluster that it does not get into."""
+    errors: list[KafkaError] = []
+    admin = AdminClient({**settings, "error_cb": errors.append, "log_level": 0})
+    end = time.monotonic() + GUARD_S
+    while not errors and time.monotonic() < end:
+        admin.poll(0.1)
+    return errors
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_confluent_kafka_with_a_wrong_password_fails_to_authenticate(nodes, mechanism):
+    error = errors_of(by_password(nodes, mechanism, password="ebb"))[0]
+    assert error.code() == KafkaError._AUTHENTICATION
+    told = {"PLAIN": "Invalid username or password", "SCRAM-SHA-512": "invalid credentials"}
+    assert told[mechanism] in error.str()
+
+
+def test_confluent_kafka_with_a_mechanism_that_is_not_offered_is_told_which_are(nodes):
+    settings = by_password(nodes, "OAUTHBEARER")
+    settings["sasl.oauthbearer.config"] = "principal=alice"
+    settings["enable.sasl.oauthbearer.unsecure.jwt"] = "true"
+    error = errors_of(settings)[0]
+    assert error.code() == KafkaError._AUTHENTICATION
+    assert "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN" in error.str()
+
+
+def test_confluent_kafka_does_not_trust_another_authority(nodes, tmp_path):
+    stranger = Authority("another").write(tmp_path / "other.pem")
+    settings = by_password(nodes, **{"ssl.ca.location": str(stranger)})
+    assert "certificate verify failed" in errors_of(settings)[0].str()
+
+
+def test_a_client_certificate_that_has_expired_is_refused(nodes):
+    expired = nodes.authority.leaf("alice", hosts=(), expires_in=-DAY)
+    error = errors_of(by_certificate(nodes, expired))[0]
+    assert "alert certificate expired" in error.str()
+
+
+# ---- kafka-python
+
+
+def kafka_python(nodes, password="tide"):
+    host, port = nodes.for_passwords.split(":")
+    return {
+        "bootstrap_servers": f"{host}:{port}",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": password,
+        "ssl_cafile": str(nodes.ca_file),
+    }
+
+
+@pytest.fixture
+def kafka():
+    with warnings.catch_warnings():  # it loads its schemas with a call that Python will drop
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import kafka
+
+        yield kafka
+
+
+def test_kafka_python_comes_by_password(nodes, kafka):
+    settings = kafka_python(nodes)
+    producer = kafka.KafkaProducer(**settings)
+    for value in VALUES:
+        producer.send("kafka-python", value)
+    producer.flush(GUARD_S)
+    producer.close()
+    consumer = kafka.KafkaConsumer(
+        "kafka-python", **settings, auto_offset_reset="earliest", consumer_timeout_ms=5_000
+    )
+    assert [next(consumer).value for _ in VALUES] == VALUES
+    consumer.close()
+
+
+def test_kafka_python_comes_by_certificate(nodes, kafka):
+    path = by_certificate(nodes)["ssl.key.location"]
+    settings = {
+        "bootstrap_servers": nodes.for_certificates,
+        "security_protocol": "SSL",
+        "ssl_cafile": str(nodes.ca_file),
+        "ssl_certfile": path,
+        "ssl_keyfile": path,
+    }
+    consumer = kafka.KafkaConsumer(**settings)
+    assert isinstance(consumer.topics(), set)
+    consumer.close()
+
+
+def test_kafka_python_with_a_wrong_password_fails_to_authenticate(nodes, kafka, caplog):
+    """It tries again until its time is over, and says why in its log."""
+    from kafka.errors import KafkaTimeoutError
+
+    with pytest.raises(KafkaTimeoutError):
+        kafka.KafkaConsumer(**kafka_python(nodes, "ebb"), bootstrap_timeout_ms=1_000)
+    assert "SaslAuthenticationFailedError" in caplog.text
+    assert "due to invalid credentials with SASL mechanism SCRAM-SHA-512" in caplog.text
+
+
+# ---- aiokafka
+
+
+def aiokafka(nodes, password="tide"):
+    return {
+        "bootstrap_servers": nodes.for_passwords,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": password,
+        "ssl_context": create_ssl_context(cafile=str(nodes.ca_file)),
+    }
+
+
+def aiokafka_by_certificate(nodes):
+    path = by_certificate(nodes)["ssl.key.location"]
+    context = create_ssl_context(cafile=str(nodes.ca_file), certfile=path, keyfile=path)
+    return {
+        "bootstrap_servers": nodes.for_certificates,
+        "security_protocol": "SSL",
+        "ssl_context": context,
+    }
+
+
+async def aiokafka_there_and_back(settings, topic):
+    producer = AIOKafkaProducer(**settings)
+    await producer.start()
+    for value in VALUES:
+        await producer.send_and_wait(topic, value)
+    await producer.stop()
+    consumer = AIOKafkaConsumer(topic, **settings, auto_offset_reset="earliest")
+    await consumer.start()
+    found = [(await consumer.getone()).value for _ in VALUES]
+    await consumer.stop()
+    return found
+
+
+@pytest.mark.parametrize("settings", [aiokafka, aiokafka_by_certificate])
+def test_aiokafka_comes_by_password_and_by_certificate(nodes, settings):
+    story = aiokafka_there_and_back(settings(nodes), settings.__name__)
+    assert asyncio.run(asyncio.wait_for(story, GUARD_S)) == VALUES
+
+
+def test_aiokafka_with_a_wrong_password_fails_to_authenticate(nodes):
+    from aiokafka.errors import KafkaError as AiokafkaError
+
+    async def story():
+        producer = AIOKafkaProducer(**aiokafka(nodes, "ebb"))
+        try:
+            await producer.start()
+        finally:
+            await producer.stop()
+
+    with pytest.raises(AiokafkaError):
+        asyncio.run(asyncio.wait_for(story(), GUARD_S))
+    assert "refused: wrong password" in nodes.log(1)
+
+
+# ---- kcat
+
+
+@pytest.mark.parametrize("settings", [by_password, by_certificate])
+def test_kcat_comes_by_password_and_by_certificate(nodes, settings):
+    if shutil.which("kcat") is None:
+        pytest.skip("there is no kcat: apt-get install kcat")
+    given = settings(nodes)
+    bootstrap = given.pop("bootstrap.servers")
+    options = [part for name, value in given.items() for part in ("-X", f"{name}={value}")]
+    topic = f"kcat-{settings.__name__}"
+    base = ["kcat", "-b", bootstrap, "-t", topic, *options]
+    lines = b"".join(value + b"\n" for value in VALUES)
+    subprocess.run([*base, "-P"], input=lines, check=True, timeout=GUARD_S)
+    read = subprocess.run(
+        [*base, "-C", "-o", "beginning", "-e", "-q"],
+        capture_output=True,
+        check=True,
+        timeout=GUARD_S,
+    )
+    assert read.stdout == lines
+
+
+# ---- our own command line
+
+
+def tidelog(nodes, settings, *arguments, given=""):
+    path = Path(nodes.directory) / "client.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return subprocess.run(
+        [sys.executable, "-m", "tidelog", *arguments, "--command-config", str(path)],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=GUARD_S,
+    )
+
+
+@pytest.mark.parametrize("settings", [by_password, by_certificate])
+def test_our_commands_come_by_password_and_by_certificate(nodes, settings):
+    topic = f"ours-{settings.__name__}"
+    made = tidelog(nodes, settings(nodes), "topic", "create", topic)
+    assert made.returncode == 0, made.stderr
+    lines = "".join(f"{value.decode()}\n" for value in VALUES)
+    wrote = tidelog(nodes, settings(nodes), "produce", topic, given=lines)
+    assert wrote.returncode == 0, wrote.stderr
+    read = tidelog(
+        nodes, settings(nodes), "consume", topic, "--from", "start", "-n", "20", "-f", "%v\n"
+    )
+    assert read.stdout == lines, read.stderr
+
+
+def test_our_commands_say_that_a_password_is_wrong(nodes):
+    result = tidelog(nodes, by_password(nodes, password="ebb"), "topic", "list", "-o", "json")
+    told = json.loads(result.stderr)
+    assert "SASL_AUTHENTICATION_FAILED (58)" in told["error"]
+    assert "sasl.password in --command-config" in told["try"]
+    assert "ebb" not in result.stdout + result.stderr
+
+
+def test_our_commands_say_that_a_server_is_not_trusted(nodes, tmp_path):
+    stranger = Authority("another").write(tmp_path / "other.pem")
+    settings = by_password(nodes, **{"ssl.ca.location": str(stranger)})
+    result = tidelog(nodes, settings, "topic", "list")
+    assert "the connection is not secure" in result.stderr
+    assert "certificate verify failed" in result.stderr
+
+
+def test_a_client_without_a_login_is_told_what_may_be_missing(nodes):
+    settings = {"bootstrap.servers": nodes.for_passwords}
+    result = tidelog(nodes, settings, "topic", "list", "--timeout", "1s")
+    assert "if it wants TLS or a login, --command-config FILE" in result.stderr

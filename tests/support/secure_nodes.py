@@ -1,0 +1,189 @@
+"""Nodes as processes with secured listeners: passwords over TLS for some, certificates for others.
+
+CLIENTS   SASL_SSL   SCRAM and PLAIN for people
+CERTS     SSL        people by their certificates
+BROKERS   SASL_SSL   brokers among themselves, SCRAM
+CONTROLLER SSL       nodes by their certificates
+"""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from support.certificates import Authority, Leaf
+from tidelog.cluster.free_ports import free_ports
+from tidelog.config.properties import write_properties
+
+GUARD_S = 60
+"""No story may hang for ever. Nothing is measured against it."""
+CLUSTER_ID = "c2VjdXJlLWNsdXN0ZXIxMg"
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PORTS = 5
+
+
+class SecureNodes:
+    """`with SecureNodes(tmp_path, brokers=3) as nodes: …`"""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        brokers: int = 1,
+        authority: Authority | None = None,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory
+        self.authority = authority or Authority()
+        self.ca_file = self.authority.write(directory / "ca.pem")
+        self.config = dict(config or {})
+        self._ports = {node: free_ports(PORTS) for node in range(1, brokers + 1)}
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        for node in self._ports:
+            self.authority.leaf({"OU": "nodes", "CN": f"node{node}"}).write(self.key_file(node))
+
+    def __enter__(self) -> "SecureNodes":
+        try:
+            for node in self._ports:
+                self._format(node)
+            for node in self._ports:
+                self.start(node)
+            for node in self._ports:
+                self.wait_ready(node)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        for node in self._ports:
+            print(f"---- node {node}\n{self.log(node)}")
+
+    # ---- where things are
+
+    def key_file(self, node: int) -> Path:
+        return self.directory / f"node{node}.pem"
+
+    def log(self, node: int) -> str:
+        path = self.directory / f"node{node}.log"
+        return path.read_text("utf-8") if path.exists() else ""
+
+    def http_port(self, node: int) -> int:
+        return self._ports[node][4]
+
+    @property
+    def for_passwords(self) -> str:
+        return ",".join(f"localhost:{ports[0]}" for ports in self._ports.values())
+
+    @property
+    def for_certificates(self) -> str:
+        return ",".join(f"localhost:{ports[1]}" for ports in self._ports.values())
+
+    def leaf_file(self, name: str, leaf: Leaf) -> Path:
+        return leaf.write(self.directory / f"{name}.pem")
+
+    # ---- processes
+
+    def start(self, node: int) -> None:
+        with (self.directory / f"node{node}.log").open("ab") as log:
+            command = [sys.executable, "-m", "tidelog", "node", "start", "--config"]
+            self._processes[node] = subprocess.Popen(
+                [*command, str(self._config_file(node))], stdout=log, stderr=log
+            )
+
+    def stop(self, node: int) -> int:
+        process = self._processes.pop(node)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(GUARD_S)
+
+    def wait_ready(self, node: int) -> None:
+        end = time.monotonic() + GUARD_S
+        while self.get(node, "/healthz")[0] != 200:
+            code = self._processes[node].poll()
+            assert code is None, f"node {node} ended with {code}:\n{self.log(node)}"
+            assert time.monotonic() < end, f"node {node} is not ready:\n{self.log(node)}"
+            time.sleep(0.02)
+
+    def get(self, node: int, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port(node), timeout=5)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+    def _config_file(self, node: int) -> Path:
+        return self.directory / f"node{node}.properties"
+
+    def _format(self, node: int) -> None:
+        (self.directory / f"data{node}").mkdir(exist_ok=True)
+        text = write_properties({**self.properties(node), **self.config})
+        self._config_file(node).write_text(text, "utf-8")
+        options = []
+        for bits, name, password in SCRAM_USERS:
+            options += ["--add-scram", f"SCRAM-SHA-{bits}=[name={name},password={password}]"]
+        command = [sys.executable, "-m", "tidelog", "format", "--cluster-id", CLUSTER_ID]
+        done = subprocess.run(
+            [*command, "--config", str(self._config_file(node)), *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def properties(self, node: int) -> dict[str, str]:
+        names = ("CLIENTS", "CERTS", "BROKERS", "CONTROLLER")
+        ports = dict(zip(names, self._ports[node], strict=False))
+        voters = [f"{each}@localhost:{found[3]}" for each, found in self._ports.items()]
+        copies = str(min(3, len(self._ports)))
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(node),
+            "listeners": ",".join(f"{name}://localhost:{ports[name]}" for name in names),
+            "listener.security.protocol.map": (
+                "CLIENTS:SASL_SSL,CERTS:SSL,BROKERS:SASL_SSL,CONTROLLER:SSL"
+            ),
+            "inter.broker.listener.name": "BROKERS",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(voters),
+            "log.dirs": str(self.directory / f"data{node}"),
+            "tidelog.http.listener": f"127.0.0.1:{self.http_port(node)}",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.key_file(node)),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.ca_file),
+            "listener.name.certs.ssl.client.auth": "required",
+            "listener.name.certs.ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/L,DEFAULT",
+            "listener.name.controller.ssl.client.auth": "required",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256",
+            "listener.name.clients.sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN",
+            "listener.name.clients.plain.sasl.jaas.config": (
+                f'{PLAIN_MODULE} required user_alice="tide" user_bob="sand";'
+            ),
+            "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+            "listener.name.brokers.scram-sha-512.sasl.jaas.config": (
+                f'{SCRAM_MODULE} required username="broker" password="between-us";'
+            ),
+            "default.replication.factor": copies,
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.replication.factor": copies,
+            "group.initial.rebalance.delay.ms": "0",
+        }
+
+
+SCRAM_USERS = ((512, "broker", "between-us"), (512, "alice", "tide"), (256, "alice", "tide"))
