@@ -20,6 +20,9 @@ class Effective(NamedTuple):
     source: Source
 
 
+_ORDER = {layer: place for place, layer in enumerate(Layer)}
+
+
 class Settings:
     """Sound settings only; a text that is no value of its key was reported and left out."""
 
@@ -48,8 +51,7 @@ class Settings:
         found = [
             pair for each in (name, *synonyms(KEYS[name])) for pair in self._given.get(each, ())
         ]
-        order = list(Layer)
-        return sorted(found, key=lambda pair: order.index(pair[0].source.layer))
+        return sorted(found, key=lambda pair: _ORDER[pair[0].source.layer])
 
     def effective(self, name: str) -> Effective:
         key = KEYS[name]

@@ -467,7 +467,7 @@ class FrameStream(asyncio.BufferedProtocol):
         counters.bytes_out += size_bytes
         counters.writes += 1
         if size_bytes < LEAST_RANGE_BYTES:
-            self._transport.writelines(cast(list[Buffer], out))
+            self._transport.writelines(cast("list[Buffer]", out))
         else:
             try:
                 send_all(self._transport, out)

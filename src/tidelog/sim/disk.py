@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Final, Literal, Protocol
 
 from tidelog.host.ports import Buffer, FileRange
@@ -551,8 +552,10 @@ def _disk_of(state: DiskState) -> SimDisk:
     return disk
 
 
-def _names(path: str) -> list[str]:
-    return [name for name in path.split("/") if name not in ("", ".")]
+@lru_cache(maxsize=4096)
+def _names(path: str) -> tuple[str, ...]:
+    """Of the same few hundred files again and again."""
+    return tuple(name for name in path.split("/") if name not in ("", "."))
 
 
 def _os_error(number: int, path: str) -> OSError:

@@ -81,11 +81,33 @@ class ProgressIsReal(Rule):
 
     name = "R10 follower progress is real"
 
+    def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
+        super().__init__(world, chronicle, report)
+        # Per leader and follower: the follower's replica, and up to where both logs were found
+        # equal. They stay so until one of them is cut: most fetches bring no progress.
+        self._found_equal: dict[ReplicaFace, dict[int, tuple[ReplicaFace, int]]] = {}
+
     def follower_fetched(
         self, replica: ReplicaFace, fetch: FollowerFetch, _decision: FetchDecision
     ) -> None:
-        if replica.leader == replica.broker_id:
-            self._check(self.chronicle.facts(replica.partition), replica, fetch.replica_id)
+        if replica.leader != replica.broker_id:
+            return
+        facts = self.chronicle.facts(replica.partition)
+        broker = fetch.replica_id
+        follower, progress = facts.replicas.get(broker), replica.role.progress.get(broker)
+        if follower is None or progress is None:
+            return
+        known = self._found_equal.setdefault(replica, {})
+        now = (follower, progress.log_end_offset)
+        if known.get(broker) != now and self._check(facts, replica, broker):
+            known[broker] = now
+
+    def truncated(self, replica: ReplicaFace, _previous_end: int) -> None:
+        for each in self.chronicle.facts(replica.partition).replicas.values():
+            self._found_equal.pop(each, None)
+
+    def node_stopped(self, _node: int, _kind: str) -> None:
+        self._found_equal.clear()
 
     def became_leader(self, replica: ReplicaFace, unclean: bool) -> None:
         self._check_all(self.chronicle.facts(replica.partition), replica)
@@ -102,22 +124,25 @@ class ProgressIsReal(Rule):
         for follower in leader.role.progress:
             self._check(facts, leader, follower)
 
-    def _check(self, facts: PartitionFacts, leader: ReplicaFace, broker: int) -> None:
+    def _check(self, facts: PartitionFacts, leader: ReplicaFace, broker: int) -> bool:
+        """True if both logs were compared and are equal as far as the leader believes."""
         progress = leader.role.progress.get(broker)
         if progress is None or progress.log_end_offset <= 0 or broker == leader.broker_id:
-            return
+            return False
         follower = facts.replicas.get(broker)
         # A follower that has not heard of this epoch yet will reconcile before it is counted.
         if follower is None or follower.leader_epoch != leader.leader_epoch:
-            return
+            return False
         if not witness(self.chronicle, leader, facts, broker):
-            return
-        if not facts.same(leader.log, follower.log, progress.log_end_offset):
+            return False
+        is_same = facts.same(leader.log, follower.log, progress.log_end_offset)
+        if not is_same:
             self.broken(
                 f"{label(facts.id)}: leader {leader.broker_id} of epoch {leader.leader_epoch}"
                 f" believes {broker} to hold its log up to {progress.log_end_offset}; that log"
                 f" ends at {follower.log.log_end_offset} or differs before"
             )
+        return is_same
 
 
 class IsrMembersEligible(Rule):
