@@ -7,11 +7,14 @@ import pytest
 
 from tidelog.client import Admin, NewRecord, NewTopic, Producer
 from tidelog.client.consumer import Consumer
+from tidelog.client.coordinator import OF_TRANSACTION, find_coordinator
 from tidelog.client.errors import ClientError
+from tidelog.client.transactional_producer import TransactionalProducer
 from tidelog.host.ports import NetworkError
 from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
+from tidelog.sim.nodes.clients.liveness import open_transaction
 from tidelog.sim.nodes.cluster import BROKER_PORT, DATA, NodeCluster
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.fault_kinds import (
@@ -411,6 +414,29 @@ def test_a_follower_gets_no_records_for_a_while(town):
     town.run(0.8)
     assert not writing.done()
     town.until(writing.done, 2)
+    assert town.survives()
+
+
+async def commit_a_transaction(town, name):
+    producer = TransactionalProducer(town.client, name)
+    await producer.begin()
+    await producer.write(TOPIC, [NewRecord(b"decided", partition=0)])
+    await producer.commit()
+
+
+def test_markers_of_a_coordinator_come_late(town):
+    servers = town.cluster.servers.values()
+    leader = town.server(LEADER).node_id
+    coordinators = {
+        name: town.finish(find_coordinator(town.client, OF_TRANSACTION, name))
+        for name in "abcdefgh"
+    }
+    name = next(name for name, broker in coordinators.items() if broker != leader)
+    assert town.begin("late_markers", node=coordinators[name], lasts_ms=1_000)
+    town.finish(commit_a_transaction(town, name))
+    town.run(0.3)
+    assert "tides-0" in open_transaction(servers)
+    town.until(lambda: open_transaction(servers) is None, 1)
     assert town.survives()
 
 

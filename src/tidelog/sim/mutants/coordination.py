@@ -20,8 +20,7 @@ from tidelog.core.transactions import machine, rules
 from tidelog.core.transactions.machine import TransactionMachine
 from tidelog.core.transactions.records import TransactionValue
 from tidelog.core.transactions.requests import EndTransaction
-from tidelog.sim.coordination_plan import STALE_COORDINATOR
-from tidelog.sim.mutants.patch import OBJECT, Mutant, Patch
+from tidelog.sim.mutants.patch import Mutant, Patch
 
 
 def _any_epoch_may_end(
@@ -86,7 +85,7 @@ MUTANTS = (
            focus=("kill", "late")),
     Mutant("M29", "a marker of a former coordinator is accepted",
            (Patch(producers, "coordinator_is_fenced", _never),),
-           depth=OBJECT, focus=(STALE_COORDINATOR,)),
+           focus=("stale_coordinator", "late")),
     Mutant("M30", "the last stable offset does not wait for the oldest open transaction",
            (Patch(ProducerStates, "first_unstable_offset", _second_oldest),),
            focus=("kill", "isolate", "transactional", "readers")),
@@ -105,5 +104,5 @@ MUTANTS = (
            focus=("kill", "elect", "groups")),
     Mutant("M45", "a closed connection alone evicts a member of a group",
            (Patch(absence, "deadline_ms", _at_once),),
-           depth=OBJECT),
+           focus=("reset_all", "quiet_groups")),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """What a mutant is made of."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 
 class Patch(NamedTuple):
@@ -11,17 +11,13 @@ class Patch(NamedTuple):
     replacement: Any
 
 
-OBJECT: Final = "object"
-"""The depth of mutants that whole nodes have not killed yet (ADR 0039)."""
-
-
 class Mutant(NamedTuple):
     name: str
     title: str
     patches: tuple[Patch, ...]
     depth: str = "node"
-    """Where it can be caught: seeds of whole "node" or of "object" runs, "crash" states of the
-    storage, or a "story" of tests/scenarios, for what no cluster survives."""
+    """Where it can be caught: seeds of whole "node" runs, "crash" states of the storage, or a
+    "story" of tests/scenarios, for what no cluster survives."""
     focus: tuple[str, ...] = ()
     """The faults, plots and clients of a run, the storage workloads or the stories that can bring
     it to light, when any mixture would take too long."""

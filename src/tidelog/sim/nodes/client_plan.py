@@ -24,6 +24,9 @@ PROTOCOLS: Final = (CLASSIC, CONSUMER)
 OWN_ASSIGNMENT: Final = ""
 """A processor that takes all partitions by itself, without a group that assigns them."""
 
+LATE_NAMES: Final = "l"
+"""Transactional ids of late producers begin like this, and their number follows."""
+
 CREATE, DELETE, ADD_PARTITIONS = "create", "delete", "add_partitions"
 ALTER, REASSIGN, ELECT = "alter", "reassign", "elect"
 DELETE_RECORDS: Final = "delete_records"
@@ -155,7 +158,7 @@ class ClientPlan(NamedTuple):
 
 CLIENT_KINDS: Final = (
     *("writers", "transactional", "groups", "processors", "readers"),
-    *("churn", "hostile", "inspectors", "late", "rack_readers"),
+    *("churn", "hostile", "inspectors", "late", "rack_readers", "quiet_groups"),
 )
 """There are always writers."""
 
@@ -164,9 +167,10 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
     """`wanted` are some of CLIENT_KINDS, and no others; any mixture without it."""
     drawn = _draw_client_plan(seed, wanted)
     if not wanted:
-        return drawn
+        quiet = stream(seed, "clients of quiet groups").random() < 0.1
+        return _with_quiet_groups(seed, drawn) if quiet else drawn
     readers = 1 if "readers" in wanted else 0
-    return drawn._replace(
+    chosen = drawn._replace(
         committed_readers=readers,
         plain_readers=readers,
         churn=(ChurnPlan(CHURN, 500),) if "churn" in wanted else (),
@@ -175,6 +179,7 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
         late=_draw_late(seed) if "late" in wanted else (),
         rack_readers=RACKS[:2] if "rack_readers" in wanted else (),
     )
+    return _with_quiet_groups(seed, chosen) if "quiet_groups" in wanted else chosen
 
 
 def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
@@ -231,13 +236,13 @@ def _draw_transactional(entropy: Random) -> tuple[TransactionalPlan, ...]:
 def _draw_late(seed: int) -> tuple[LatePlan, ...]:
     entropy = stream(seed, "late producers")
     usual = TransactionalPlan(
-        timeout_ms=entropy.choice((3_000, 8_000)),
+        timeout_ms=entropy.choice((8_000, 20_000)),
         writes=entropy.choice((1, 2)),
         codec=0,
         pause_ms=entropy.choice((5, 20)),
         mischief=entropy.choice((10, 40)),
     )
-    return (LatePlan(entropy.choice((1, 1, 2)), usual, entropy.choice((5, 50, 300))),)
+    return (LatePlan(entropy.choice((1, 1, 2)), usual, entropy.choice((50, 300, 300))),)
 
 
 def _draw_groups(entropy: Random) -> tuple[GroupPlan, ...]:
@@ -251,6 +256,19 @@ def _draw_groups(entropy: Random) -> tuple[GroupPlan, ...]:
         )
         for _ in range(entropy.choice((1, 1, 2)))
     )
+
+
+def _with_quiet_groups(seed: int, plan: ClientPlan) -> ClientPlan:
+    """Their members commit so rarely that only heartbeats show that they live."""
+    entropy = stream(seed, "quiet groups")
+    group = GroupPlan(
+        protocol=entropy.choice(PROTOCOLS),
+        members=entropy.choice((2, 3)),
+        session_timeout_ms=6_000,
+        commit_every=entropy.choice((20, 60)),
+        mischief=entropy.choice((5, 20)),
+    )
+    return plan._replace(groups=(*plan.groups, group))
 
 
 def _draw_processor(entropy: Random) -> ProcessorPlan:

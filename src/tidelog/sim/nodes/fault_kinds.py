@@ -102,6 +102,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "late_metadata": Kind(4, "what the quorum tells a node arrives in the end"),
     "late_records": Kind(4, "what leaders send to a follower arrives in the end"),
+    "late_markers": Kind(4, "what a coordinator of transactions decides arrives in the end"),
     "slow_handshake": Kind(
         4, "whoever connects to a node is answered so many ms later", (50, 200, 450)
     ),
@@ -139,9 +140,12 @@ AIMED: Final = (
     "late_proposals",
     "late_metadata",
     "late_records",
+    "late_markers",
     "slow_handshake",
 )
-DRAWN_APART: Final = ("late_proposals", "late_metadata", "late_records", "slow_handshake")
+DRAWN_APART: Final = (
+    *("late_proposals", "late_metadata", "late_records", "late_markers", "slow_handshake"),
+)
 """From streams of their own: they came later, and seeds are otherwise what they were."""
 LOSE_UNSYNCED: Final = (
     "power_loss",

@@ -160,6 +160,10 @@ def _late_records(scene: FaultScene, fault: NodeFault, server: Server) -> End | 
     return _hold(server, HeldConnections(b"-fetcher", incoming=True))
 
 
+def _late_markers(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
+    return _hold(server, HeldConnections(b"-markers", incoming=False))
+
+
 def _hold(server: Server, held: HeldConnections) -> End:
     server.machine.hold(held)
     return partial(server.machine.release, held)
@@ -205,6 +209,7 @@ PERFORMERS: Final[Mapping[str, Perform]] = {
     "late_proposals": _late_proposals,
     "late_metadata": _late_metadata,
     "late_records": _late_records,
+    "late_markers": _late_markers,
     "slow_handshake": _slow_handshake,
     "narrow_window": _narrow_window,
     "pause_client": _pause_client,

@@ -15,7 +15,7 @@ from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_
 from tidelog.sim.nodes.cluster_plan import DURABILITY, ClusterPlan, draw_cluster
 from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED, NodeFault
 from tidelog.sim.nodes.fault_plan import draw_apart, draw_faults
-from tidelog.sim.nodes.plots import PLOTS, draw_late, draw_plots, draw_some
+from tidelog.sim.nodes.plots import PLOTS, draw_late, draw_plot, draw_plots, draw_some
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
 
 CALM_MS: Final = 4_000
@@ -78,6 +78,9 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     else:
         plots = draw_some(entropy, cluster, begin_ms, end_ms)
         plots += draw_late(stream(seed, "late plots"), cluster, begin_ms, end_ms)
+        entropy = stream(seed, "late markers of whole nodes")
+        if clients.late and entropy.random() < 0.3:
+            plots += draw_plot("stale_coordinator", entropy, cluster, begin_ms)
     faults = list(plots)
     if kinds or not named:
         entropy = stream(seed, "faults of whole nodes")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final
 
+from tidelog.broker.coordination.coordinators import java_hash
+from tidelog.sim.nodes.client_plan import LATE_NAMES
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.sim.nodes.fault_kinds import (
     CONTROLLER,
@@ -202,17 +204,18 @@ def _lost_answers(at: Setting) -> list[NodeFault]:
     ]
 
 
-def _late_markers(at: Setting) -> list[NodeFault]:
+def _stale_coordinator(at: Setting) -> list[NodeFault]:
     """What a coordinator tells a leader is on its way until another coordinator has said the same,
-    and the producers have gone on."""
-    stuck_ms = at.out_of_sync_ms
-    back_ms = stuck_ms + at.sessions(1.3, 3)
-    leader = at.entropy.choice(at.cluster.broker_ids)
+    and the producer has gone on."""
+    name = f"{LATE_NAMES}0"
+    partitions = at.cluster.duration_ms("transaction.state.log.num.partitions")
+    at = at._replace(partition=java_hash(name) % partitions)
+    begins_ms = at.entropy.uniform(1_000, 3_000)  # all is well again after the last time
+    dies_ms = begins_ms + at.entropy.uniform(200, 600)
+    held_ms = dies_ms - begins_ms + at.entropy.uniform(300, 1_500)
     return [
-        at.fault(0, "cut_one_way", TRANSACTIONS, back_ms)._replace(other=leader),
-        at.fault(
-            stuck_ms, at.one_of("pause", "pause", "controller_cut"), TRANSACTIONS, 2 * back_ms
-        ),
+        at.fault(begins_ms, "late_markers", TRANSACTIONS, held_ms),
+        at.fault(dies_ms, "kill", TRANSACTIONS, held_ms),
     ]
 
 
@@ -230,7 +233,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "zombie_leader": Plot(3, "clients still reach a leader that is replaced", _zombie_leader),
     "controllers_die": Plot(3, "a controller and the next one die", _controllers_die),
     "coordinators_die": Plot(3, "a coordinator moves twice", _coordinators_die),
-    "late_markers": Plot(0, "markers of a replaced coordinator arrive late", _late_markers),
+    "stale_coordinator": Plot(0, "a replaced coordinator is heard late", _stale_coordinator),
     "roll_restart": Plot(2, "all nodes are restarted in turn", _roll_restart),
     "slow_failover": Plot(2, "the leader dies while others lag and sync slowly", _slow_failover),
     "left_alone": Plot(2, "the leader dies alone in its ISR", _left_alone),

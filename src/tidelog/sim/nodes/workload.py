@@ -3,7 +3,13 @@
 import asyncio
 
 from tidelog.client import Admin, NewTopic
-from tidelog.sim.nodes.client_plan import ACKS_ALL, OWN_ASSIGNMENT, ClientPlan, WriterPlan
+from tidelog.sim.nodes.client_plan import (
+    ACKS_ALL,
+    LATE_NAMES,
+    OWN_ASSIGNMENT,
+    ClientPlan,
+    WriterPlan,
+)
 from tidelog.sim.nodes.clients.churn import Churn
 from tidelog.sim.nodes.clients.history import GroupLog, History
 from tidelog.sim.nodes.clients.hostile import Hostile
@@ -67,7 +73,7 @@ class Workload:
         for number, transactional in enumerate(plan.transactional):
             TransactionalWriter(stage, transactional, f"t{number}").start()
         for number, late in enumerate(plan.late):
-            LateWriter(stage, late, f"l{number}").start()
+            LateWriter(stage, late, f"{LATE_NAMES}{number}").start()
         if plan.has_inputs:
             writer = WriterPlan(ACKS_ALL, True, 1, 0, plan.inputs_pause_ms)
             stage.start(INPUTS_WRITER, Writer(stage, writer, INPUTS_WRITER, [INPUTS]).run)

@@ -5,12 +5,12 @@ clients say, and old clients keep their epoch from one transaction to the next (
 the order of requests tells transactions apart.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tidelog.client import KafkaError, NewRecord
 from tidelog.client.errors import check
-from tidelog.client.links import PRODUCE, Address, Answered, Links
+from tidelog.client.links import PRODUCE, Address, Links
 from tidelog.client.offsets import leader_of
 from tidelog.client.producer import ALL, Written
 from tidelog.client.transactional_producer import (
@@ -20,7 +20,6 @@ from tidelog.client.transactional_producer import (
     TransactionalProducer,
 )
 from tidelog.core.errors import Error
-from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -118,8 +117,8 @@ class LateProducer(TransactionalProducer):
 class FirstVersionProducer(LateProducer):
     """Adds partitions before it writes to them, and keeps its epoch when a transaction ends.
 
-    A copy of its request that comes late could hit its next transaction. So it never asks again
-    if it was not answered: whoever uses it has to begin anew with `init`, which raises the epoch.
+    A copy of its EndTxn that comes late would end its next transaction. So it does not ask again if
+    it was not answered: whoever uses it has to begin anew with `init`, which raises the epoch.
     """
 
     __slots__ = ("_added",)
@@ -153,7 +152,7 @@ class FirstVersionProducer(LateProducer):
                 for result in each.results_by_partition:
                     check(result.partition_error_code, f"{each.name}-{result.partition_index}")
 
-        await self._ask_carefully(request, AddPartitionsToTxnResponse, verdict)
+        await self._coordinator.ask(request, AddPartitionsToTxnResponse, verdict)
         self._added.update((topic, each) for each in indexes)
 
     async def _end(self, *, committed: bool) -> None:
@@ -165,24 +164,24 @@ class FirstVersionProducer(LateProducer):
                 producer_epoch=producer_epoch,
                 committed=committed,
             )
-            await self._ask_carefully(request, EndTxnResponse, _end_verdict)
+            await self._end_carefully(request)
         self._state = NOTHING_OPEN
         self._touched = False
 
     async def _check_version(self) -> None:
         """Every cluster has it."""
 
-    async def _ask_carefully(
-        self, request: Message, expected: type[Answered], verdict: Callable[[Answered], None]
-    ) -> Answered:
+    async def _end_carefully(self, request: EndTxnRequest) -> None:
         """Again after a refusal that passes, never after silence."""
         attempts = self._client.attempts()
         while True:
             try:
-                return await self._coordinator.ask_once(request, expected, verdict)
+                await self._coordinator.ask_once(request, EndTxnResponse, _end_verdict)
             except KafkaError as error:
                 if not attempts.allow(error) or not await attempts.pause():
                     raise
+            else:
+                return
 
 
 def _end_verdict(answer: EndTxnResponse) -> None:
