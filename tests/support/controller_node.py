@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 from support.loopback import loopback, pass_time, until
@@ -97,8 +97,10 @@ class OneVoter:
 class ControllerNode:
     """One controller, its listener, and a clock that the story moves."""
 
-    def __init__(self, network: TcpNetwork, **settings: Any) -> None:
+    def __init__(self, network: TcpNetwork, *, authorizer: bool = False, **settings: Any) -> None:
         self.network = network
+        self.wrap: Callable[[dict[int, Handler]], dict[int, Handler]] = dict
+        """Puts something before the handlers."""
         self.quorum = OneVoter()
         self.events: list[Event] = []
         host = NodeHost(
@@ -110,7 +112,7 @@ class ControllerNode:
             self.quorum,
             ControllerSettings(CLUSTER_ID, **{**usual, **settings}),
             host,
-            ClusterFacts({NODE_ID: (HOST, 9093)}, {"retention.bytes": "77"}),
+            ClusterFacts({NODE_ID: (HOST, 9093)}, {"retention.bytes": "77"}, authorizer),
         )
         self.quorum.listener = self.controller
         self.port = 0
@@ -120,7 +122,7 @@ class ControllerNode:
         self._peers: list[Peer] = []
 
     async def open(self) -> None:
-        table = ApiTable(Listener.CLUSTER, self.controller.handlers)
+        table = ApiTable(Listener.CLUSTER, self.wrap(self.controller.handlers))
         served = serve(table, "CONTROLLER", on_closed=self._on_closed)
         self.port = (await self.listen(served)).port
 

@@ -31,7 +31,7 @@ from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Disk
 from tidelog.host.ports import Listener as NetworkListener
 from tidelog.host.workers import ThreadWorkers
-from tidelog.rpc import ApiTable, Peer, serve
+from tidelog.rpc import ApiTable, Handler, Peer, serve
 from tidelog.storage import LogDirectory
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.wire.protocol import Listener, Message
@@ -150,10 +150,11 @@ async def lone_broker(
     disk: Disk | None = None,
     find_controller: FindController = lambda: None,
     serving: bool = True,
+    wrap: Callable[[Broker, dict[int, Handler]], dict[int, Handler]] = lambda _, every: every,
     **settings: str,
 ) -> AsyncIterator[LoneBroker]:
     """Brokers 1, 2 and 3 are registered; nothing is led yet. Without `serving` metadata waits
-    until the controller's answers let the broker begin."""
+    until the controller's answers let the broker begin. `wrap` puts something before handlers."""
     config = node_config(data, **settings)
     async with loopback() as network:
         events: list[Event] = []
@@ -168,7 +169,7 @@ async def lone_broker(
         )
         directories = Directories([directory], ThreadWorkers)
         broker = Broker(BrokerIdentity(config, "story", find_controller, -1), directories, host)
-        every = handlers(broker)
+        every = wrap(broker, handlers(broker))
         table = ApiTable(Listener.CLIENT, {key: every[key] for key in apis})
         absences = broker.absences
         accept = serve(table, LISTENER, on_closed=absences.on_closed, on_opened=absences.on_opened)

@@ -506,8 +506,9 @@ def test_broker_id_and_log_dir_are_understood_as_the_older_names():
         (
             with_lines("authorizer.class.name=org.example.Gate"),
             "authorizer.class.name",
-            "less safe than asked",
+            "StandardAuthorizer",
         ),
+        (with_lines("super.users=User:admin;bob"), "super.users", "KIND:NAME"),
     ],
 )
 def test_a_problem_names_the_key_and_the_reason(text, name, why):

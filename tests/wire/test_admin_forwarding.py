@@ -22,6 +22,8 @@ from tidelog.wire.protocol.schemas import (
     alter_partition_reassignments_request,
     alter_partition_reassignments_response,
     alter_user_scram_credentials_request,
+    create_acls_request,
+    delete_acls_request,
     describe_quorum_request,
     describe_quorum_response,
     elect_leaders_request,
@@ -66,6 +68,8 @@ REQUESTS: dict[int, Message] = {
         topics=[DeleteTopicState(name=T), DeleteTopicState(topic_id=b"u" * 16)],
         topic_names=[T, "u"],
     ),
+    30: create_acls_request.CreateAclsRequest(creations=[create_acls_request.AclCreation()] * 2),
+    31: delete_acls_request.DeleteAclsRequest(filters=[delete_acls_request.DeleteAclsFilter()] * 2),
     33: alter_configs_request.AlterConfigsRequest(
         resources=[
             alter_configs_request.AlterConfigsResource(resource_type=2, resource_name=name)

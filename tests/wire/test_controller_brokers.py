@@ -6,6 +6,7 @@ import pytest
 
 from support.controller_node import CLUSTER_ID, NODE_ID, StoryBroker, controller_node
 from support.loopback import until
+from tidelog.controller.controller import ENVELOPE
 from tidelog.core.errors import Error
 from tidelog.core.events import ControllerClaimed, ControllerRenounced
 from tidelog.wire.protocol.schemas import alter_partition_request as isr
@@ -211,7 +212,9 @@ def test_a_tool_hears_what_the_controller_speaks_and_who_is_active(tell) -> None
     async def story():
         async with controller_node() as node:
             spoken = await node.ask(ApiVersionsRequest(), 4, ApiVersionsResponse)
-            assert [each.api_key for each in spoken.api_keys] == sorted(node.controller.handlers)
+            assert [each.api_key for each in spoken.api_keys] == sorted(
+                {*node.controller.handlers, ENVELOPE}
+            )
             assert {each.name: each.max_version_level for each in spoken.finalized_features} == (
                 node.image.features
             )

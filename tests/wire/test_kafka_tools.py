@@ -58,7 +58,7 @@ def test_acls_are_answered_as_by_a_kafka_without_an_authorizer(tmp_path: Path) -
                 assert isinstance(deleted, DeleteAclsResponse)
                 results = [described, *created.results, *deleted.filter_results]
                 assert [each.error_code for each in results] == [Error.SECURITY_DISABLED] * 4
-                assert all("no authorizer" in str(each.error_message) for each in results)
+                assert all("No Authorizer" in str(each.error_message) for each in results)
 
     loopback.run(story)
 

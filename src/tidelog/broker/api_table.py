@@ -148,13 +148,14 @@ def _cluster(broker: Broker) -> dict[int, Handler]:
             host,
         )
     )
+    access: dict[int, Handler] = {29: partial(acls.describe, metadata)}
+    if not config.has_authorizer:
+        access = dict.fromkeys((29, 30, 31), acls.no_authorizer)
     return {
         **dict.fromkeys(forwarded.ROWS, partial(forwarded.handle, forwarding)),
+        **access,
         3: answers.handle,
         10: partial(find_coordinator.handle, finding),
-        29: acls.describe,
-        30: acls.create,
-        31: acls.delete,
         32: partial(describe_configs.handle, describe_configs.Parts(metadata, config, host)),
         incremental_alter_configs.KEY: partial(incremental_alter_configs.handle, forwarding),
         48: partial(describe_client_quotas.handle, metadata),

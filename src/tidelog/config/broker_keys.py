@@ -32,7 +32,10 @@ SECTIONS: tuple[tuple[str, tuple[BrokerKey, ...]], ...] = (
     ("Groups", client_keys.GROUPS),
     ("Share groups", client_keys.SHARE_GROUPS),
     ("Transactions and producers", client_keys.TRANSACTIONS),
-    ("Security", (*client_keys.SECURITY, *security_keys.PEER)),
+    (
+        "Security",
+        (*client_keys.AUTHORIZATION, *client_keys.SECURITY, *security_keys.PEER),
+    ),
     ("TLS", security_keys.TLS),
     ("SASL", security_keys.SASL),
 )

@@ -7,6 +7,7 @@ from tidelog.config.broker_keys import KEYS
 from tidelog.config.endpoints import parse_open_address
 from tidelog.config.layers import Finding
 from tidelog.config.settings import Settings
+from tidelog.core.security.principal import Principal
 
 
 class Order(NamedTuple):
@@ -145,6 +146,17 @@ def http_problems(settings: Settings) -> Iterator[Finding]:
         parse_open_address(listener)
     except ValueError as reason:
         yield settings.finding(key, str(reason), f"{key}=127.0.0.1:9644")
+
+
+def super_user_problems(settings: Settings) -> Iterator[Finding]:
+    """Somebody who is misspelt here would be locked out."""
+    key = "super.users"
+    for each in (settings.text(key) or "").split(";"):
+        if each.strip():
+            try:
+                Principal.parse(each.strip())
+            except ValueError as reason:
+                yield settings.finding(key, str(reason), f"{key}=User:admin;User:broker")
 
 
 def _out_of_order(settings: Settings, orders: tuple[Order, ...]) -> Iterator[Finding]:

@@ -420,16 +420,19 @@ TRANSACTIONS: tuple[BrokerKey, ...] = (
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
-SECURITY: tuple[BrokerKey, ...] = unsupported(
+AUTHORIZATION: tuple[BrokerKey, ...] = implemented(
     text(
         "authorizer.class.name",
-        "",
+        None,
         "What decides who may do what; without it everybody may do everything.",
-        refused=True,
+        choices=(STANDARD_AUTHORIZER,),
     ),
-    text("super.users", "", "Users that no authorizer stops."),
+    text("super.users", "", "Principals that no rule stops, as in User:admin;User:broker."),
     switch(
         "allow.everyone.if.no.acl.found", False, "What holds for things that no rule speaks of."
     ),
+)
+
+SECURITY: tuple[BrokerKey, ...] = unsupported(
     text("client.quota.callback.class", None, "A Java class that decides quotas in Kafka."),
 )

@@ -208,6 +208,11 @@ class NodeConfig:
             ),
         )
 
+    @property
+    def has_authorizer(self) -> bool:
+        """Without one everybody may do everything."""
+        return bool(self.settings.text("authorizer.class.name"))
+
     def group_limits(self) -> GroupLimits:
         """What the settings of one consumer group may be."""
         session, heartbeat = "session.timeout.ms", "heartbeat.interval.ms"
@@ -257,6 +262,7 @@ def load_node_config(inputs: Inputs) -> Loaded:
     warnings.extend(security_warnings(settings, topology, security))
     problems.extend(checks.order_problems(settings))
     problems.extend(checks.http_problems(settings))
+    problems.extend(checks.super_user_problems(settings))
     problems.extend(checks.assignor_problems(settings))
     if not settings.is_broken("listeners", "controller.quorum.voters"):
         warnings.extend(voter_port_warnings(settings, topology))

@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.controller.handlers import (
+    acls,
     allocate_producer_ids,
     alter_client_quotas,
     alter_configs,
@@ -33,6 +34,8 @@ HANDLES: dict[int, Callable[["ActiveController", Call], None]] = {
     18: api_versions.handle,
     19: create_topics.handle,
     20: delete_topics.handle,
+    30: acls.create,
+    31: acls.delete,
     33: alter_configs.handle,
     37: create_partitions.handle,
     43: elect_leaders.handle,

@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from tidelog.controller.api_table import bind_handlers
+from tidelog.controller.audit import change_of
 from tidelog.controller.liveness import Liveness
 from tidelog.controller.open_request import Finish, OpenRequest, Refused, Step, Ticket, refusal
 from tidelog.core.errors import Error
@@ -18,6 +19,7 @@ from tidelog.core.metadata.effects import Answer, AppendRecords, Effect
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.metadata.settings import ControllerSettings
+from tidelog.core.requests import ControllerResponse
 from tidelog.core.types import NEVER_MS, LogEntry
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import CloseReason, PeerConnection
@@ -27,6 +29,9 @@ from tidelog.wire.protocol import ApiRange, Listener, Release, supported_version
 
 REQUEST_TIMEOUT_MS = 30_000
 """For APIs whose requests say nothing about it, and for clients that do not care."""
+
+ENVELOPE = 58
+"""Served by the listener: it opens them for the other handlers."""
 
 STEPS_AT_ONCE = 16
 """Items of a request, such as topics to be created, that are decided in one turn of the loop."""
@@ -51,6 +56,7 @@ class ClusterFacts(NamedTuple):
     """Addresses of the controllers."""
     topic_defaults: Mapping[str, str] = {}
     """Settings of topics that this node's file gives another default, by their topic names."""
+    has_authorizer: bool = False
 
 
 class ActiveController:
@@ -94,7 +100,7 @@ class ActiveController:
 
     def api_ranges(self) -> list[ApiRange]:
         """What the controller listener serves, the quorum's part included."""
-        keys = self.handlers.keys() | self._quorum.handlers.keys()
+        keys = self.handlers.keys() | self._quorum.handlers.keys() | {ENVELOPE}
         return supported_versions(Listener.CLUSTER, Release.FULL, keys)
 
     def stop(self) -> None:
@@ -111,11 +117,23 @@ class ActiveController:
     ) -> None:
         """Decide on every step, in order. `finish` gets one response per step, once, and answers
         the call; who names no time has `REQUEST_TIMEOUT_MS`."""
-        asked = OpenRequest(call, steps, finish)
+        asked = OpenRequest(call, steps, partial(self._finish, call, steps, finish))
         self._take_some(asked, steps, 0)
         if asked.is_open:
             timeout_ms = timeout_ms if timeout_ms > 0 else REQUEST_TIMEOUT_MS
             asked.wait(self.host.timers.after(timeout_ms, partial(self._late, asked, timeout_ms)))
+
+    def _finish(
+        self,
+        call: Call,
+        steps: Sequence[Step],
+        finish: Finish,
+        responses: Sequence[ControllerResponse],
+    ) -> None:
+        change = change_of(call, steps, responses)
+        if change is not None:
+            self.host.emit(change)
+        finish(responses)
 
     def _take_some(self, asked: OpenRequest, steps: Sequence[Step], begin: int) -> None:
         """Each step is a decision of its own: others may be decided between two slices, and this

@@ -202,6 +202,26 @@ class FindingCleared(NamedTuple):
     subject: str
 
 
+class AccessDenied(NamedTuple):
+    """Somebody was refused something, so many times since this was last told."""
+
+    principal: str
+    host: str
+    api: str
+    operation: str
+    resource: str
+    times: int = 1
+
+
+class AdministrativeChange(NamedTuple):
+    """The active controller carried out what somebody asked for."""
+
+    principal: str
+    host: str
+    api: str
+    subject: str
+
+
 Event = (
     RecordsAppended
     | HighWatermarkAdvanced
@@ -227,6 +247,8 @@ Event = (
     | GroupStateChanged
     | MemberLeft
     | TransactionAborted
+    | AccessDenied
+    | AdministrativeChange
     | FindingRaised
     | FindingCleared
 )

@@ -17,6 +17,8 @@ from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import CloseReason, PeerConnection
 from tidelog.host.ports import Listener as OpenListener
+from tidelog.node.access import AccessRules, authorizer_of, guarded_broker, guarded_controller
+from tidelog.node.audit import Refusals
 from tidelog.node.bootstrap_file import read_bootstrap
 from tidelog.node.disks import (
     CannotStart,
@@ -38,6 +40,7 @@ from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.membership import QuorumMembership
 from tidelog.rpc import ApiTable, serve
+from tidelog.rpc.authorization.gate import Gate
 from tidelog.rpc.logins import LATE_LOGINS
 from tidelog.wire.protocol import Listener
 
@@ -68,6 +71,12 @@ class Node:
         self.quorum = _quorum_member(config, self._disks, host)
         self.quorum.on_failure = self._fail
         self._leader_watch = LeaderWatch(host, self.quorum)
+        authorizer = authorizer_of(config)
+        self.gate: Gate | None = None
+        if authorizer is not None:
+            refusals = Refusals(host.emit, host.now_ms)
+            self.gate = Gate(authorizer, self.topic_name, refusals.on_refused)
+            self.quorum.listeners.append(AccessRules(authorizer))
         self.controller: ActiveController | None = None
         self.broker: Broker | None = None
         if config.is_controller:
@@ -85,7 +94,7 @@ class Node:
 
     def _make_controller(self) -> ActiveController:
         config = self.config
-        facts = ClusterFacts(_voters(config), config.topic_defaults())
+        facts = ClusterFacts(_voters(config), config.topic_defaults(), self.gate is not None)
         settings = config.controller_settings(self.cluster_id)
         settings.bootstrap_records = read_bootstrap(self._disks.metadata)
         return ActiveController(config.node_id, self.quorum, settings, self.host, facts)
@@ -131,6 +140,8 @@ class Node:
             on_ready()
 
     def _let_clients_in(self, on_ready: Callable[[], None]) -> None:
+        if self.gate is not None:
+            self.gate.authorizer.ready = True
         self._held.open_all()
         on_ready()
 
@@ -155,8 +166,10 @@ class Node:
         if listener.name in self.config.controller_listeners:
             if self.controller is None:
                 return
-            handlers = {**self.controller.handlers, **self.quorum.handlers, **LATE_LOGINS}
-            table = ApiTable(Listener.CLUSTER, handlers)
+            controller = self.controller
+            handlers = {**controller.handlers, **self.quorum.handlers, **LATE_LOGINS}
+            served = guarded_controller(self.gate, handlers, lambda: controller.active)
+            table = ApiTable(Listener.CLUSTER, served)
             own = self._own_address
             accept = serve(
                 table,
@@ -171,7 +184,8 @@ class Node:
         elif self.broker is None:
             return
         else:
-            table = ApiTable(Listener.CLIENT, api_table.handlers(self.broker))
+            handlers = api_table.handlers(self.broker)
+            table = ApiTable(Listener.CLIENT, guarded_broker(self.gate, self.broker, handlers))
             absences = self.broker.absences
             accept = serve(
                 table,
@@ -265,7 +279,7 @@ def _quorum_member(config: NodeConfig, disks: Disks, host: NodeHost) -> QuorumMe
         )
     codec = KafkaEntryCodec(voters)
     log = open_metadata_log(config, disks, codec, host.clock)
-    check_metadata(log, authorizer=bool(config.settings.text("authorizer.class.name")))
+    check_metadata(log, authorizer=config.has_authorizer)
     recorded = recorded_voters(log, codec)
     if recorded is not None:
         check_voters(recorded, voters, disks.identity)

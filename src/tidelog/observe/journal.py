@@ -144,7 +144,9 @@ def level_of(event: events.Event) -> int:
     elif isinstance(event, events.LogTruncated):
         alarming = event.below_high_watermark
     else:
-        alarming = isinstance(event, events.BrokerFenced | events.FindingRaised)
+        alarming = isinstance(
+            event, events.BrokerFenced | events.FindingRaised | events.AccessDenied
+        )
     return logging.WARNING if alarming else logging.INFO
 
 

@@ -193,6 +193,18 @@ def _transaction_aborted(event: events.TransactionAborted, _: NamePartition) -> 
     )
 
 
+def _access_denied(event: events.AccessDenied, _: NamePartition) -> str:
+    often = f", {event.times} times" if event.times > 1 else ""
+    return (
+        f"{event.principal} from {event.host or 'nowhere'} may not {event.operation}"
+        f" {event.resource} ({event.api}{often})"
+    )
+
+
+def _administrative_change(event: events.AdministrativeChange, _: NamePartition) -> str:
+    return f"{event.principal} from {event.host or 'nowhere'}: {event.api}, {event.subject}"
+
+
 def _finding_raised(event: events.FindingRaised, _: NamePartition) -> str:
     return f"{event.kind} {event.subject}: {event.problem}"
 
@@ -226,6 +238,8 @@ _SENTENCES: Final[dict[type, Callable[[Any, NamePartition], str]]] = {
     events.GroupStateChanged: _group_state,
     events.MemberLeft: _member_left,
     events.TransactionAborted: _transaction_aborted,
+    events.AccessDenied: _access_denied,
+    events.AdministrativeChange: _administrative_change,
     events.FindingRaised: _finding_raised,
     events.FindingCleared: _finding_cleared,
 }

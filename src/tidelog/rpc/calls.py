@@ -11,8 +11,10 @@ from tidelog.rpc.caller import Caller
 from tidelog.wire.protocol import (
     Message,
     RequestHeader,
+    decode,
     encode_response,
     encode_response_header,
+    response_class,
 )
 
 Handler = Callable[["Call"], None]
@@ -78,6 +80,10 @@ class Call:
         """This request has no answer (acks=0)."""
         self._slot.answer_nothing()
 
+    def amended_by(self, amend: Callable[[Message], None]) -> Callable[[Message], None]:
+        """`amend`, together with what completes the answer already."""
+        return amend
+
     def close(self) -> None:
         """End the connection: the only way to refuse where there is no answer to refuse with."""
         self.connection.close()
@@ -93,3 +99,34 @@ class Call:
             await work
         except Exception as error:  # the border of a task: a bug costs one connection
             self.connection.fail(error)
+
+
+class AmendedCall(Call):
+    """A call whose answer is completed before it leaves: by what was refused beforehand."""
+
+    __slots__ = ("_amend",)
+
+    def __init__(self, call: Call, amend: Callable[[Message], None]) -> None:
+        super().__init__(call.header, call.request, call._slot, call.connection, call.caller)
+        self._amend = call.amended_by(amend)
+
+    def amended_by(self, amend: Callable[[Message], None]) -> Callable[[Message], None]:
+        inner = self._amend
+
+        def both(response: Message) -> None:
+            amend(response)
+            inner(response)
+
+        return both
+
+    def answer(self, response: Message) -> None:
+        self._amend(response)
+        super().answer(response)
+
+    def answer_encoded(self, body: Buffer) -> None:
+        self.answer(decode(response_class(self.header.api_key), self.version, body))
+
+    def answer_nothing(self) -> None:
+        """There is no answer in which to refuse, so the connection ends, as in Kafka."""
+        super().answer_nothing()
+        self.close()

@@ -1,54 +1,19 @@
 """What a client may do, as the bits of Kafka's operations. Without access rules: everything."""
 
-from enum import IntEnum
+from tidelog.core.security.acls import ResourceType
+from tidelog.core.security.authorizer import POSSIBLE
 
 NOT_ASKED = -(2**31)
 """The client did not want to know."""
 
 
-class Operation(IntEnum):
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
+def _bits(resource_type: ResourceType) -> int:
+    return sum(1 << operation for operation in POSSIBLE[resource_type])
 
 
-def _bits(*operations: Operation) -> int:
-    return sum(1 << operation for operation in operations)
-
-
-ON_TOPIC = _bits(
-    Operation.READ,
-    Operation.WRITE,
-    Operation.CREATE,
-    Operation.DELETE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-ON_GROUP = _bits(
-    Operation.READ,
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-)
-ON_CLUSTER = _bits(
-    Operation.CREATE,
-    Operation.ALTER,
-    Operation.DESCRIBE,
-    Operation.CLUSTER_ACTION,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.ALTER_CONFIGS,
-    Operation.IDEMPOTENT_WRITE,
-)
+ON_TOPIC = _bits(ResourceType.TOPIC)
+ON_GROUP = _bits(ResourceType.GROUP)
+ON_CLUSTER = _bits(ResourceType.CLUSTER)
 
 
 def on_topic(*, asked: bool) -> int:

@@ -11,6 +11,7 @@ from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage, PartitionState
 from tidelog.core.metadata.records import QuotaEntity
 from tidelog.core.requests import ELECT_PREFERRED
+from tidelog.core.security.acls import Acl
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.alter_client_quotas_request import (
@@ -32,10 +33,14 @@ from tidelog.wire.protocol.schemas.alter_user_scram_credentials_request import (
 from tidelog.wire.protocol.schemas.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
 )
+from tidelog.wire.protocol.schemas.create_acls_request import CreateAclsRequest
+from tidelog.wire.protocol.schemas.create_acls_response import CreateAclsResponse
 from tidelog.wire.protocol.schemas.create_partitions_request import CreatePartitionsRequest
 from tidelog.wire.protocol.schemas.create_partitions_response import CreatePartitionsResponse
 from tidelog.wire.protocol.schemas.create_topics_request import CreateTopicsRequest
 from tidelog.wire.protocol.schemas.create_topics_response import CreateTopicsResponse
+from tidelog.wire.protocol.schemas.delete_acls_request import DeleteAclsRequest
+from tidelog.wire.protocol.schemas.delete_acls_response import DeleteAclsResponse
 from tidelog.wire.protocol.schemas.delete_topics_request import DeleteTopicsRequest
 from tidelog.wire.protocol.schemas.delete_topics_response import DeleteTopicsResponse
 from tidelog.wire.protocol.schemas.elect_leaders_request import ElectLeadersRequest
@@ -51,6 +56,13 @@ from tidelog.wire.protocol.schemas.unregister_broker_request import UnregisterBr
 from tidelog.wire.protocol.schemas.unregister_broker_response import UnregisterBrokerResponse
 from tidelog.wire.protocol.schemas.update_features_request import UpdateFeaturesRequest
 from tidelog.wire.protocol.schemas.update_features_response import UpdateFeaturesResponse
+
+REMOVED_ACL_FIELDS = (
+    *("resource_type", "resource_name", "pattern_type"),
+    *("principal", "host", "operation", "permission_type"),
+)
+ACL_FIELDS = tuple(name.replace("pattern", "resource_pattern") for name in REMOVED_ACL_FIELDS)
+"""How requests and answers name the fields of a rule."""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """What an incremental change does to a setting."""
@@ -123,6 +135,27 @@ def incremental_alter_configs(
         if (resource := (each.resource_type, each.resource_name)) in done
         for config in each.configs
     )
+
+
+def create_acls(
+    image: MetadataImage, request: CreateAclsRequest, response: CreateAclsResponse
+) -> bool:
+    present = set(image.acls.values())
+    return all(
+        Acl(*(getattr(asked, name) for name in ACL_FIELDS)) in present
+        for asked, said in zip(request.creations, response.results, strict=True)
+        if said.error_code == Error.NONE
+    )
+
+
+def delete_acls(image: MetadataImage, _: DeleteAclsRequest, response: DeleteAclsResponse) -> bool:
+    gone = {
+        Acl(*(getattr(each, name) for name in REMOVED_ACL_FIELDS))
+        for result in response.filter_results
+        if result.error_code == Error.NONE
+        for each in result.matching_acls
+    }
+    return gone.isdisjoint(image.acls.values())
 
 
 def elect_leaders(

@@ -22,11 +22,13 @@ from tidelog.core.errors import NO_ERROR
 from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, STARTING, BrokerLifecycle
 from tidelog.core.replication.proposals import IsrProposals
 from tidelog.core.requests import AlterPartitionRequest, AlterPartitionResponse, IsrProposal
+from tidelog.core.security.principal import ANONYMOUS
 from tidelog.core.types import NEVER_MS, PartitionId
 from tidelog.host.ports import Network, NetworkError, RequestTimedOut
 from tidelog.host.timers import pause
-from tidelog.rpc import Answer, Peer
+from tidelog.rpc import Answer, Caller, Peer, envelope
 from tidelog.storage.errors import DirectoryOffline
+from tidelog.wire.protocol.schemas.envelope_response import EnvelopeResponse
 
 if TYPE_CHECKING:
     from tidelog.broker.control.local_metadata import LocalMetadata
@@ -69,6 +71,8 @@ class ControllerLink:
         "_heartbeat_line",
         "_host",
         "_metadata",
+        "_name",
+        "_names_callers",
         "_next_voter",
         "_now_ms",
         "_proposal_timer",
@@ -118,7 +122,9 @@ class ControllerLink:
         ]
         assert self._voters, "a node without a controller to ask was not refused"
         self._next_voter = host.entropy.below(len(self._voters))
-        name = f"broker-{config.node_id}"
+        self._name = name = f"broker-{config.node_id}"
+        self._names_callers = config.has_authorizer
+        """A controller that has an authorizer, too, must not take clients for this broker."""
         self._heartbeat_line = Line(host.to_controllers, f"{name}-heartbeat")
         self._alter_line = Line(host.to_controllers, f"{name}-alter-partition")
         self._forward_line = Line(host.to_controllers, f"{name}-forward")
@@ -289,7 +295,9 @@ class ControllerLink:
 
     # ---- forwarding
 
-    async def forward(self, request: Message, version: int, timeout_ms: int) -> Message:
+    async def forward(
+        self, request: Message, version: int, timeout_ms: int, caller: Caller | None = None
+    ) -> Message:
         """The answer of the active controller. Nodes that are not it, or cannot be reached, are
         asked again until the time is over; then a NetworkError says what happened last.
 
@@ -297,7 +305,12 @@ class ControllerLink:
         lost its office answers when it knows what became of it. One whose connection broke, or that
         a former controller cut off from the others still has, may have been performed: the second
         answer then says, for instance, that the topic exists. Kafka's brokers do the same.
+
+        `caller` is whom it is for; without one this broker asks for itself.
         """
+        asked, asked_version = request, version
+        if caller is not None and (self._names_callers or caller.principal != ANONYMOUS):
+            asked, asked_version = envelope.wrapped(request, version, self._name, caller), 0
         deadline_ms = self._now_ms() + timeout_ms
         failure = NetworkError("no controller was asked")
         while (left_ms := deadline_ms - self._now_ms()) > 0:
@@ -306,8 +319,10 @@ class ControllerLink:
             address = self._controller()
             try:
                 answer = await self._forward_line.to(address).ask(
-                    request, version, timeout_ms=left_ms
+                    asked, asked_version, timeout_ms=left_ms
                 )
+                if isinstance(answer, EnvelopeResponse):
+                    answer = _opened(answer, request, version)
             except NetworkError as error:
                 failure = error
             else:
@@ -349,6 +364,13 @@ def _lifecycle(identity: BrokerIdentity, replicas: Replicas, host: NodeHost) -> 
 
 
 def _nothing() -> None: ...
+
+
+def _opened(answer: EnvelopeResponse, request: Message, version: int) -> Message:
+    """NetworkError if the controller did not even look at what is in the envelope."""
+    if answer.error_code != NO_ERROR:
+        raise NetworkError(f"the controller refuses envelopes of this broker: {answer.error_code}")
+    return envelope.unwrapped(answer, request.__api_key__, version)
 
 
 class Line:

@@ -102,6 +102,7 @@ class FetchSession:
         "last_used_ms",
         "parked",
         "partitions",
+        "permit",
         "privileged",
         "reviewed_ms",
         "timer",
@@ -121,6 +122,8 @@ class FetchSession:
         """When it fires."""
         self.last_used_ms = now_ms
         self.reviewed_ms = now_ms
+        self.permit: object = None
+        """Whom it was allowed, and by which rules; only where there is an authorizer."""
 
     def __repr__(self) -> str:
         return f"FetchSession({self.id}, epoch={self.epoch}, {len(self.partitions)} partitions)"

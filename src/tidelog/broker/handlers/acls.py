@@ -1,7 +1,7 @@
-"""DescribeAcls, CreateAcls and DeleteAcls (29, 30, 31): there is no authorizer, and so no ACLs.
+"""DescribeAcls (29): the rules that a filter finds, by resource. The others are the controller's.
 
-Kafka's tools ask anyway. They are told so in the words of a Kafka without an authorizer, which
-they understand, and not by a closed connection, which they take for a network problem.
+Without an authorizer there are none. Kafka's tools are told so in the words of a Kafka without one,
+and not by a closed connection, which they take for a network problem.
 """
 
 from __future__ import annotations
@@ -9,40 +9,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelog.core.errors import Error
+from tidelog.core.security.acls import Acl, AclFilter, misfit_of_filter
+from tidelog.rpc import admin_refusals
 from tidelog.wire.protocol.schemas.create_acls_request import CreateAclsRequest
-from tidelog.wire.protocol.schemas.create_acls_response import (
-    AclCreationResult,
-    CreateAclsResponse,
-)
 from tidelog.wire.protocol.schemas.delete_acls_request import DeleteAclsRequest
-from tidelog.wire.protocol.schemas.delete_acls_response import (
-    DeleteAclsFilterResult,
-    DeleteAclsResponse,
+from tidelog.wire.protocol.schemas.describe_acls_request import DescribeAclsRequest
+from tidelog.wire.protocol.schemas.describe_acls_response import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
 )
-from tidelog.wire.protocol.schemas.describe_acls_response import DescribeAclsResponse
 
 if TYPE_CHECKING:
+    from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.rpc import Call
 
-ERROR = Error.SECURITY_DISABLED
-REASON = "Tidelog has no authorizer: there are no ACLs, and everybody may do everything"
+
+DISABLED = "No Authorizer is configured."
 
 
-def describe(call: Call) -> None:
-    call.answer(DescribeAclsResponse(error_code=ERROR, error_message=REASON))
+def no_authorizer(call: Call) -> None:
+    """Serves all three."""
+    request, error = call.request, Error.SECURITY_DISABLED
+    if isinstance(request, CreateAclsRequest):
+        call.answer(admin_refusals.create_acls(request, error, DISABLED))
+    elif isinstance(request, DeleteAclsRequest):
+        call.answer(admin_refusals.delete_acls(request, error, DISABLED))
+    else:
+        call.answer(DescribeAclsResponse(error_code=error, error_message=DISABLED))
 
 
-def create(call: Call) -> None:
+def describe(metadata: LocalMetadata, call: Call) -> None:
     request = call.request
-    assert isinstance(request, CreateAclsRequest), request
-    results = [AclCreationResult(error_code=ERROR, error_message=REASON) for _ in request.creations]
-    call.answer(CreateAclsResponse(results=results))
+    assert isinstance(request, DescribeAclsRequest), request
+    wanted = AclFilter(
+        request.resource_type_filter,
+        request.resource_name_filter,
+        request.pattern_type_filter,
+        request.principal_filter,
+        request.host_filter,
+        request.operation,
+        request.permission_type,
+    )
+    misfit = misfit_of_filter(wanted)
+    if misfit is not None:
+        call.answer(DescribeAclsResponse(error_code=Error.INVALID_REQUEST, error_message=misfit))
+        return
+    found = [acl for acl in metadata.image.acls.values() if wanted.matches(acl)]
+    call.answer(DescribeAclsResponse(resources=by_resource(found)))
 
 
-def delete(call: Call) -> None:
-    request = call.request
-    assert isinstance(request, DeleteAclsRequest), request
-    results = [
-        DeleteAclsFilterResult(error_code=ERROR, error_message=REASON) for _ in request.filters
+def by_resource(acls: list[Acl]) -> list[DescribeAclsResource]:
+    described: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for acl in acls:
+        described.setdefault(acl[:3], []).append(
+            AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+        )
+    return [
+        DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=how, acls=rules)
+        for (kind, name, how), rules in described.items()
     ]
-    call.answer(DeleteAclsResponse(filter_results=results))

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidelog.broker.control import admin_refusals, admin_settled
+from tidelog.broker.control import admin_settled
 from tidelog.broker.control.caught_up import caught_up
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.host.ports import NetworkError
-from tidelog.rpc import Call
+from tidelog.rpc import Call, admin_refusals
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.delete_topics_request import (
     DeleteTopicsRequest,
@@ -68,6 +68,8 @@ ROWS: dict[int, Row] = {
         version=FIRST_WITH_TOPIC_STATES,
         translated=delete_by_state,
     ),
+    30: Row(admin_refusals.create_acls, admin_settled.create_acls),
+    31: Row(admin_refusals.delete_acls, admin_settled.delete_acls),
     33: Row(admin_refusals.alter_configs, admin_settled.alter_configs),
     37: Row(admin_refusals.create_partitions, admin_settled.create_partitions),
     43: Row(admin_refusals.elect_leaders, admin_settled.elect_leaders),
@@ -97,13 +99,15 @@ def handle(parts: Parts, call: Call) -> None:
 async def _forward(parts: Parts, call: Call, row: Row) -> None:
     request = row.translated(call.request)
     version = call.version if row.version is None else row.version
-    call.answer(await answer_of_controller(parts, request, version, row))
+    call.answer(await answer_of_controller(parts, call, request, version, row))
 
 
-async def answer_of_controller(parts: Parts, request: Message, version: int, row: Row) -> Message:
+async def answer_of_controller(
+    parts: Parts, call: Call, request: Message, version: int, row: Row
+) -> Message:
     timeout_ms = timeout_of(request)
     try:
-        response = await parts.link.forward(request, version, timeout_ms)
+        response = await parts.link.forward(request, version, timeout_ms, call.caller)
     except NetworkError as error:
         why = f"no active controller answered within {timeout_ms} ms: {error}"
         return row.refused(request, Error.REQUEST_TIMED_OUT, why)

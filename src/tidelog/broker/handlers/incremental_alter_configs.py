@@ -47,7 +47,7 @@ async def _answer(
             resources=elsewhere, validate_only=request.validate_only
         )
         answer = await forwarded.answer_of_controller(
-            parts, passed_on, call.version, forwarded.ROWS[KEY]
+            parts, call, passed_on, call.version, forwarded.ROWS[KEY]
         )
         assert isinstance(answer, IncrementalAlterConfigsResponse), answer
         responses = list(answer.responses)

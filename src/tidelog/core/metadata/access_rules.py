@@ -45,5 +45,6 @@ def decide_delete_acls(view: View, request: DeleteAclsRequest) -> Decision:
         reason = f"{len(doomed)} rules match, {limit} can be removed at once: narrow the filters"
         return Decision(DeleteAclsResponse(Error.INVALID_REQUEST, reason))
     removed = tuple(tuple(view.image.acls[acl_id] for acl_id in ids) for ids in found)
+    assert len(removed) == len(request.filters), (len(removed), len(request.filters))
     records = tuple(RemoveAccessControlEntry(acl_id) for acl_id in doomed)
     return Decision(DeleteAclsResponse(Error.NONE, removed=removed), records)

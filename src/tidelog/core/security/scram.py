@@ -144,6 +144,7 @@ def decoy_credential(mechanism: ScramMechanism, name: str, secret: bytes) -> Scr
 
     A server that goes on with it tells a stranger nothing about who exists.
     """
+    assert secret, "anybody could tell a decoy from a user"
     seed = hmac_of(mechanism, secret, b"decoy " + name.encode())
     salt = hmac_of(mechanism, seed, b"salt")[:24]
     stored_key = hmac_of(mechanism, seed, b"stored key")
@@ -239,6 +240,7 @@ def verify_client_final(
     proof = _decoded(found["proof"])
     if len(proof) != mechanism.hash_bytes:
         raise ScramError(f"the proof has {len(proof)} bytes, not {mechanism.hash_bytes}")
+    assert answer.nonce.startswith(first.nonce), "the server answered somebody else"
     signed = auth_message(first, answer, found["unsigned"])
     signature = hmac_of(mechanism, credential.stored_key, signed)
     presented = hash_of(mechanism, xor(proof, signature))

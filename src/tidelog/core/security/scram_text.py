@@ -28,6 +28,7 @@ class ScramUser(NamedTuple):
 
 def parse_scram_user(text: str, fresh_salt: bytes) -> ScramUser:
     """ValueError says what is wrong, without the password."""
+    assert len(fresh_salt) >= 16, f"a salt of {len(fresh_salt)} bytes"
     outer = _OUTER.fullmatch(text)
     if outer is None:
         raise ValueError("a user is written SCRAM-SHA-512=[name=NAME,password=PASSWORD]")

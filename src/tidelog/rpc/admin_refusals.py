@@ -1,4 +1,4 @@
-"""Answers to admin requests that could not be passed on: the same error for every item.
+"""Answers to admin requests that were not carried out: the same error for every item.
 
 One entry per item and in the order of the request: a client that gets fewer may abort (librdkafka
 does, wire.md gotcha 4).
@@ -14,10 +14,14 @@ from tidelog.wire.protocol.schemas import (
     alter_partition_reassignments_response,
     alter_user_scram_credentials_request,
     alter_user_scram_credentials_response,
+    create_acls_request,
+    create_acls_response,
     create_partitions_request,
     create_partitions_response,
     create_topics_request,
     create_topics_response,
+    delete_acls_request,
+    delete_acls_response,
     delete_topics_request,
     delete_topics_response,
     describe_quorum_request,
@@ -106,6 +110,20 @@ def incremental_alter_configs(
             for each in request.resources
         ]
     )
+
+
+def create_acls(
+    request: create_acls_request.CreateAclsRequest, error: Error, why: str
+) -> create_acls_response.CreateAclsResponse:
+    refused = create_acls_response.AclCreationResult(error_code=error, error_message=why)
+    return create_acls_response.CreateAclsResponse(results=[refused] * len(request.creations))
+
+
+def delete_acls(
+    request: delete_acls_request.DeleteAclsRequest, error: Error, why: str
+) -> delete_acls_response.DeleteAclsResponse:
+    refused = delete_acls_response.DeleteAclsFilterResult(error_code=error, error_message=why)
+    return delete_acls_response.DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 
 
 def elect_leaders(

@@ -1,0 +1,1 @@
+"""What a request needs to be allowed, looked at before its handler sees it."""
