@@ -139,6 +139,20 @@ def test_the_scrub_finds_what_nobody_has_read_yet(tmp_path: Path) -> None:
     loopback.run(story)
 
 
+def test_a_scrub_that_began_before_there_were_logs_comes_to_them_soon(tmp_path: Path) -> None:
+    """A broker hosts nothing when it starts: a round over nothing is no round."""
+
+    async def story() -> None:
+        async with fed_brokers(tmp_path, 1, 2) as cluster:
+            cluster[2].scrubbing.start()
+            await loopback.until(lambda: cluster[2].scrubbing.rounds == 1)
+            await replicated(cluster, 1, 2)
+            flip(segment_file(tmp_path, 2), 9)
+            await loopback.until(lambda: cluster[2].mending.mended_count == 1)
+
+    loopback.run(story)
+
+
 def append_keyed(cluster: FedCluster, number: int) -> None:
     """A batch of two records, of which only the second survives compaction."""
     hosted = cluster.hosted(1, TOPIC)

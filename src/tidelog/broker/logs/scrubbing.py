@@ -32,6 +32,8 @@ LEAST_COUNTED_BYTES = 64 * 1024
 """What a look costs beside its bytes: thousands of small logs must not make a busy loop."""
 SEGMENTS_AT_ONCE = 100
 BETWEEN_ROUNDS_MS = 600_000
+LOOK_AGAIN_MS = 1_000
+"""After a round without any log: a broker that has just started hosts none yet."""
 _END = (1 << 63) - 1
 
 
@@ -81,12 +83,13 @@ class Scrubbing:
 
     async def _run(self) -> None:
         while True:
+            number = 0
             for number, segment in enumerate(self._segments(), 1):
                 await self._scrub(*segment)
                 if number % SEGMENTS_AT_ONCE == 0:
                     await pause(self._host.timers, 1)  # empty ones have not waited
             self.rounds += 1
-            await pause(self._host.timers, BETWEEN_ROUNDS_MS)
+            await pause(self._host.timers, BETWEEN_ROUNDS_MS if number else LOOK_AGAIN_MS)
 
     def _segments(self) -> Iterator[tuple[Hosted, Segment]]:
         """Of all logs, as they are when their turn comes. A random log is the first: a broker
