@@ -30,6 +30,9 @@ SHELL: Final = ("broker", "controller", "quorum", "coordinators", "node", "rpc")
 """What runs around `core`: the packages that a simulator with a shell of its own cannot reach."""
 PACKAGES: Final = (*SHELL, "core", "storage", "host", "client", "wire")
 
+AT_ONCE: Final = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+"""Code of these runs where it stands: in a module or a class, that is when it is imported."""
+
 Lines = dict[str, set[int]]
 """By file."""
 Trace = Callable[[FrameType, str, Any], Any]
@@ -134,19 +137,20 @@ def _last_line(node: ast.stmt) -> int:
 
 
 def _lines_of_functions(code: CodeType) -> Iterator[int]:
-    if code.co_flags & inspect.CO_OPTIMIZED:  # neither a module nor the body of a class
+    is_function = bool(code.co_flags & inspect.CO_OPTIMIZED)  # no module, no body of a class
+    if is_function:
         yield from _own_lines(code)
     for constant in code.co_consts:
-        if isinstance(constant, CodeType):
+        if isinstance(constant, CodeType) and (is_function or constant.co_name not in AT_ONCE):
             yield from _lines_of_functions(constant)
 
 
-def _own_lines(code: CodeType) -> list[int]:
-    """Without the head, which is run where the function is made."""
-    lines = sorted({line for _, _, line in code.co_lines() if line is not None})
-    if len(lines) > 1 and not code.co_name.startswith("<"):
-        return [line for line in lines if line != code.co_firstlineno]
-    return lines
+def _own_lines(code: CodeType) -> Iterator[int]:
+    """Without the head, which is run where the function is made. Nothing is left of one that has
+    only words to say."""
+    for line in sorted({line for _, _, line in code.co_lines() if line is not None}):
+        if line != code.co_firstlineno or code.co_name.startswith("<"):
+            yield line
 
 
 # -- what was run

@@ -131,6 +131,8 @@ class ClientPlan(NamedTuple):
     hostile: tuple[HostilePlan, ...] = ()
     inspectors_pause_ms: tuple[int, ...] = ()
     """One for every inspector: at most so long between two questions."""
+    mistakes: bool = False
+    """An operator makes those that a node must refuse to start with."""
     late: tuple[LatePlan, ...] = ()
     rack_readers: tuple[str, ...] = ()
     """The racks of readers who read everything from a replica there."""
@@ -151,6 +153,7 @@ class ClientPlan(NamedTuple):
         kinds += ["churn"] if self.churn else []
         kinds += ["hostile peers"] if self.hostile else []
         kinds += ["inspector"] if self.inspectors_pause_ms else []
+        kinds += ["mistakes"] if self.mistakes else []
         kinds += [f"late producer of version {each.version}" for each in self.late]
         kinds += ["readers in racks"] if self.rack_readers else []
         return ", ".join(kinds)
@@ -158,7 +161,7 @@ class ClientPlan(NamedTuple):
 
 CLIENT_KINDS: Final = (
     *("writers", "transactional", "groups", "processors", "readers"),
-    *("churn", "hostile", "inspectors", "late", "rack_readers", "quiet_groups"),
+    *("churn", "hostile", "inspectors", "late", "mistakes", "rack_readers", "quiet_groups"),
 )
 """There are always writers."""
 
@@ -176,6 +179,7 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
         churn=(ChurnPlan(CHURN, 500),) if "churn" in wanted else (),
         hostile=(HostilePlan(HOSTILE, 50),) if "hostile" in wanted else (),
         inspectors_pause_ms=(50,) if "inspectors" in wanted else (),
+        mistakes="mistakes" in wanted,
         late=_draw_late(seed) if "late" in wanted else (),
         rack_readers=RACKS[:2] if "rack_readers" in wanted else (),
     )
@@ -204,6 +208,7 @@ def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
         churn=_draw_churn(stream(seed, "clients that churn")),
         hostile=_draw_hostile(stream(seed, "clients that are hostile")),
         inspectors_pause_ms=stream(seed, "clients that inspect").choice(((), (), (), (200,))),
+        mistakes=stream(seed, "operators who make mistakes").random() < 0.1,
         late=_draw_late(seed) if stream(seed, "clients that are late").random() < 0.15 else (),
         rack_readers=stream(seed, "clients in racks").choice(((), (), RACKS[:1], RACKS[1:2])),
     )

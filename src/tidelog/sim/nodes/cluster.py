@@ -10,6 +10,7 @@ from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
+from tidelog.sim.nodes.kafka_past import take_over_from_kafka
 from tidelog.sim.nodes.loop import OnError, VirtualLoop
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.tcp import Internet
@@ -38,6 +39,8 @@ class NodeCluster:
         self._clients: list[VirtualLoop] = []
         for node_id in range(1, plan.nodes + 1):
             self.servers[node_id] = self._make_server(node_id)
+        if plan.from_kafka:
+            take_over_from_kafka([self.servers[voter] for voter in plan.voter_ids])
 
     def _make_server(self, node_id: int) -> Server:
         rate_ppm, wall_ahead_ms = self.plan.clock(node_id)

@@ -43,6 +43,8 @@ class ClusterPlan(NamedTuple):
     """Most segments take up to so long; one in 64 takes 20 times as long."""
     sync_us: int = 3_000
     """Most syncs take up to so long; one in 16 takes up to 20 times as long."""
+    from_kafka: bool = False
+    """Its controllers take over the metadata log of a dynamic quorum of Kafka's."""
 
     @property
     def nodes(self) -> int:
@@ -102,6 +104,7 @@ def draw_cluster(seed: int) -> ClusterPlan:
         settings=draw_settings(seed, without=SMALL_FETCHES if slow else ()),
         wire_delay_us=wire_delay_us,
         sync_us=sync_us,
+        from_kafka=stream(seed, "a past with Kafka").random() < 0.1,
     )
 
 
@@ -146,6 +149,7 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "log.index.interval.bytes": (USUAL, "0", "64"),
     "log.index.size.max.bytes": (USUAL, USUAL, "64", "1024"),
     "log.message.timestamp.type": (USUAL, USUAL, USUAL, "LogAppendTime"),
+    "log.retention.check.interval.ms": (USUAL, USUAL, "1000"),
     "log.roll.ms": (USUAL, USUAL, "100", "1000"),
     "log.segment.bytes": (USUAL, "1048576"),
     "log.segment.delete.delay.ms": (USUAL, "0", "1000"),

@@ -35,7 +35,13 @@ class Judging:
     def __init__(self, cluster: NodeCluster, report: Report) -> None:
         self._kernel: Kernel = cluster.kernel
         self._report = report
-        self.view = NodesView(cluster.kernel, list(cluster.servers), check_quorum_ms(cluster))
+        servers = cluster.servers
+        self.view = NodesView(
+            cluster.kernel,
+            list(servers),
+            check_quorum_ms(cluster),
+            is_stopping=lambda node: servers[node].told_to_stop,
+        )
         self.judge = Judge(self._report_named)
         self._data = DataProbes(self.judge, self.view)
         self._control = ControlProbes(self.judge, self.view)

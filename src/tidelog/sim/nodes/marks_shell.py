@@ -273,7 +273,7 @@ class ShellMarks:
 
     def _before_start_over(self, _log: MetadataLog, _snapshot: Any) -> None:
         owner = running_owner()
-        life = None if owner is None else self._view.lives[owner]
+        life = None if owner is None else self._view.lives.get(owner)
         if life is not None and life.quorum is None:
             self._add("snapshot_replaced_log_at_start")
 

@@ -184,7 +184,7 @@ class ControlProbes:
 
     def _life(self) -> Life | None:
         node = running_owner()
-        return None if node is None else self._view.lives[node]
+        return None if node is None else self._view.lives.get(node)
 
     def _high_watermark(self, node: int) -> int:
         life = self._view.lives[node]

@@ -77,8 +77,16 @@ class Life:
 class NodesView:
     """What is true of the whole cluster, fed by the probes."""
 
-    def __init__(self, kernel: Kernel, nodes: Sequence[int], check_quorum_ms: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        nodes: Sequence[int],
+        check_quorum_ms: int,
+        *,
+        is_stopping: Callable[[int], bool],
+    ) -> None:
         self._kernel = kernel
+        self._is_stopping = is_stopping
         self.check_quorum_ms = check_quorum_ms
         self.image = MetadataImage()
         self.image_offset = 0
@@ -242,5 +250,6 @@ class NodesView:
         ]
 
     def incarnation_of(self, node_id: int) -> bytes | None:
+        """A process that stops closes its doors before it ends."""
         life = self.lives[node_id]
-        return None if life is None else life.incarnation_id
+        return None if life is None or self._is_stopping(node_id) else life.incarnation_id

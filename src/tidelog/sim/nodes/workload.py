@@ -21,6 +21,7 @@ from tidelog.sim.nodes.clients.liveness import (
     open_transaction,
 )
 from tidelog.sim.nodes.clients.members import Member
+from tidelog.sim.nodes.clients.mistakes import Mistakes
 from tidelog.sim.nodes.clients.processors import Processor
 from tidelog.sim.nodes.clients.readers import Reader, everything, read_back
 from tidelog.sim.nodes.clients.stage import (
@@ -96,6 +97,9 @@ class Workload:
         for number, pause_ms in enumerate(plan.inspectors_pause_ms):
             inspector = Inspector(stage, f"n{number}", self._plan.cluster, pause_ms)
             stage.start(f"n{number}", inspector.run)
+        if plan.mistakes:
+            mistakes = Mistakes(stage, "m0", self._plan.cluster, self._plan.seed)
+            stage.start("m0", mistakes.run)
 
     def _begin_groups(self) -> None:
         stage, plan = self._stage, self._plan.clients

@@ -22,6 +22,8 @@ from tidelog.sim.nodes.clients.sensible import (
     LEADER,
     OWN,
     REQUESTS,
+    TOGETHER,
+    Sensible,
     message_of,
 )
 from tidelog.sim.nodes.clients.stage import FAILURES, Stage, pause_s
@@ -96,14 +98,21 @@ class Inspector:
             await old_transaction(process.client, brokers, entropy, partitions)
 
     async def _ask_sensibly(self, process: ClientProcess) -> None:
-        key, values, to = self._entropy.choice(REQUESTS)
         known = await process.client.known_topic(OWN, create=True)
-        to = to if isinstance(to, str) else self._entropy.choice(to.values)
-        address = await self._find(process, to)
+        if self._entropy.random() < 0.1:
+            leader = self._peers[await self._find(process, LEADER)]
+            asked = [self._draw(each, known.topic_id, Listener.CLIENT) for each in TOGETHER]
+            await asyncio.gather(*(self._send(leader, *each) for each in asked))
+            return
+        row = self._entropy.choice(REQUESTS)
+        to = row.to if isinstance(row.to, str) else self._entropy.choice(row.to.values)
+        peer = self._peers[await self._find(process, to)]
         listener = Listener.CLUSTER if to == CONTROLLER else Listener.CLIENT
-        version = self._version(key, listener)
-        message = message_of(request_class(key), version, values, self._entropy, known.topic_id)
-        await self._send(self._peers[address], message, version)
+        await self._send(peer, *self._draw(row, known.topic_id, listener))
+
+    def _draw(self, row: Sensible, topic_id: bytes, listener: Listener) -> tuple[Message, int]:
+        kind, version = request_class(row.key), self._version(row.key, listener)
+        return message_of(kind, version, row.values, self._entropy, topic_id), version
 
     async def _find(self, process: ClientProcess, to: str) -> Address:
         if to == CONTROLLER:

@@ -5,9 +5,12 @@ from collections.abc import Coroutine
 from typing import Any
 
 from tidelog.host.network import TcpNetwork
+from tidelog.sim.entropy import stream
+from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.cluster import NodeCluster
-from tidelog.sim.nodes.loop import OnError
+from tidelog.sim.nodes.loop import OnError, VirtualWorkers
+from tidelog.sim.nodes.tcp import Listening
 
 
 class ClientProcess:
@@ -28,6 +31,17 @@ class ClientProcess:
     def new_network(self) -> TcpNetwork:
         """Called by a task of this process: for questions that our client does not ask."""
         return TcpNetwork(MachineClock(self._cluster.kernel))
+
+    @property
+    def kernel(self) -> Kernel:
+        return self._cluster.kernel
+
+    async def listen(self, port: int) -> Listening:
+        """A port of its machine, with nobody behind it."""
+        return await self._loop.create_server(asyncio.BaseProtocol, "", port)
+
+    def make_workers(self, _name: str, threads: int) -> VirtualWorkers:
+        return VirtualWorkers(self._loop, threads, lambda: 1_000, stream(0, "work of a client"))
 
     async def connect(
         self, protocol: asyncio.BaseProtocol, host: str, port: int

@@ -14,8 +14,11 @@ OWN: Final = "inspected"
 CONTROLLER, LEADER, GROUP = "controller", "leader", "group"
 """Who is asked: a controller's listener, the leader of the first partition of the topic, or the
 coordinator of the group. Otherwise any broker."""
-TOPIC_RESOURCE, BROKER_RESOURCE, METRICS_RESOURCE, GROUP_RESOURCE = 2, 4, 16, 32
+TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE = 2, 4, 8
+METRICS_RESOURCE, GROUP_RESOURCE = 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+SPARE: Final = 77
+"""A broker that is registered and never seen."""
 MANY_NAMES: Final = 12_000
 """As many as make a request that is decoded beside the loop."""
 LONG_AGO_MS: Final = 1_700_000_000_000
@@ -145,7 +148,21 @@ LISTS: Final = {
         }
     ],
 }
+LOGGER: Final = {
+    "resource_type": LOGGER_RESOURCE,
+    "resource_name": one_of("1", "2", "3", "nonsense"),
+    "configs": [
+        {
+            "name": one_of("root", "root", "nonsense"),
+            "value": one_of("INFO", "INFO", "nonsense"),
+            "config_operation": one_of(SET, SET, DELETE, APPEND),
+        }
+    ],
+    "configuration_keys": ["nonsense"],
+}
+"""Nothing is changed or told: all simulated nodes share the loggers of one process."""
 RESOURCE: Final = one_of(
+    LOGGER,
     *(
         {
             "resource_type": kind,
@@ -158,14 +175,14 @@ RESOURCE: Final = one_of(
             (METRICS_RESOURCE, one_of(OWN, "")),
             (GROUP_RESOURCE, GROUPS),
         )
-    )
+    ),
 )
 ASSIGNED: Final = {"partition_index": 0, "broker_ids": one_of([1], [2, 1], [77])}
 NEW_TOPIC: Final = one_of(
     {
         "name": OWN,
         "num_partitions": 2,
-        "replication_factor": one_of(-1, 2),
+        "replication_factor": one_of(-1, 1, 2),
         "configs": [{"name": "segment.ms", "value": one_of("1000", None)}],
     },
     {"name": OWN, "num_partitions": -1, "replication_factor": -1, "assignments": [ASSIGNED]},
@@ -252,12 +269,26 @@ REQUESTS: Final = (
                   "timeout_ms": TIMEOUT_MS}),
     Sensible(44, {"resources": one_of([CONFIGS], [CONFIGS, LISTS], [LISTS], [CONFIGS] * 2),
                   "validate_only": one_of(False, False, True)}, one_of("", CONTROLLER)),
+    Sensible(44, {"resources": one_of([LOGGER], [LOGGER, CONFIGS]), "validate_only": True}),
     Sensible(45, {"timeout_ms": TIMEOUT_MS, "topics": [{"name": OWN, "partitions": [
         {"partition_index": PARTITION,
          "replicas": one_of(None, [1], [2, 3], [3, 1], [1, 1], [])}]}]}),
     Sensible(46, {"topics": one_of(None, [{"name": OWN, "partition_indexes": [0, 1]}])}),
     Sensible(47, {"group_id": OWN, "topics": [
         {"name": OWN, "partitions": [{"partition_index": PARTITION}]}]}, GROUP),
+    Sensible(48, {"strict": BOTH, "components": [
+        {"entity_type": one_of("user", "client-id", "nonsense"),
+         "match_type": one_of(0, 1, 2), "match": one_of(OWN, None)}]}),
+    Sensible(49, {"validate_only": BOTH, "entries": [
+        {"entity": [{"entity_type": one_of("client-id", "nonsense"), "entity_name": OWN}],
+         "ops": [{"key": one_of("consumer_byte_rate", "nonsense"), "value": 1e6,
+                  "remove": BOTH}]}]}, one_of("", CONTROLLER)),
+    Sensible(50, {"users": one_of(None, [{"name": OWN}, {"name": "nobody"}])}),
+    Sensible(51, {"deletions": one_of([], [{"name": one_of(OWN, "nobody"), "mechanism": 2}]),
+                  "upsertions": one_of([], [
+                      {"name": one_of(OWN, ""), "mechanism": one_of(1, 2, 9),
+                       "iterations": one_of(4096, 1), "salt": b"salt",
+                       "salted_password": b"p" * 32}])}, one_of("", CONTROLLER)),
     Sensible(55, {"topics": [{"topic_name": one_of("__cluster_metadata", "nonsense"),
                               "partitions": [{"partition_index": 0}]}]}, one_of("", CONTROLLER)),
     Sensible(57, {"timeout_ms": TIMEOUT_MS, "validate_only": BOTH,
@@ -270,7 +301,14 @@ REQUESTS: Final = (
     Sensible(60, {"endpoint_type": one_of(1, 2, 3), "include_fenced_brokers": BOTH},
              one_of("", CONTROLLER)),
     Sensible(61, {"topics": [{"name": OWN, "partition_indexes": [0, 99]}]}, LEADER),
-    Sensible(64, {"broker_id": 99}, one_of("", CONTROLLER)),
+    Sensible(62, {"broker_id": SPARE, "cluster_id": one_of("simulated", "simulated", "another"),
+                  "incarnation_id": one_of(b"1" * 16, b"2" * 16), "log_dirs": [b"d" * 16],
+                  "listeners": [{"name": "PLAINTEXT", "host": "nowhere", "port": 9092}],
+                  "features": [{"name": "metadata.version", "min_supported_version": 1,
+                                "max_supported_version": 99}]}, CONTROLLER),
+    Sensible(63, {"broker_id": one_of(SPARE, 99), "broker_epoch": one_of(-1, 1),
+                  "want_fence": True}, CONTROLLER),
+    Sensible(64, {"broker_id": one_of(SPARE, 99)}, one_of("", CONTROLLER)),
     Sensible(66, {"state_filters": one_of([], ["Ongoing"], ["nonsense"]),
                   "transactional_id_pattern": one_of(None, "t.*", "(")}),
     Sensible(68, {"group_id": one_of("watchers", "watchers", ""), "member_epoch": one_of(0, 0, -1),
@@ -293,3 +331,12 @@ REQUESTS: Final = (
                  "topics": [{"topic": METADATA, "topic_id": one_of(bytes(15) + b"\1", bytes(16)),
                              "partitions": [{"partition": 0}]}]}, CONTROLLER),
 )  # fmt: skip
+
+TOGETHER: Final = (
+    Sensible(0, {"acks": 1, "timeout_ms": 1_000, "topic_data": [
+        {"name": OWN, "topic_id": OwnTopicId(),
+         "partition_data": [{"index": 0, "records": GOOD}]}]}),
+    Sensible(2, {"replica_id": -1, "timeout_ms": 500, "topics": [
+        {"name": OWN, "partitions": [{"partition_index": 0, "timestamp": -1}]}]}),
+)  # fmt: skip
+"""A write, and the question that follows on its heels: both go to the leader."""

@@ -14,6 +14,7 @@ from tidelog.sim.nodes.clients.history import History
 from tidelog.sim.nodes.clients.process import ClientProcess
 from tidelog.sim.nodes.cluster import BROKER_PORT, CONTROLLER_PORT, NodeCluster, machine_name
 from tidelog.sim.nodes.loop import OnError
+from tidelog.sim.nodes.server import Server
 
 TRANSFERS: Final = "transfers"
 INPUTS: Final = "inputs"
@@ -60,6 +61,9 @@ class Stage:
     def stream(self, name: str) -> Random:
         """What the client of this name draws."""
         return stream(self._seed, f"client {name}")
+
+    def server(self, node_id: int) -> Server:
+        return self._cluster.servers[node_id]
 
     def any_listener(self, entropy: Random) -> tuple[str, int]:
         """Some port that some node listens on."""
