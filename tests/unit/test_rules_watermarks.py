@@ -358,6 +358,20 @@ def test_a_diverging_fetch_that_counts_as_progress_is_reported():
     assert "R10" in bench.broken
 
 
+def test_a_log_that_was_cut_is_compared_again_at_the_next_fetch():
+    bench = three()
+    bench.append(A)
+    bench.copy(A, B)
+    bench.fetch(B, A)
+    assert bench.broken == []
+    bench.cut(B, 0)
+    known = bench[A].leading.progress[B]
+    fetch = FollowerFetch(B, bench.judge.chronicle.registered_epoch(B), 0, 1, 0, 0)
+    bench.judge.follower_fetched(bench[A], fetch, served(1))
+    assert known.log_end_offset == 1
+    assert "R10" in bench.broken
+
+
 def test_progress_behind_the_true_log_is_fine():
     bench = three()
     bench.append(A)
