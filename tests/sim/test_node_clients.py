@@ -21,6 +21,7 @@ from tidelog.sim.nodes.client_plan import (
     WriterPlan,
     draw_client_plan,
 )
+from tidelog.sim.nodes.clients.group_keeper import TASKS
 from tidelog.sim.nodes.clients.history import ABORTED, ASKED, COMMITTED, OPEN
 from tidelog.sim.nodes.clients.late_writer import LATE_BATCH, LATE_END, REPEATED_END
 from tidelog.sim.nodes.clients.liveness import Finisher
@@ -146,6 +147,15 @@ def test_readers_are_served_by_followers_in_their_rack():
         assert sum(map(len, reader.reads.values())) > result.acknowledged // 2
 
 
+def test_offsets_and_groups_are_deleted_and_made_anew():
+    run = NodeRun(CALM._replace(clients=CALM.clients._replace(keepers_pause_ms=(50, 50))))
+    result = run.execute()
+    assert result.violations == ()
+    done = run.workload.history.done
+    assert done.keys() == set(TASKS)
+    assert min(done.values()) > 10
+
+
 def test_seeds_together_have_every_kind_of_client():
     plans = [draw_client_plan(seed) for seed in range(60)]
     assert {writer.acks for plan in plans for writer in plan.writers} == {-1, 0, 1}
@@ -157,5 +167,6 @@ def test_seeds_together_have_every_kind_of_client():
     assert {kind for plan in plans for each in plan.hostile for kind in each.kinds} == set(HOSTILE)
     assert any(plan.inspectors_pause_ms for plan in plans)
     assert {each.version for plan in plans for each in plan.late} == {1, 2}
+    assert any(plan.keepers_pause_ms for plan in plans)
     assert any(plan.rack_readers for plan in plans)
     assert any(not (plan.transactional or plan.has_inputs) for plan in plans)

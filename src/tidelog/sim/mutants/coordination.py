@@ -1,4 +1,4 @@
-"""M27–M34, M45: rules of transactions and groups."""
+"""M27–M34, M45, M48: rules of transactions and groups."""
 
 from collections.abc import Callable
 from typing import Any
@@ -64,6 +64,16 @@ def _take_everything(
     return reconcile(current, goal, owned, _always)
 
 
+_replay_offset = Offsets.replay
+
+
+def _keep_what_is_deleted(
+    offsets: Offsets, record: OffsetCommit, stamp: ProducerStamp | None
+) -> None:
+    if record.value is not None:
+        _replay_offset(offsets, record, stamp)
+
+
 _replay = Shard.replay
 
 
@@ -105,4 +115,7 @@ MUTANTS = (
     Mutant("M45", "a closed connection alone evicts a member of a group",
            (Patch(absence, "deadline_ms", _at_once),),
            focus=("reset_all", "quiet_groups")),
+    Mutant("M48", "offsets that were deleted still count",
+           (Patch(Offsets, "replay", _keep_what_is_deleted),),
+           focus=("kill", "keepers")),
 )  # fmt: skip

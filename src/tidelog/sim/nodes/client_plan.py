@@ -134,6 +134,8 @@ class ClientPlan(NamedTuple):
     mistakes: bool = False
     """An operator makes those that a node must refuse to start with."""
     late: tuple[LatePlan, ...] = ()
+    keepers_pause_ms: tuple[int, ...] = ()
+    """One for every keeper of a group without members: at most so long between two tasks."""
     rack_readers: tuple[str, ...] = ()
     """The racks of readers who read everything from a replica there."""
 
@@ -154,6 +156,7 @@ class ClientPlan(NamedTuple):
         kinds += ["hostile peers"] if self.hostile else []
         kinds += ["inspector"] if self.inspectors_pause_ms else []
         kinds += ["mistakes"] if self.mistakes else []
+        kinds += ["keeper of a group"] if self.keepers_pause_ms else []
         kinds += [f"late producer of version {each.version}" for each in self.late]
         kinds += ["readers in racks"] if self.rack_readers else []
         return ", ".join(kinds)
@@ -162,6 +165,7 @@ class ClientPlan(NamedTuple):
 CLIENT_KINDS: Final = (
     *("writers", "transactional", "groups", "processors", "readers"),
     *("churn", "hostile", "inspectors", "late", "mistakes", "rack_readers", "quiet_groups"),
+    "keepers",
 )
 """There are always writers."""
 
@@ -181,6 +185,7 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
         inspectors_pause_ms=(50,) if "inspectors" in wanted else (),
         mistakes="mistakes" in wanted,
         late=_draw_late(seed) if "late" in wanted else (),
+        keepers_pause_ms=(50,) if "keepers" in wanted else (),
         rack_readers=RACKS[:2] if "rack_readers" in wanted else (),
     )
     return _with_quiet_groups(seed, chosen) if "quiet_groups" in wanted else chosen
@@ -210,6 +215,7 @@ def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
         inspectors_pause_ms=stream(seed, "clients that inspect").choice(((), (), (), (200,))),
         mistakes=stream(seed, "operators who make mistakes").random() < 0.1,
         late=_draw_late(seed) if stream(seed, "clients that are late").random() < 0.15 else (),
+        keepers_pause_ms=stream(seed, "clients that keep groups").choice((*((),) * 7, (200,))),
         rack_readers=stream(seed, "clients in racks").choice(((), (), RACKS[:1], RACKS[1:2])),
     )
 

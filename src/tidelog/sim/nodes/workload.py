@@ -11,6 +11,7 @@ from tidelog.sim.nodes.client_plan import (
     WriterPlan,
 )
 from tidelog.sim.nodes.clients.churn import Churn
+from tidelog.sim.nodes.clients.group_keeper import GroupKeeper
 from tidelog.sim.nodes.clients.history import GroupLog, History
 from tidelog.sim.nodes.clients.hostile import Hostile
 from tidelog.sim.nodes.clients.inspector import Inspector
@@ -94,6 +95,8 @@ class Workload:
             stage.start(f"c{number}", Churn(stage, f"c{number}", churn).run)
         for number, hostile in enumerate(plan.hostile):
             stage.start(f"h{number}", Hostile(stage, f"h{number}", hostile).run)
+        for number, pause_ms in enumerate(plan.keepers_pause_ms):
+            stage.start(f"k{number}", GroupKeeper(stage, f"k{number}", pause_ms).run)
         for number, pause_ms in enumerate(plan.inspectors_pause_ms):
             inspector = Inspector(stage, f"n{number}", self._plan.cluster, pause_ms)
             stage.start(f"n{number}", inspector.run)
