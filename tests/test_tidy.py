@@ -78,7 +78,7 @@ def test_no_file_of_the_checkout_is_untidy():
 
 
 def test_documents_speak_of_code_that_exists():
-    if not (ROOT / "src/tidelog/sim/world.py").exists():
+    if not (ROOT / "src/tidelog/sim/nodes/run.py").exists():
         pytest.skip("they describe the simulated world, which is not there yet")
     complain(documents.bad_references(ROOT, SOURCES))
 
@@ -278,7 +278,7 @@ def test_an_import_against_the_direction_is_found(importer, line):
         ("storage/log.py", "from tidelog.core.replication.producers import ProducerStates"),
         ("sim/node.py", "from tidelog.storage.log import Log"),
         ("config/node_config.py", "from tidelog.core.quorum.state import QuorumSettings"),
-        ("cli/demo.py", "from tidelog.sim.run import run_seed"),
+        ("cli/demo.py", "from tidelog.sim.nodes.run import run_node_seed"),
         ("__main__.py", "from tidelog.cli.main import main"),
         ("core/types.py", "from typing import NamedTuple"),
     ],

@@ -1,11 +1,9 @@
 """Seeds on the executors of Spark come to the same as seeds on this machine."""
 
-from functools import partial
-
 from tidelog.cli.sim.on_spark import spread
 from tidelog.cli.sim.report import fleet_json
 from tidelog.sim.fleet import FleetReport, Orders, run_fleet
-from tidelog.sim.run import run_seed
+from tidelog.sim.nodes.run import run_node_seed
 
 SPEED = "steps_per_second"
 
@@ -13,13 +11,12 @@ SPEED = "steps_per_second"
 def test_seeds_on_spark_give_the_report_of_seeds_here(spark):
     orders = Orders(first=40, seeds=2, done=(41,))
     told: list[int] = []
-    run_one = partial(run_seed, depth="node")
-    here = run_fleet(orders, run_one)
+    here = run_fleet(orders, run_node_seed)
     heard: list[int] = []
     there = spread(
         spark.sparkContext,
         orders,
-        run_one,
+        run_node_seed,
         lambda so_far: told.append(so_far.seeds),
         FleetReport(on_finished=lambda finished: heard.append(finished.result.seed)),
     )
@@ -30,6 +27,6 @@ def test_seeds_on_spark_give_the_report_of_seeds_here(spark):
 
 
 def without_speed(report: FleetReport) -> dict[str, object]:
-    document = fleet_json(report, depth="node", mutant=None)
+    document = fleet_json(report, mutant=None)
     del document[SPEED]
     return document

@@ -4,6 +4,8 @@ The partition of the bench stands for data and for the log of a coordinator at o
 tell records apart by what they are.
 """
 
+from support.bench_books import OFFSETS, OUTPUTS, TRANSACTIONS
+from support.object_log import ObjectBatch, client_batch, marker_batch
 from support.rule_bench import PARTITION, Bench
 from tidelog.core.coordination import Marker, ProducerStamp, TopicPartition
 from tidelog.core.errors import Error
@@ -18,8 +20,7 @@ from tidelog.core.groups.requests import (
 )
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.replay import replay
-from tidelog.sim.coordination_plan import INPUTS, OFFSETS, OUTPUTS, TRANSACTIONS
-from tidelog.sim.sim_log import SimBatch, client_batch, marker_batch
+from tidelog.sim.delivery_book import INPUTS
 from tidelog.sim.transaction_book import SimTransaction
 
 BROKER = 1
@@ -31,18 +32,18 @@ ORDERS = TopicPartition(INPUTS, 0)
 class CoordinationBench(Bench):
     def __init__(self) -> None:
         super().__init__(BROKER)
-        replay(self.books._image, r.RegisterBroker(BROKER, b"", 0))
-        replay(self.books._image, r.BrokerRegistrationChange(BROKER, 0, fenced=-1))
+        replay(self.books.image, r.RegisterBroker(BROKER, b"", 0))
+        replay(self.books.image, r.BrokerRegistrationChange(BROKER, 0, fenced=-1))
         for number, name in enumerate((OFFSETS, TRANSACTIONS, INPUTS, OUTPUTS)):
             topic_id = b"topic %d" % number
-            replay(self.books._image, r.Topic(name, topic_id))
-            replay(self.books._image, r.Partition(0, topic_id, (1,), (1,), leader=1))
+            replay(self.books.image, r.Topic(name, topic_id))
+            replay(self.books.image, r.Partition(0, topic_id, (1,), (1,), leader=1))
         self.sequences: dict[ProducerStamp, int] = {}
         self.led_by(BROKER)
 
     # -- what is written, and committed at once
 
-    def write(self, batch: SimBatch) -> SimBatch:
+    def write(self, batch: ObjectBatch) -> ObjectBatch:
         copy = self[BROKER]
         appended = copy.log.append_as_leader(batch, copy.leader_epoch)
         self.judge.leader_appended(copy, appended)
@@ -52,7 +53,7 @@ class CoordinationBench(Bench):
     def begin(self, stamp: ProducerStamp = STAMP) -> SimTransaction:
         return self.books.transactions.begin("writer", stamp)
 
-    def send(self, transaction: SimTransaction, *, acknowledged: bool = True) -> SimBatch:
+    def send(self, transaction: SimTransaction, *, acknowledged: bool = True) -> ObjectBatch:
         stamp = transaction.stamp
         values = self.new_values(1)
         self.books.transactions.sends(transaction, PARTITION, values)
@@ -68,10 +69,10 @@ class CoordinationBench(Bench):
         )
         return self.write(batch._replace(is_transactional=True))
 
-    def end(self, stamp: ProducerStamp, *, commit: bool, coordinator_epoch: int = 0) -> SimBatch:
+    def end(self, stamp: ProducerStamp, *, commit: bool, coordinator_epoch: int = 0) -> ObjectBatch:
         return self.write(marker_batch(Marker(*stamp, commit, coordinator_epoch), 0))
 
-    def record(self, *records: object, stamp: ProducerStamp | None = None) -> SimBatch:
+    def record(self, *records: object, stamp: ProducerStamp | None = None) -> ObjectBatch:
         """One batch in the log of a coordinator."""
         batch = client_batch((self.books.intern(records),))
         if stamp is not None:

@@ -1,12 +1,13 @@
 """One partition on a few brokers, told step by step.
 
-A tiny shell around real replicas and `SimLog`s: it performs effects at once and leaves every
+A tiny shell around real replicas and `ObjectLog`s: it performs effects at once and leaves every
 message in the test's hands, so that a test can lose, delay and repeat it. Every record is its
 own batch, named by (offset, leader epoch), so logs can be compared by those names.
 """
 
 from dataclasses import dataclass, field
 
+from support.object_log import ObjectLog, client_batch
 from tidelog.core.errors import Error
 from tidelog.core.events import HighWatermarkAdvanced, IsrProposed, LogTruncated
 from tidelog.core.replication.effects import (
@@ -35,7 +36,6 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
 from tidelog.core.requests import IsrProposal, IsrResult
 from tidelog.core.types import PartitionId
-from tidelog.sim.sim_log import SimLog, client_batch
 
 PARTITION = PartitionId(b"orders", 0)
 EVERYTHING = 1 << 30
@@ -46,7 +46,7 @@ class Broker:
     """One broker's copy, and everything its replica asked for so far."""
 
     id: int
-    log: SimLog
+    log: ObjectLog
     replica: Replica
     settings: ReplicaSettings
     effects: list[Effect] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Story:
     # ---- the scene ----
 
     def host(self, broker: int, *, min_isr: int = 1, fsync: bool = False) -> Broker:
-        log, settings = SimLog(fsync=fsync), ReplicaSettings(min_insync_replicas=min_isr)
+        log, settings = ObjectLog(fsync=fsync), ReplicaSettings(min_insync_replicas=min_isr)
         replica = Replica(PARTITION, broker, log, settings, high_watermark=0)
         self.brokers[broker] = Broker(broker, log, replica, settings)
         return self.brokers[broker]

@@ -1,11 +1,13 @@
 """A bench for rules: stand-ins that can be put into any state, also impossible ones.
 
-Logs are real (`SimLog`); replicas are plain objects with the attributes a rule may look at. The
+Logs are real (`ObjectLog`); replicas are plain objects with the attributes a rule may look at. The
 judge attends with all rules, so a near miss is a near miss for every one of them.
 """
 
 from dataclasses import dataclass, field
 
+from support.bench_books import Books
+from support.object_log import ObjectBatch, ObjectLog, client_batch
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
@@ -13,9 +15,7 @@ from tidelog.core.quorum.messages import VoterKey
 from tidelog.core.quorum.state import QuorumState
 from tidelog.core.replication.inputs import FetchDecision, FollowerFetch
 from tidelog.core.types import LogEntry, PartitionId
-from tidelog.sim.books import Books
 from tidelog.sim.judge import Judge
-from tidelog.sim.sim_log import SimBatch, SimLog, client_batch
 
 TOPIC = b"\x00\x00\x00\x01orders"
 PARTITION = PartitionId(TOPIC, 0)
@@ -47,7 +47,7 @@ class Copy:
     """A replica in any state."""
 
     broker_id: int
-    log: SimLog = field(default_factory=lambda: SimLog(fsync=False))
+    log: ObjectLog = field(default_factory=lambda: ObjectLog(fsync=False))
     partition: PartitionId = PARTITION
     settings: Settings = field(default_factory=Settings)
     high_watermark: int = 0
@@ -108,7 +108,7 @@ class Bench:
     def replicas(self, partition: PartitionId) -> list[Copy]:
         return [copy for b, copy in self.copies.items() if b not in self.stopped]
 
-    def all_logs(self, partition: PartitionId) -> list[tuple[int, SimLog]]:
+    def all_logs(self, partition: PartitionId) -> list[tuple[int, ObjectLog]]:
         return [(b, copy.log) for b, copy in self.copies.items()]
 
     def partitions(self) -> list[PartitionId]:
@@ -177,7 +177,7 @@ class Bench:
 
     # -- records
 
-    def append(self, broker: int, count: int = 1, **producer: int) -> SimBatch:
+    def append(self, broker: int, count: int = 1, **producer: int) -> ObjectBatch:
         """The leader appends one batch."""
         self.values += count
         values = tuple(range(self.values - count, self.values))

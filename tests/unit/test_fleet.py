@@ -7,17 +7,8 @@ import threading
 
 import pytest
 
-from support.toy_world import assemble, assemble_strict
+from support.toy_runs import strict_toy, toy
 from tidelog.sim.fleet import FleetError, FleetReport, Orders, run_fleet
-from tidelog.sim.run import run_seed
-
-
-def toy(seed):
-    return run_seed(seed, assemble=assemble)
-
-
-def strict_toy(seed):
-    return run_seed(seed, assemble=assemble_strict)
 
 
 def comparable(report):
@@ -37,8 +28,8 @@ def test_the_sum_is_that_of_its_seeds():
     report = run_fleet(Orders(seeds=6, jobs=2), toy)
     results = [toy(seed) for seed in range(6)]
     assert report.steps == sum(result.steps for result in results)
-    assert report.acknowledged == sum(result.acknowledged for result in results)
-    assert report.marks["heard"] == sum(result.marks["heard"] for result in results)
+    assert report.simulated_ms == sum(result.simulated_ms for result in results)
+    assert report.faults.total() == sum(sum(result.faults.values()) for result in results)
     assert report.digests == {result.seed: result.digest for result in results}
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.object_log import ObjectBatch, client_batch
 from support.partition_story import PARTITION, Story, epoch_records
 from tidelog.core.errors import Error
 from tidelog.core.events import BecameFollower, HighWatermarkLowered
@@ -15,7 +16,6 @@ from tidelog.core.replication.epochs import EpochHistory
 from tidelog.core.replication.follower import truncation_offset
 from tidelog.core.replication.inputs import FetchAnswer, FollowerFetch
 from tidelog.core.types import EpochEnd
-from tidelog.sim.sim_log import SimBatch, client_batch
 
 A, B, C = 1, 2, 3
 
@@ -29,11 +29,11 @@ def following(*, hw: int = 5) -> Story:
     return story
 
 
-def answer(*batches: SimBatch, hw: int = 10, start: int = 0) -> FetchAnswer:
+def answer(*batches: ObjectBatch, hw: int = 10, start: int = 0) -> FetchAnswer:
     return FetchAnswer(Error.NONE, None, hw, start, batches)
 
 
-def batch(first: int, last: int, epoch: int = 1) -> SimBatch:
+def batch(first: int, last: int, epoch: int = 1) -> ObjectBatch:
     values = tuple(range(first, last + 1))
     return client_batch(values)._replace(base_offset=first, last_offset=last, leader_epoch=epoch)
 

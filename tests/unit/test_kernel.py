@@ -165,18 +165,15 @@ def test_the_digest_does_not_depend_on_how_a_run_is_cut_into_pieces():
 
 DIGEST_PROGRAM = """
 from tidelog.sim.kernel import Kernel
-from tidelog.sim.trace import Trace
-from tidelog.sim.happenings import Note
 from tidelog.core.events import BrokerFenced
 kernel = Kernel()
-trace = Trace(kernel, 3)
 def tick(name):
-    trace.happened(1, Note(name))
-    trace.happened(2, BrokerFenced(2, kernel.steps))
+    kernel.digest.add_happening((name,))
+    kernel.digest.add_happening((2, *BrokerFenced(2, kernel.steps)))
 for number in range(50):
     kernel.call_at(number, 1, tick, f"tick {number}")
 kernel.run(100, 1000)
-print(trace.hexdigest())
+print(kernel.digest.hexdigest())
 """
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.object_log import ObjectLog, client_batch
 from support.partition_story import PARTITION, Story
 from tidelog.core.errors import Error
 from tidelog.core.events import BecameLeader, HighWatermarkAdvanced
@@ -9,7 +10,6 @@ from tidelog.core.replication.effects import AnswerProduce, AssignEpoch
 from tidelog.core.replication.inputs import ACKS_LEADER, FollowerFetch
 from tidelog.core.replication.producers import AppendedBatch
 from tidelog.core.types import EpochEnd
-from tidelog.sim.sim_log import SimLog, client_batch
 
 A, B, C = 1, 2, 3
 
@@ -481,8 +481,8 @@ def test_a_follower_that_may_join_or_lags_is_not_quiet() -> None:
 # ---- a log that changes its directory ----
 
 
-def copied(log: SimLog, *, upto: int) -> SimLog:
-    other = SimLog(fsync=False)
+def copied(log: ObjectLog, *, upto: int) -> ObjectLog:
+    other = ObjectLog(fsync=False)
     other.append_as_follower(log.read(0, upto, 100))
     for epoch, start_offset in log.epochs.entries:
         other.assign_epoch(epoch, start_offset)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.raft_log import RaftLog, Snapshot
 from support.text_codec import TextCodec
 from tidelog.core.quorum import rules
 from tidelog.core.quorum.messages import SnapshotId
@@ -18,7 +19,6 @@ from tidelog.core.types import LogEntry
 from tidelog.host.disk import FileDisk
 from tidelog.sim.crash_states import CrashLimits, CrashStates
 from tidelog.sim.disk import CrashKind, SimDisk
-from tidelog.sim.raft_log import RaftLog, Snapshot
 from tidelog.storage import CorruptFile, CorruptSegment, LogConfig, LogDirectory, NoSpace
 from tidelog.storage.directory_names import METADATA
 from tidelog.storage.meta_properties import MetaProperties, format_directory

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.object_log import ObjectBatch, client_batch
 from tidelog.core.errors import Error
 from tidelog.core.replication.producers import (
     LARGEST_SEQUENCE,
     ProducerStates,
     sequence_after,
 )
-from tidelog.sim.sim_log import SimBatch, client_batch
 
 PRODUCER = 7
 
@@ -23,7 +23,7 @@ def batch(
     offset: int = 0,
     producer: int = PRODUCER,
     timestamp: int = 0,
-) -> SimBatch:
+) -> ObjectBatch:
     sent = client_batch(
         tuple(range(count)),
         producer_id=producer,
@@ -36,25 +36,25 @@ def batch(
 
 def transactional(
     sequence: int, *, offset: int = 0, producer: int = PRODUCER, epoch: int = 0
-) -> SimBatch:
+) -> ObjectBatch:
     sent = batch(sequence, offset=offset, producer=producer, epoch=epoch)
     return sent._replace(is_transactional=True)
 
 
-def marker(offset: int, *, producer: int = PRODUCER, epoch: int = 0) -> SimBatch:
+def marker(offset: int, *, producer: int = PRODUCER, epoch: int = 0) -> ObjectBatch:
     """An end-of-transaction marker as it stands in the log."""
     ended = batch(-1, offset=offset, producer=producer, epoch=epoch)
     return ended._replace(is_transactional=True, is_control=True)
 
 
-def states(*batches: SimBatch) -> ProducerStates:
+def states(*batches: ObjectBatch) -> ProducerStates:
     followed = ProducerStates()
     for appended in batches:
         followed.update(appended)
     return followed
 
 
-def error_of(known: ProducerStates, sent: SimBatch) -> Error:
+def error_of(known: ProducerStates, sent: ObjectBatch) -> Error:
     return known.check(sent).error
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.object_log import ObjectLog, client_batch
 from support.partition_story import PARTITION, Story
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import (
@@ -15,7 +16,6 @@ from tidelog.core.replication.inputs import (
 from tidelog.core.replication.selector import rack_aware
 from tidelog.core.replication.state import ReplicaState
 from tidelog.core.types import UNDEFINED_EPOCH_END, EpochEnd
-from tidelog.sim.sim_log import SimLog, client_batch
 
 A, B, C = 1, 2, 3
 
@@ -230,7 +230,7 @@ def test_the_most_caught_up_replica_of_the_rack_wins() -> None:
 
 def test_a_replica_starts_with_the_transactions_whose_marker_is_not_committed() -> None:
     """The log was replayed: it knows of more transactions than anybody has to wait for."""
-    log = SimLog(fsync=False)
+    log = ObjectLog(fsync=False)
     for number in range(3):
         data = client_batch((number,), producer_id=7, producer_epoch=0, base_sequence=number)
         opened = log.append_as_leader(data._replace(is_transactional=True), 0)

@@ -1,9 +1,9 @@
 """Rules about what producers are promised and consumers see."""
 
+from support.object_log import ObjectBatch, client_batch
 from support.rule_bench import Bench
 from tidelog.core.errors import Error
 from tidelog.core.replication.producers import LARGEST_SEQUENCE, AppendedBatch
-from tidelog.sim.sim_log import SimBatch, client_batch
 
 A, B, C = 1, 2, 3
 ALL = -1
@@ -15,7 +15,7 @@ def pair(min_isr: int = 1) -> Bench:
     return bench
 
 
-def acknowledged(bench: Bench) -> SimBatch:
+def acknowledged(bench: Bench) -> ObjectBatch:
     """One batch, replicated, committed, acknowledged."""
     batch = bench.append(A)
     bench.replicate(A, B)
@@ -219,7 +219,7 @@ def test_a_record_that_was_read_must_be_in_the_next_leaders_log():
 # -- R17
 
 
-def produce(bench: Bench, sequence: int, epoch: int = 0, count: int = 1) -> SimBatch:
+def produce(bench: Bench, sequence: int, epoch: int = 0, count: int = 1) -> ObjectBatch:
     batch = bench.append(A, count, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
     bench.replicate(A, B)
     return batch

@@ -1,5 +1,6 @@
 """Rules about groups: each with what breaks it, and a near miss."""
 
+from support.bench_books import Owned, written
 from support.coordination_bench import GROUP, CoordinationBench
 from support.rule_bench import PARTITION
 from tidelog.core.coordination import ProducerStamp
@@ -22,7 +23,6 @@ from tidelog.core.groups.requests import (
     HeartbeatResponse,
     SyncGroup,
 )
-from tidelog.sim.membership import Owned, written
 from tidelog.sim.transaction_book import COMMIT
 
 STAMP = ProducerStamp(7, 0)

@@ -1,9 +1,9 @@
 """Rules about logs, leaders and epochs: what they must report, and what only looks like it."""
 
+from support.object_log import ObjectLog, client_batch
 from support.rule_bench import PARTITION, Bench, served
 from tidelog.core.errors import Error
 from tidelog.core.replication.inputs import FollowerFetch
-from tidelog.sim.sim_log import SimLog, client_batch
 
 A, B, C = 1, 2, 3
 
@@ -23,7 +23,7 @@ def test_a_follower_with_another_history_before_the_same_record_breaks_log_match
 def test_a_record_that_no_leader_wrote_breaks_log_matching():
     bench = Bench(A, B)
     bench.led_by(A)
-    old_topic = SimLog(fsync=False)
+    old_topic = ObjectLog(fsync=False)
     stray = old_topic.append_as_leader(client_batch((99,)), 0)
     bench[B].log.append_as_follower([stray])
     bench.judge.follower_appended(bench[B], [stray])

@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 
 from support import quorum_oracle
+from support.bench_books import Books
 from support.quorum_cluster import Host
 from tidelog.core.events import QuorumLeaderElected
 from tidelog.core.metadata.image import MetadataImage
@@ -20,7 +21,6 @@ from tidelog.core.quorum.effects import (
 from tidelog.core.quorum.messages import FetchRequest, VoteResponse
 from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import QuorumLostLog
-from tidelog.sim.books import Books
 from tidelog.sim.judge import Judge
 from tidelog.sim.rules import quorum_rules
 from tidelog.sim.rules.rule import Rule

@@ -2,6 +2,7 @@
 
 import pytest
 
+from support.object_log import ObjectLog
 from support.rule_bench import PARTITION, Bench, Progress, served
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
@@ -13,7 +14,6 @@ from tidelog.core.requests import (
     IsrProposal,
     IsrResult,
 )
-from tidelog.sim.sim_log import SimLog
 
 A, B, C = 1, 2, 3
 
@@ -322,7 +322,7 @@ def test_a_leader_that_commits_other_content_breaks_the_agreement():
     assert {"R04", "R05"} <= set(bench.broken)
 
 
-class CompactedLog(SimLog):
+class CompactedLog(ObjectLog):
     may_have_gaps = True
 
 

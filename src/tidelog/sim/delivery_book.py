@@ -1,8 +1,11 @@
 """What the members of groups have read and made of it, for the rules to compare with commits."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.core.coordination import TopicPartition
+
+INPUTS: Final = "inputs"
+"""The topic that groups read."""
 
 
 class Input(NamedTuple):

@@ -5,15 +5,8 @@ has a name and a sentence here, every report says which ones were reached, and t
 fails when one of them was not (`tidelog sim run --require-marks`).
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
-
-from tidelog.sim.plan import NODE_DEPTH
-
-if TYPE_CHECKING:
-    from tidelog.sim.world_port import Counters
+from collections.abc import Mapping
+from typing import Final
 
 MARKS: Final[Mapping[str, str]] = {
     # Reconciling
@@ -50,12 +43,10 @@ MARKS: Final[Mapping[str, str]] = {
     "produce_out_of_order": "a produce was refused because of a gap in its sequence (45)",
     "duplicate_waited_for_commit": "a repeated produce waited for the first one's records",
     "duplicate_found_by_next_leader": "a later leader recognised what an earlier one appended",
-    "producer_started_over": "a leader had forgotten a producer, who began again",
     # In-sync replicas
     "isr_of_one": "the leader was left alone in the ISR",
     "expand_in_flight_when_fenced": "a replica was fenced while it was about to join the ISR",
     "change_in_flight_when_leader_fenced": "a leader was fenced before its proposal was decided",
-    "isr_proposal_late": "an ISR proposal was delivered long after it had been sent",
     "isr_proposal_repeated": "an ISR proposal was sent again because no answer came",
     "isr_proposal_no_controller": "an ISR proposal reached a node that did not control (41)",
     "isr_proposal_former_incarnation": "an ISR proposal came from before a restart (77)",
@@ -68,10 +59,9 @@ MARKS: Final[Mapping[str, str]] = {
     "isr_change_taken_back": "a leader gave up an ISR change that was certainly refused",
     # Elections
     "elr_elected": "with an empty ISR, an eligible leader replica was elected",
-    "last_known_leader_elected": "with nobody eligible left, the last leader was elected",
-    "elected_below_min_isr": "a leader was elected with fewer in-sync replicas than min ISR",
     "unclean_election": "a leader was elected that may lack committed records",
     "unclean_election_by_operator": "an operator asked for an unclean election and got it",
+    "elected_below_min_isr": "a leader was elected with fewer in-sync replicas than min ISR",
     "partition_offline": "nobody was left who could lead a partition",
     "preferred_leader_by_balance": "the balance gave leadership back to a preferred leader",
     "preferred_leader_by_operator": "an operator's wish gave leadership to a preferred leader",
@@ -97,7 +87,6 @@ MARKS: Final[Mapping[str, str]] = {
     "wiped_replica_rejoined": "a replica with an empty disk earned its seat in the ISR again",
     "power_loss_lost_records": "a power loss took records that were not synced",
     "power_loss_lost_metadata": "a power loss took metadata entries that were not synced",
-    "page_cache_lost": "a power loss took records that were acknowledged from the page cache",
     # The quorum and the controller
     "vote_replayed_after_crash": "a voter started again bound by the vote it had given",
     "candidate_after_restart": "a node started again as a candidate, as it had been",
@@ -110,7 +99,6 @@ MARKS: Final[Mapping[str, str]] = {
     "check_quorum_resigned": "the quorum's leader resigned because too few fetched from it",
     "quorum_handed_over": "the quorum's leader resigned to stop, and named its heirs",
     "quorum_leader_with_open_entries": "a new quorum leader held entries of unknown fate",
-    "observer_lost_leader": "a broker outside the quorum had to look for the leader",
     "metadata_truncated": "a node cut off metadata entries that were never committed",
     "metadata_snapshot_installed": "a node took a snapshot instead of the log",
     "snapshot_installed_while_serving": "a serving broker was moved forward by a snapshot",
@@ -142,47 +130,14 @@ MARKS: Final[Mapping[str, str]] = {
     "consumer_fenced": "a consumer's leader epoch was older than the broker's (74)",
     "consumer_ahead_of_broker": "a consumer's leader epoch was newer than the broker's (75)",
     "consumer_out_of_range": "a consumer's position was not in the log any more",
-    "consumer_told_diverging": "a consumer had read what the leader does not have",
-    "consumer_reset": "a consumer had to go back",
-    "latest_went_back": "after a loss that was allowed, the latest offset was lower than before",
-}
-"""Name → the state in one sentence. Only these can be marked."""
-
-MARKS_OF_BYTES: Final[Mapping[str, str]] = {
+    # Disks
     "corrupt_batch_found": "a read found a batch whose bytes had changed on the disk",
     "coordinator_started_over": "a coordinator's log refused a batch, and it was loaded again",
-    "log_repaired": "a log was cut where its bytes were damaged, for others hold the records",
-    "recovery_cut_mid_batch": "recovery found a batch that was written in part",
     "start_refused": "a node refused to start on what it found on its disk",
     "produce_refused_by_full_disk": "a leader without space refused a produce and went on serving",
     "follower_disk_full": "a follower had no space for what it fetched",
-    "stopped_by_full_disk": "a node stopped because it could not even write a checkpoint",
     "sync_failed": "a sync failed, and the log directory went offline for good",
-}
-"""Only reached where logs are bytes."""
-
-NOT_ON_WHOLE_NODES: Final[Mapping[str, str]] = {
-    "isr_proposal_late": "a proposal is late only as long as its connection lasts; what comes of"
-    " that is isr_proposal_old_partition_epoch",
-    "page_cache_lost": "whole nodes acknowledge what is synced",
-    "producer_started_over": "what a producer does then, its client library decides",
-    "consumer_reset": "so does a consumer's",
-    "consumer_told_diverging": "who reads what is committed has read nothing that a leader lacks",
-    "truncated_below_high_watermark": "rule N5 forbids it: no fault of a whole-node run allows a"
-    " loss",
-    "latest_went_back": "no fault of a whole-node run allows a loss",
-    "last_known_leader_elected": "no fault of a whole-node run damages all replicas of a partition",
-    "unclean_election": "for the same reason",
-    "unclean_election_by_operator": "no operator of a whole-node run asks for one",
-    "stopped_by_full_disk": "a whole node without space stands aside, and goes on",
-    "log_repaired": "a whole node mends damaged batches from other replicas",
-    "recovery_cut_mid_batch": "what recovery cuts is judged by R19; the state itself is covered"
-    " by crash states",
-    "observer_lost_leader": "a broker outside the quorum does not tell its changes of role apart",
-}
-"""Marks of the object world that a run of whole nodes cannot reach, or not tell, and why."""
-
-ONLY_ON_WHOLE_NODES: Final[Mapping[str, str]] = {
+    # The shell around the state machines
     "produces_gathered": "produces of several requests were appended in one write",
     "sync_overtaken": "a sync ended when a later one had ended before it",
     "sync_ended_after_a_cut": "a sync ended when the log it was about had been cut",
@@ -195,48 +150,14 @@ ONLY_ON_WHOLE_NODES: Final[Mapping[str, str]] = {
     "fetch_session_refused": "a fetch named a session that its broker did not know",
     "coordinator_asked_while_loading": "a request waited for its coordinator to load",
 }
-"""States of the shell around the state machines."""
-
-WHOLE_NODE_MARKS: Final[Mapping[str, str]] = {
-    name: sentence
-    for table in (MARKS, MARKS_OF_BYTES, ONLY_ON_WHOLE_NODES)
-    for name, sentence in table.items()
-    if name not in NOT_ON_WHOLE_NODES
-}
+"""Name → the state in one sentence. Only these can be marked."""
 
 
-class Marks:
-    """Counts the marks of one run."""
-
-    __slots__ = ("_counts", "_first")
-
-    def __init__(self, counters: Counters, first: Callable[[str], None]) -> None:
-        """`first` is told of every mark once, when it is reached for the first time."""
-        self._counts = counters.marks
-        self._first = first
-
-    def add(self, name: str) -> None:
-        assert name in MARKS or name in MARKS_OF_BYTES, f"mark {name!r} has no sentence"
-        self._counts[name] += 1
-        if self._counts[name] == 1:
-            self._first(name)
-
-
-def sentence(name: str) -> str:
-    """What the mark means."""
-    return MARKS.get(name) or MARKS_OF_BYTES.get(name) or ONLY_ON_WHOLE_NODES[name]
-
-
-def table_of(depth: str) -> Mapping[str, str]:
-    """The marks that runs at this depth can reach."""
-    return WHOLE_NODE_MARKS if depth == NODE_DEPTH else MARKS
-
-
-def all_counts(reached: Mapping[str, int], table: Mapping[str, str] = MARKS) -> dict[str, int]:
+def all_counts(reached: Mapping[str, int]) -> dict[str, int]:
     """Every mark with its count, those never reached with 0, by name."""
-    return dict(sorted({**dict.fromkeys(table, 0), **reached}.items()))
+    return dict(sorted({**dict.fromkeys(MARKS, 0), **reached}.items()))
 
 
-def unreached(reached: Mapping[str, int], table: Mapping[str, str] = MARKS) -> list[str]:
+def unreached(reached: Mapping[str, int]) -> list[str]:
     """In the order of the table."""
-    return [name for name in table if not reached.get(name)]
+    return [name for name in MARKS if not reached.get(name)]

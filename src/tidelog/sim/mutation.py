@@ -22,8 +22,8 @@ class Mutant(Protocol):
 
     @property
     def depth(self) -> str:
-        """Where it can be caught: seeds of whole "node" or of "object" runs, "crash" states, or
-        a "story" of tests/scenarios."""
+        """Where it can be caught: seeds of whole "node" runs, "crash" states, or a "story" of
+        tests/scenarios."""
         ...
 
     @property

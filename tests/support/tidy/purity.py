@@ -72,7 +72,6 @@ AROUND_A_SEED = {
     "tidelog.sim.campaign": "keeps what seeds came to in files",
     "tidelog.sim.coverage": "traces seeds and reads the source of what they ran",
     "tidelog.sim.nodes.replay_file": "writes and reads the file of a failed seed",
-    "tidelog.sim.replay_file": "writes and reads the file of a failed seed",
 }
 
 SET_MAKERS = frozenset(("set", "frozenset"))

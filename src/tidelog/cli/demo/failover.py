@@ -18,7 +18,7 @@ from tidelog.client import ClientError
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.host.ports import NetworkError
 from tidelog.sim.fleet import FleetReport, Orders
-from tidelog.sim.run import run_seed
+from tidelog.sim.nodes.run import run_node_seed
 
 BROKERS = 3
 LABEL_WIDTH = 10
@@ -33,7 +33,7 @@ def run(context: click.Context, *, records: int, seeds: int, jobs: int, keep: bo
     document = as_document(report)
     simulated = None
     if seeds:
-        simulated = run_with_progress(Orders(seeds=seeds, jobs=jobs), run_seed, "seeds")
+        simulated = run_with_progress(Orders(seeds=seeds, jobs=jobs), run_node_seed, "seeds")
         document["simulated"] = {"seeds": simulated.seeds, "violations": len(simulated.failures)}
     document["seconds"] = round(time.monotonic() - begin, 1)
     document["directory"] = str(nodes.directory) if keep else None

@@ -23,8 +23,7 @@ from tidelog.cli.spark_options import spark_options
 from tidelog.host.directory_lock import DirectoryLock
 from tidelog.sim.campaign import CampaignError, CampaignTable, Figures, Row, Summary, summary
 from tidelog.sim.fleet import Finished, FleetReport, Orders
-from tidelog.sim.plan import NODE_DEPTH
-from tidelog.sim.run import run_seed
+from tidelog.sim.nodes.run import run_node_seed
 
 WRITE_EVERY_SECONDS = 20.0
 """What a killed process may lose. Ctrl-C loses nothing."""
@@ -131,7 +130,7 @@ class Recorder:
         self._last = time.monotonic()
 
     def note(self, finished: Finished) -> None:
-        replay = report.replay_command(finished.result.seed, depth=NODE_DEPTH)
+        replay = report.replay_command(finished.result.seed)
         self._waiting.append(Row.of(finished, self._commit, replay))
         if time.monotonic() - self._last >= WRITE_EVERY_SECONDS:
             self.write()
@@ -165,15 +164,14 @@ def _run(campaign: CampaignTable, options: CampaignOptions) -> int:
 
 
 def _run_fleet(orders: Orders, options: CampaignOptions, collected: FleetReport) -> None:
-    run_one = partial(run_seed, depth=NODE_DEPTH)
     if options.spark_url is None:
-        run_with_progress(orders, run_one, "seeds", collected)
+        run_with_progress(orders, run_node_seed, "seeds", collected)
         return
     from tidelog.cli.sim.on_spark import Cluster, run_on_spark
 
     cluster = Cluster(options.spark_url, options.conf)
     with Progress("seeds", orders.seeds) as progress:
-        run_on_spark(cluster, orders, run_one, partial(tell, progress), collected)
+        run_on_spark(cluster, orders, run_node_seed, partial(tell, progress), collected)
 
 
 @contextmanager

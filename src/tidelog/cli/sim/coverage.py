@@ -68,7 +68,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     else:
         print_text(packages, results, given["missing"])
         for failure in failures[: report.FAILURES_SHOWN]:
-            report.print_failure(failure, depth="node", mutant=None)
+            report.print_failure(failure, mutant=None)
     if interrupted:
         context.exit(INTERRUPTED)
     if failures:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,9 @@ from tidelog.cli.sim.run import run_with_progress
 from tidelog.sim import mutation
 from tidelog.sim.fleet import Orders
 from tidelog.sim.mutation import Mutant
-from tidelog.sim.plan import NODE_DEPTH, draw_plan
+from tidelog.sim.nodes.run import run_node_seed
 from tidelog.sim.results import SeedResult
 from tidelog.sim.rules.recovery_rules import RECOVERY
-from tidelog.sim.run import run_plan, whole_nodes
 from tidelog.sim.scenario import ScriptError, difference
 
 SEEDS_DEFAULT = 300
@@ -202,14 +202,7 @@ def judge_by_seeds(mutant: Mutant, orders: Orders) -> Verdict | None:
 
 def _runner(mutant: Mutant, name: str | None) -> Callable[[int], SeedResult]:
     """Runs a seed with the faults that suit this mutant, with it or without."""
-
-    def run_one(seed: int) -> SeedResult:
-        if mutant.depth == NODE_DEPTH:
-            ran: SeedResult = whole_nodes().run_node_seed(seed, focus=mutant.focus, mutant=name)
-            return ran
-        return run_plan(draw_plan(seed, depth=mutant.depth, focus=mutant.focus), mutant=name)
-
-    return run_one
+    return partial(run_node_seed, focus=mutant.focus, mutant=name)
 
 
 def _line(verdict: Verdict, depth: str) -> str:

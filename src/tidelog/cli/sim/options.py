@@ -7,15 +7,7 @@ import click
 
 from tidelog.cli.failure import CommandError, unknown_name
 from tidelog.sim import mutation
-from tidelog.sim.plan import DEPTHS, NODE_DEPTH
 
-depth_option = click.option(
-    "--depth",
-    type=click.Choice((*DEPTHS, NODE_DEPTH)),
-    default=NODE_DEPTH,
-    show_default=True,
-    help="Whole production nodes, or the older ones: messages as values, real bytes on disks.",
-)
 mutant_option = click.option(
     "--mutant", metavar="NAME", help="With this rule broken on purpose (source checkout only)."
 )

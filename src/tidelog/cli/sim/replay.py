@@ -9,7 +9,6 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import print_json
 from tidelog.cli.sim import report
 from tidelog.cli.sim.options import check_mutant
-from tidelog.cli.sim.replay_older import replay_older
 from tidelog.sim.nodes import replay_file
 from tidelog.sim.nodes.run import tell_node_plan
 from tidelog.sim.results import SeedResult
@@ -31,25 +30,20 @@ def command(context: click.Context, file: Path, everything: bool, output: str) -
     Ends with exit code 5 if it still breaks a rule.
     """
     replay = read(file)
-    if replay is None:
-        context.exit(replay_older(file, everything=everything, output=output))
     check_mutant(replay.mutant)
     told = tell_node_plan(replay.plan, mutant=replay.mutant)
     if output == "json":
-        document = report.node_story_json(told, everything=everything)
+        document = report.story_json(told, everything=everything)
         print_json({**document, "same_digest": told.result.digest == replay.digest})
     else:
-        report.print_node_story(told, again=f"tidelog sim replay {file}", everything=everything)
+        report.print_story(told, again=f"tidelog sim replay {file}", everything=everything)
         click.echo(comparison(replay, told.result))
     context.exit(VIOLATION if told.result.violations else OK)
 
 
-def read(file: Path) -> replay_file.Replay | None:
-    """None for a plan of the older depths."""
+def read(file: Path) -> replay_file.Replay:
     try:
         return replay_file.read(file)
-    except replay_file.OlderDepthError:
-        return None
     except replay_file.ReplayFileError as reason:
         raise CommandError(
             "not a replay file", why=str(reason), advice="tidelog sim shrink SEED", code=USAGE

@@ -7,39 +7,35 @@ import click
 from tidelog.cli import session
 from tidelog.cli.output import count, duration, plural, tally
 from tidelog.sim.fleet import FleetReport
-from tidelog.sim.marks import all_counts, table_of, unreached
-from tidelog.sim.plan import NODE_DEPTH
+from tidelog.sim.marks import MARKS, all_counts, unreached
+from tidelog.sim.nodes.run import Told
 from tidelog.sim.results import SeedResult
-from tidelog.sim.run import Run
-from tidelog.sim.story import LEGEND, is_silent
 
 FAILURES_SHOWN = 10
 
 
-def replay_command(seed: int, *, depth: str = NODE_DEPTH, mutant: str | None = None) -> str:
-    depth_flag = f" --depth {depth}" if depth != NODE_DEPTH else ""
+def replay_command(seed: int, *, mutant: str | None = None) -> str:
     mutant_flag = f" --mutant {mutant}" if mutant else ""
-    return f"tidelog sim run --seed {seed}{depth_flag}{mutant_flag}"
+    return f"tidelog sim run --seed {seed}{mutant_flag}"
 
 
-def failure_json(result: SeedResult, *, depth: str, mutant: str | None) -> dict[str, Any]:
+def failure_json(result: SeedResult, *, mutant: str | None) -> dict[str, Any]:
     violation = result.violations[0]
     return {
         "seed": result.seed,
         "rule": violation.rule,
         "at_ms": violation.at_ms,
         "text": violation.text,
-        "replay": replay_command(result.seed, depth=depth, mutant=mutant),
+        "replay": replay_command(result.seed, mutant=mutant),
     }
 
 
-def fleet_json(report: FleetReport, *, depth: str, mutant: str | None) -> dict[str, Any]:
+def fleet_json(report: FleetReport, *, mutant: str | None) -> dict[str, Any]:
     return {
         "seeds": report.seeds,
         "first": min(report.digests, default=0),
-        "depth": depth,
         "violations": report.violations,
-        "failures": [failure_json(f, depth=depth, mutant=mutant) for f in report.failures],
+        "failures": [failure_json(f, mutant=mutant) for f in report.failures],
         "steps": report.steps,
         "steps_per_second": round(report.steps_per_second),
         "simulated_seconds": report.simulated_ms / 1000,
@@ -50,15 +46,13 @@ def fleet_json(report: FleetReport, *, depth: str, mutant: str | None) -> dict[s
         "forfeited": report.forfeited,
         "faults": dict(sorted(report.faults.items())),
         "declined": dict(sorted(report.declined.items())),
-        "marks": all_counts(report.marks, table_of(depth)),
+        "marks": all_counts(report.marks),
         "interrupted": report.interrupted,
         "digest": report.digest(),
     }
 
 
-def print_fleet(
-    report: FleetReport, *, depth: str, mutant: str | None, elapsed_seconds: float
-) -> None:
+def print_fleet(report: FleetReport, *, mutant: str | None, elapsed_seconds: float) -> None:
     click.echo(_verdict(report, elapsed_seconds))
     click.echo(
         f"acknowledged {count(report.acknowledged)} · lost {count(report.lost)} · "
@@ -72,20 +66,18 @@ def print_fleet(
     click.echo(f"faults    {tally(report.faults)}")
     if report.declined:
         click.echo(f"declined  {tally(report.declined)}")
-    if depth != NODE_DEPTH:
-        print_marks(report, depth)
+    print_marks(report)
     click.echo(f"digest    {report.digest()}")
     for failure in report.failures[:FAILURES_SHOWN]:
-        print_failure(failure, depth=depth, mutant=mutant)
+        print_failure(failure, mutant=mutant)
     if len(report.failures) > FAILURES_SHOWN:
         click.echo(f"and {len(report.failures) - FAILURES_SHOWN} more")
 
 
-def print_marks(report: FleetReport, depth: str) -> None:
+def print_marks(report: FleetReport) -> None:
     """How many rare states were reached, and which were not."""
-    table = table_of(depth)
-    missing = unreached(report.marks, table)
-    click.echo(f"marks     {len(table) - len(missing)} of {len(table)} reached")
+    missing = unreached(report.marks)
+    click.echo(f"marks     {len(MARKS) - len(missing)} of {len(MARKS)} reached")
     if missing:
         click.echo(f"unreached {' · '.join(missing)}")
 
@@ -104,56 +96,21 @@ def _verdict(report: FleetReport, elapsed_seconds: float) -> str:
     )
 
 
-def print_failure(result: SeedResult, *, depth: str, mutant: str | None) -> None:
+def print_failure(result: SeedResult, *, mutant: str | None) -> None:
     violation = result.violations[0]
     rule = session.current().styled(violation.rule, "red")
     click.echo(f"seed {result.seed} broke {rule} at {violation.at_ms / 1000:.3f}s")
     click.echo(f"  {violation.text}")
-    click.echo(f"  replay: {replay_command(result.seed, depth=depth, mutant=mutant)}")
-    flags = replay_command(result.seed, depth=depth, mutant=mutant).partition("--seed ")[2]
+    click.echo(f"  replay: {replay_command(result.seed, mutant=mutant)}")
+    flags = replay_command(result.seed, mutant=mutant).partition("--seed ")[2]
     click.echo(f"  shrink: tidelog sim shrink {flags}")
 
 
-def story_json(run: Run, result: SeedResult, *, everything: bool) -> dict[str, Any]:
+def story_json(told: Told, *, everything: bool) -> dict[str, Any]:
     """One seed with its story; keys shared with `fleet_json` mean the same."""
-    plan = run.plan
-    return {
-        "seed": result.seed,
-        "depth": plan.depth,
-        "plan": plan.headline(),
-        "violations": len(result.violations),
-        "failures": [violation._asdict() for violation in result.violations],
-        "steps": result.steps,
-        "simulated_seconds": result.simulated_ms / 1000,
-        "acknowledged": result.acknowledged,
-        "refused": result.refused,
-        "timed_out": result.timed_out,
-        "lost": result.lost,
-        "forfeited": result.forfeited,
-        "faults": result.faults,
-        "declined": result.declined,
-        "marks": result.marks,
-        "digest": result.digest,
-        "story": [
-            {
-                "at_ms": moment.at_us / 1000,
-                "step": moment.step,
-                "node": moment.node,
-                "event": type(moment.happening).__name__,
-                "text": run.trace.narrator.tell(moment.happening)[1],
-            }
-            for moment in run.trace.moments()
-            if everything or not is_silent(moment.happening)
-        ],
-    }
-
-
-def node_story_json(told: Any, *, everything: bool) -> dict[str, Any]:
-    """A whole-node run with its story; keys shared with `fleet_json` mean the same."""
     result: SeedResult = told.result
     return {
         "seed": result.seed,
-        "depth": "node",
         "plan": told.plan.headline(),
         "violations": len(result.violations),
         "failures": [violation._asdict() for violation in result.violations],
@@ -163,25 +120,15 @@ def node_story_json(told: Any, *, everything: bool) -> dict[str, Any]:
         "refused": result.refused,
         "lost": result.lost,
         "faults": result.faults,
+        "declined": result.declined,
+        "marks": result.marks,
         "digest": result.digest,
         "story": told.story.as_json(everything=everything),
         "state": list(told.state),
     }
 
 
-def print_story(run: Run, result: SeedResult, *, again: str, everything: bool) -> None:
-    """`again` is the command that does the same once more."""
-    click.echo(run.plan.headline())
-    click.echo(LEGEND)
-    for line in run.trace.story(everything=everything):
-        click.echo(line)
-    if result.violations and run.world is not None:
-        for line in run.world.describe():
-            click.echo(line)
-    print_verdict(result, again)
-
-
-def print_node_story(told: Any, *, again: str, everything: bool) -> None:
+def print_story(told: Told, *, again: str, everything: bool) -> None:
     """`again` is the command that does the same once more."""
     for line in told.lines(everything=everything):
         click.echo(line)

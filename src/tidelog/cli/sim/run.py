@@ -11,13 +11,12 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import plural, print_json
 from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
-from tidelog.cli.sim.options import check_mutant, depth_option, jobs_option, mutant_option
+from tidelog.cli.sim.options import check_mutant, jobs_option, mutant_option
 from tidelog.cli.spark_options import spark_options
 from tidelog.sim import mutation
 from tidelog.sim.fleet import FleetError, FleetReport, Orders, RunOne, run_fleet
-from tidelog.sim.marks import table_of, unreached
-from tidelog.sim.plan import NODE_DEPTH
-from tidelog.sim.run import Run, plan_for, run_seed, the_real_world, whole_nodes
+from tidelog.sim.marks import MARKS, unreached
+from tidelog.sim.nodes import run as runs
 
 SEEDS_DEFAULT = 100
 
@@ -29,7 +28,6 @@ class RunOptions(NamedTuple):
     seed: int | None
     first: int | None
     minutes: float | None
-    depth: str
     jobs: int
     mutant: str | None
     everything: bool
@@ -46,7 +44,6 @@ class RunOptions(NamedTuple):
 @click.option(
     "--minutes", type=click.FloatRange(min=0, min_open=True), help="New seeds for so long."
 )
-@depth_option
 @jobs_option
 @mutant_option
 @click.option("--everything", is_flag=True, help="Also appends and high watermarks in the story.")
@@ -116,62 +113,46 @@ def _orders(options: RunOptions) -> Orders:
 
 
 def tell_one(seed: int, options: RunOptions) -> int:
-    if options.depth == NODE_DEPTH:
-        return tell_one_of_nodes(seed, options)
-    plan = plan_for(seed, depth=options.depth, mutant=options.mutant)
-    run = Run(plan, whole_story=True)
-    result = run.execute(mutant=options.mutant)
+    again = report.replay_command(seed, mutant=options.mutant)
+    focus = mutation.focus(options.mutant)
+    told = runs.tell_node_seed(seed, focus=focus, mutant=options.mutant)
     if options.output == "json":
-        print_json(report.story_json(run, result, everything=options.everything))
+        print_json(report.story_json(told, everything=options.everything))
     else:
-        again = report.replay_command(seed, depth=options.depth, mutant=options.mutant)
-        report.print_story(run, result, again=again, everything=options.everything)
-    return VIOLATION if result.violations else OK
-
-
-def tell_one_of_nodes(seed: int, options: RunOptions) -> int:
-    again = report.replay_command(seed, depth=options.depth, mutant=options.mutant)
-    told = whole_nodes().tell_node_seed(
-        seed, focus=mutation.focus(options.mutant), mutant=options.mutant
-    )
-    if options.output == "json":
-        print_json(report.node_story_json(told, everything=options.everything))
-    else:
-        report.print_node_story(told, again=again, everything=options.everything)
+        report.print_story(told, again=again, everything=options.everything)
     return VIOLATION if told.result.violations else OK
 
 
 def run_many(orders: Orders, options: RunOptions) -> int:
-    depth, mutant = options.depth, options.mutant
+    mutant = options.mutant
     begin = time.monotonic()
     if options.spark_url is not None:
         total = run_on_spark_with_progress(orders, options)
     else:
-        total = run_with_progress(
-            orders, lambda seed: run_seed(seed, depth=depth, mutant=mutant), "seeds"
-        )
+        focus = mutation.focus(mutant)
+        run_one = partial(runs.run_node_seed, focus=focus, mutant=mutant)
+        total = run_with_progress(orders, run_one, "seeds")
     if options.output == "json":
-        print_json(report.fleet_json(total, depth=depth, mutant=mutant))
+        print_json(report.fleet_json(total, mutant=mutant))
     else:
         elapsed = time.monotonic() - begin
-        report.print_fleet(total, depth=depth, mutant=mutant, elapsed_seconds=elapsed)
+        report.print_fleet(total, mutant=mutant, elapsed_seconds=elapsed)
     if total.interrupted:
         return INTERRUPTED
     if total.failures:
         return VIOLATION
     if options.require_marks:
-        check_marks(total, options.depth)
+        check_marks(total)
     return OK
 
 
-def check_marks(total: FleetReport, depth: str) -> None:
-    table = table_of(depth)
-    missing = unreached(total.marks, table)
+def check_marks(total: FleetReport) -> None:
+    missing = unreached(total.marks)
     if missing:
         raise CommandError(
             f"{plural(len(missing), 'mark')} not reached in {plural(total.seeds, 'seed')}",
-            why="; ".join(f"{name}: {table[name]}" for name in missing),
-            advice="more seeds, or make the state likelier in sim.plan and sim.faults",
+            why="; ".join(f"{name}: {MARKS[name]}" for name in missing),
+            advice="more seeds, or make the state likelier in sim.nodes.plan and sim.nodes.plots",
         )
 
 
@@ -179,8 +160,6 @@ def run_with_progress(
     orders: Orders, run_one: RunOne, what: str, collected: FleetReport | None = None
 ) -> FleetReport:
     """Run a fleet and show how far it is."""
-    the_real_world()  # imported before the fork, once for all processes
-    whole_nodes()
     with Progress(what, orders.seeds, seconds=orders.seconds) as progress:
         try:
             return run_fleet(orders, run_one, partial(tell, progress), collected)
@@ -199,9 +178,7 @@ def run_on_spark_with_progress(orders: Orders, options: RunOptions) -> FleetRepo
     assert options.spark_url is not None, options
     cluster = Cluster(options.spark_url, options.conf)
     with Progress("seeds", orders.seeds) as progress:
-        return run_on_spark(
-            cluster, orders, partial(run_seed, depth=options.depth), partial(tell, progress)
-        )
+        return run_on_spark(cluster, orders, runs.run_node_seed, partial(tell, progress))
 
 
 def tell(progress: Progress, so_far: FleetReport) -> None:

@@ -10,14 +10,12 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import plural, print_json
 from tidelog.cli.progress import Progress
 from tidelog.cli.sim import report
-from tidelog.cli.sim.options import check_mutant, depth_option, mutant_option
-from tidelog.cli.sim.shrink_older import shrink_older
+from tidelog.cli.sim.options import check_mutant, mutant_option
 from tidelog.sim import mutation
 from tidelog.sim.nodes import replay_file
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
 from tidelog.sim.nodes.run import run_node_plan
 from tidelog.sim.nodes.shrink import TRIES_MAX, Shrunk, shrink
-from tidelog.sim.plan import NODE_DEPTH
 from tidelog.sim.results import SeedResult, Violation
 
 
@@ -31,12 +29,11 @@ from tidelog.sim.results import SeedResult, Violation
     show_default=True,
     help="Stop looking after so long.",
 )
-@depth_option
 @mutant_option
 @output_option
 @shared_options
 def command(
-    *, seed: int, out: Path | None, seconds: float, depth: str, mutant: str | None, output: str
+    *, seed: int, out: Path | None, seconds: float, mutant: str | None, output: str
 ) -> None:
     """Find the smallest plan that breaks the same rule as SEED, and write it to a file.
 
@@ -45,13 +42,10 @@ def command(
       tidelog sim shrink 4711 --out bug.json
     """
     check_mutant(mutant)
-    if depth != NODE_DEPTH:
-        shrink_older(seed, out, seconds, depth=depth, mutant=mutant, output=output)
-        return
     plan = draw_node_plan(seed, mutation.focus(mutant))
     found = run_node_plan(plan, mutant=mutant)
     if found.rule is None:
-        again = report.replay_command(seed, depth=depth, mutant=mutant)
+        again = report.replay_command(seed, mutant=mutant)
         raise CommandError(
             f"seed {seed} breaks no rule", why="there is nothing to shrink", advice=again
         )

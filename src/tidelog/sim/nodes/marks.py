@@ -6,28 +6,26 @@ Most witnesses are those of `sim`: they hear the hooks of the judge and the even
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from tidelog.core.events import Event
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import PartitionId
-from tidelog.sim.control_marks import ControlMarks
-from tidelog.sim.coordination_marks import CoordinationMarks
-from tidelog.sim.data_marks import DataMarks
 from tidelog.sim.kernel import Kernel
-from tidelog.sim.marks import WHOLE_NODE_MARKS
+from tidelog.sim.marks import MARKS
 from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.marks_control import ControlMarks
+from tidelog.sim.nodes.marks_coordination import CoordinationMarks
+from tidelog.sim.nodes.marks_data import DataMarks
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.view import NodesView
 from tidelog.sim.nodes.view_books import NodeBooks
 from tidelog.sim.rules.chronicle import Chronicle
 
-NOBODY_WATCHES = 1 << 30
-
 
 class NodeMarks:
-    """Counts the marks of one run. A state that no whole node can be in is not counted."""
+    """Counts the marks of one run."""
 
     __slots__ = ("counts",)
 
@@ -35,8 +33,8 @@ class NodeMarks:
         self.counts: Counter[str] = Counter()
 
     def add(self, name: str) -> None:
-        if name in WHOLE_NODE_MARKS:
-            self.counts[name] += 1
+        assert name in MARKS, f"mark {name!r} has no sentence"
+        self.counts[name] += 1
 
 
 class SeenBroker(NamedTuple):
@@ -77,21 +75,16 @@ class SeenNode:
         return SeenBroker({partition: each.replica for partition, each in hosted.items()})
 
 
-class SeenPlan(NamedTuple):
-    voters: int
-
-
 class Surroundings:
     """What witnesses know of the run."""
 
-    __slots__ = ("_view", "books", "kernel", "marks", "nodes", "plan")
+    __slots__ = ("_view", "books", "kernel", "marks", "nodes")
 
     def __init__(self, cluster: NodeCluster, view: NodesView, marks: NodeMarks) -> None:
         self._view = view
         self.marks = marks
         self.kernel: Kernel = cluster.kernel
         self.books: NodeBooks = view.books
-        self.plan = SeenPlan(NOBODY_WATCHES)
         self.nodes = {node: SeenNode(server, view) for node, server in cluster.servers.items()}
 
     def controllers(self) -> list[tuple[int, Controller]]:
@@ -106,7 +99,7 @@ class Witnesses:
     """All of them, and the events that they want to see."""
 
     def __init__(self, cluster: NodeCluster, view: NodesView, marks: NodeMarks) -> None:
-        world = cast(Any, Surroundings(cluster, view, marks))
+        world = Surroundings(cluster, view, marks)
         self.data = DataMarks(world)
         self.control = ControlMarks(world)
         self.coordination = CoordinationMarks(world)

@@ -177,11 +177,8 @@ class ShellMarks:
     def _around_consumer_fetch(self, original: Method) -> Method:
         def consumer_fetch(replica: Replica, fetch: Any, now_ms: int) -> Any:
             decision = original(replica, fetch, now_ms)
-            has_news = decision.error is not NO_ERROR or decision.diverging is not None
-            if has_news and running_owner() is not None:
+            if decision.error is not NO_ERROR and running_owner() is not None:
                 self._witnesses.data.refused_read(decision.error)
-                if decision.diverging is not None:
-                    self._add("consumer_told_diverging")
             return decision
 
         return consumer_fetch

@@ -27,10 +27,6 @@ class ReplayFileError(Exception):
     """The file is not one that `write` wrote; the text says why."""
 
 
-class OlderDepthError(ReplayFileError):
-    """The file is one of the simulators before whole nodes."""
-
-
 def write(path: Path, plan: NodePlan, result: SeedResult, *, mutant: str | None) -> None:
     document = {
         "tidelog": __version__,
@@ -70,6 +66,6 @@ def read(path: Path) -> Replay:
 def _check_format(document: dict[str, Any]) -> None:
     written = document.get("format", document["plan"].get("format"))
     if written == OLDER_DEPTHS:
-        raise OlderDepthError("it was written by the simulator before whole-node runs")
+        raise ReplayFileError("it was written by the simulator before whole-node runs")
     if written != FORMAT:
         raise ReplayFileError(f"it has format {written!r}, and this version reads format {FORMAT}")

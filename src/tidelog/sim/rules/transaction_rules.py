@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from tidelog.core.coordination import TopicPartition
 from tidelog.core.types import PartitionId
-from tidelog.sim.coordination_plan import INPUTS
-from tidelog.sim.delivery_book import Input
+from tidelog.sim.delivery_book import INPUTS, Input
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.transaction_facts import coordinator_kept

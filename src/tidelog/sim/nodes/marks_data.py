@@ -15,7 +15,7 @@ from tidelog.sim.rules.view import LogFace, RecordBatch, ReplicaFace
 
 if TYPE_CHECKING:
     from tidelog.core.replication.replica import Replica
-    from tidelog.sim.world import World
+    from tidelog.sim.nodes.marks import Surroundings
 
 FETCH_REFUSALS: Final = {
     Error.FENCED_LEADER_EPOCH: "fetch_fenced",
@@ -48,7 +48,7 @@ class DataMarks:
 
     __slots__ = ("_chronicle", "_diverged", "_leaders", "_marks", "_world", "events")
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Surroundings) -> None:
         self._world = world
         self._marks = world.marks
         # Diverging answers since the partition's last leader began, by follower.

@@ -18,7 +18,7 @@ from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.plain_image import Committed
 
 if TYPE_CHECKING:
-    from tidelog.sim.world import World
+    from tidelog.sim.nodes.marks import Surroundings
 
 PROPOSAL_REFUSALS: Final = {
     Error.FENCED_LEADER_EPOCH: "isr_proposal_old_leader_epoch",
@@ -45,7 +45,7 @@ class ControlMarks:
 
     __slots__ = ("_candidates", "_chronicle", "_marks", "_votes", "_wiped", "_world", "events")
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Surroundings) -> None:
         self._world = world
         self._marks = world.marks
         # By quorum epoch: who campaigned, and who voted for whom.
@@ -70,8 +70,6 @@ class ControlMarks:
         elif event.role == "resigned":
             stopping = self._world.nodes[event.node].stopping
             self._marks.add("quorum_handed_over" if stopping else "check_quorum_resigned")
-        elif event.previous == "follower" and event.node > self._world.plan.voters:
-            self._marks.add("observer_lost_leader")
 
     def vote_sent(self, node_id: int, epoch: int, candidate: int) -> None:
         if self._votes.get((node_id, epoch)) == candidate:
@@ -167,9 +165,6 @@ class ControlMarks:
             self._marks.add("partition_offline")
             return
         if after.recovery_state == r.RECOVERING:
-            nobody_eligible = not before.isr and not before.elr
-            if nobody_eligible and before.last_known_elr == (after.leader,):
-                self._marks.add("last_known_leader_elected")
             self._marks.add("unclean_election")
         elif not before.isr and after.leader in before.elr:
             self._marks.add("elr_elected")

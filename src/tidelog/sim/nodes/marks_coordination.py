@@ -18,7 +18,7 @@ from tidelog.sim.rules.chronicle import Chronicle
 from tidelog.sim.rules.view import ReplicaFace
 
 if TYPE_CHECKING:
-    from tidelog.sim.world import World
+    from tidelog.sim.nodes.marks import Surroundings
 
 AT_REST: Final = ("Stable", "Empty", "Dead")
 OVER: Final = (Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH, Error.UNKNOWN_MEMBER_ID)
@@ -35,7 +35,7 @@ class CoordinationMarks:
 
     __slots__ = ("_chronicle", "_marks", "_states", "_world", "events")
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Surroundings) -> None:
         self._world = world
         self._marks = world.marks
         self._states: dict[str, str] = {}

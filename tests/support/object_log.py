@@ -16,7 +16,7 @@ from tidelog.core.types import NO_EPOCH, NO_PRODUCER
 _MASK = (1 << 61) - 1
 
 
-class SimBatch(NamedTuple):
+class ObjectBatch(NamedTuple):
     """A record batch with its header's fields; each record is one number unique in the run. The
     record of a control batch is what `marker_batch` made of the end of a transaction."""
 
@@ -46,10 +46,10 @@ def client_batch(
     producer_id: int = NO_PRODUCER,
     producer_epoch: int = -1,
     base_sequence: int = -1,
-) -> SimBatch:
+) -> ObjectBatch:
     """What a producer sends: offsets count from zero and the leader epoch is unknown."""
     assert values, "a client never sends an empty batch"
-    return SimBatch(
+    return ObjectBatch(
         base_offset=0,
         last_offset=len(values) - 1,
         leader_epoch=NO_EPOCH,
@@ -62,9 +62,9 @@ def client_batch(
     )
 
 
-def marker_batch(marker: Marker, timestamp: int) -> SimBatch:
+def marker_batch(marker: Marker, timestamp: int) -> ObjectBatch:
     """The end of a transaction. Its number says how it ended and who decided."""
-    return SimBatch(
+    return ObjectBatch(
         base_offset=0,
         last_offset=0,
         leader_epoch=NO_EPOCH,
@@ -79,7 +79,7 @@ def marker_batch(marker: Marker, timestamp: int) -> SimBatch:
     )
 
 
-def marker_of(batch: SimBatch) -> Marker:
+def marker_of(batch: ObjectBatch) -> Marker:
     assert batch.is_control, f"{batch} is no marker"
     (number,) = batch.values
     return Marker(batch.producer_id, batch.producer_epoch, bool(number & 1), number >> 1)
@@ -94,7 +94,7 @@ class Aborted(NamedTuple):
     """Of the marker."""
 
 
-class SimLog:
+class ObjectLog:
     """Owner of one replica's records. Satisfies `core.replication.log_view.ReplicaLog`."""
 
     __slots__ = (
@@ -114,7 +114,7 @@ class SimLog:
 
     def __init__(self, *, fsync: bool, start_offset: int = 0) -> None:
         self.fsync = fsync
-        self.batches: list[SimBatch] = []
+        self.batches: list[ObjectBatch] = []
         self._bases: list[int] = []
         self._chains: list[int] = []
         self._aborted: list[Aborted] = []
@@ -132,7 +132,7 @@ class SimLog:
     def may_have_gaps(self) -> bool:
         return False
 
-    def append_as_leader(self, batch: SimBatch, leader_epoch: int) -> SimBatch:
+    def append_as_leader(self, batch: ObjectBatch, leader_epoch: int) -> ObjectBatch:
         """Stamp base offset and leader epoch, as the broker does in the batch header."""
         base = self.log_end_offset
         stamped = batch._replace(
@@ -141,11 +141,11 @@ class SimLog:
         self._append(stamped)
         return stamped
 
-    def append_as_follower(self, batches: Sequence[SimBatch]) -> None:
+    def append_as_follower(self, batches: Sequence[ObjectBatch]) -> None:
         for batch in batches:
             self._append(batch)
 
-    def _append(self, batch: SimBatch) -> None:
+    def _append(self, batch: ObjectBatch) -> None:
         assert batch.base_offset == self.log_end_offset, (batch.base_offset, self.log_end_offset)
         self.epochs.assign(batch.leader_epoch, batch.base_offset)
         if batch.producer_id != NO_PRODUCER:
@@ -157,7 +157,7 @@ class SimLog:
         if not self.fsync:
             self.durable_offset = self.log_end_offset
 
-    def _follow_producer(self, batch: SimBatch) -> None:
+    def _follow_producer(self, batch: ObjectBatch) -> None:
         if not batch.is_control:
             self.producers.update(batch)
             return
@@ -171,7 +171,7 @@ class SimLog:
 
     # -- reading
 
-    def read(self, from_offset: int, to_offset: int, max_batches: int) -> tuple[SimBatch, ...]:
+    def read(self, from_offset: int, to_offset: int, max_batches: int) -> tuple[ObjectBatch, ...]:
         """Whole batches from the one that holds `from_offset`, all of them below `to_offset`."""
         if from_offset >= to_offset or from_offset >= self.log_end_offset:
             return ()
@@ -190,7 +190,7 @@ class SimLog:
             if each.last_offset >= from_offset and each.first_offset < to_offset
         )
 
-    def batch_at(self, offset: int) -> SimBatch | None:
+    def batch_at(self, offset: int) -> ObjectBatch | None:
         """The batch that holds this offset."""
         index = bisect_right(self._bases, offset) - 1
         if index < 0 or self.batches[index].last_offset < offset:
@@ -287,7 +287,7 @@ class SimLog:
         self.sync()
 
 
-def _chain(previous: int, batch: SimBatch) -> int:
+def _chain(previous: int, batch: ObjectBatch) -> int:
     """Numbers only: `hash()` of anything else would differ between processes."""
     mixed = previous * 6364136223846793005 + batch.base_offset * 1442695040888963407
     mixed += batch.leader_epoch * 1099511628211 + batch.values[-1] * 805306457
