@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from support.certificates import Authority, Leaf
@@ -49,8 +50,8 @@ class SecureNodes:
 
     def __enter__(self) -> "SecureNodes":
         try:
-            for node in self._ports:
-                self._format(node)
+            with ThreadPoolExecutor() as at_once:
+                list(at_once.map(self._format, self._ports))
             for node in self._ports:
                 self.start(node)
             for node in self._ports:

@@ -11,7 +11,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from tidelog.config.node_config import NodeConfig
-from tidelog.core.security.protocols import PLAINTEXT, ListenerSecurity, PeerSecurity
+from tidelog.core.security.protocols import (
+    PLAINTEXT,
+    ListenerSecurity,
+    PeerSecurity,
+    SaslSettings,
+)
 from tidelog.core.security.sasl import FindCredential
 from tidelog.core.security.tls_settings import TlsSettings
 from tidelog.host import tasks
@@ -20,6 +25,7 @@ from tidelog.host.ports import Network, Workers
 from tidelog.host.timers import pause
 from tidelog.host.tls import TlsError, TlsMaterial, TlsSource
 from tidelog.node.disks import CannotStart
+from tidelog.node.token_keys import TokenKeys
 from tidelog.rpc.logins import Logins
 from tidelog.rpc.mechanisms import credentials_of, offered
 from tidelog.rpc.secured_network import SecuredNetwork
@@ -36,7 +42,15 @@ _LOGGER = logging.getLogger("tidelog.node")
 class NodeSecurity:
     """Made first: what cannot be secured must not start."""
 
-    __slots__ = ("_host", "_listeners", "_logins", "_sources", "_task", "_workers")
+    __slots__ = (
+        "_host",
+        "_listeners",
+        "_logins",
+        "_sources",
+        "_task",
+        "_token_keys",
+        "_workers",
+    )
 
     def __init__(self, config: NodeConfig, host: NodeHost, find: FindCredential) -> None:
         self._host = host
@@ -48,16 +62,22 @@ class NodeSecurity:
         for name, security in self._listeners.items():
             if security.tls is not None:
                 self._sources[name] = _source(security.tls, name, server_side=True)
+        self._token_keys: dict[str, TokenKeys] = {}
         self._logins = {
-            name: Logins(
-                each.sasl, offered(each.sasl, find, None, host.entropy), host.clock, host.timers
-            )
+            name: self._logins_of(name, each.sasl, find)
             for name, each in self._listeners.items()
             if each.sasl is not None
         }
         name = f"node-{config.node_id}"
         host.to_brokers = self._way(config.security.to_brokers, TO_BROKERS, name)
         host.to_controllers = self._way(config.security.to_controllers, TO_CONTROLLERS, name)
+
+    def _logins_of(self, listener: str, sasl: SaslSettings, find: FindCredential) -> Logins:
+        host, verify = self._host, None
+        if sasl.tokens is not None:
+            keys = self._token_keys[listener] = TokenKeys(sasl.tokens, listener, host)
+            verify = keys.verifier.verify
+        return Logins(sasl, offered(sasl, find, verify, host.entropy), host.clock, host.timers)
 
     def tls_of(self, listener: str) -> TlsSource | None:
         return self._sources.get(listener)
@@ -69,14 +89,19 @@ class NodeSecurity:
         return Door(security.rules, self._logins.get(listener))
 
     def start(self) -> None:
-        if self._sources:
+        if self._sources or self._token_keys:
             self._workers = self._host.make_workers("certificates", 1)
+            for keys in self._token_keys.values():
+                keys.start(self._workers)
+        if self._sources:
             self._look_at_dates()
             self._task = tasks.begin(self._keep_looking())
 
     def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
+        for keys in self._token_keys.values():
+            keys.stop()
         if self._workers is not None:
             self._workers.close()
 

@@ -1,0 +1,105 @@
+"""Which bearer tokens are believed."""
+
+import json
+import time
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from tidelog.core.security.protocols import TokenSettings
+from tidelog.core.security.sasl import LoginFailed
+from tidelog.host.bearer_tokens import TokenKeysError, TokenVerifier, fetched
+
+RSA = rsa.generate_private_key(65537, 2048)
+EC = ec.generate_private_key(ec.SECP256R1())
+ISSUER, AUDIENCE = "https://issuer.example.org", "tides"
+NOW = int(time.time())
+
+
+def jwks():
+    first = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(RSA.public_key()))
+    second = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC.public_key()))
+    shared = {"kty": "oct", "k": "c2hhcmVk", "kid": "shared"}
+    return {"keys": [{**first, "kid": "one"}, {**second, "kid": "two"}, shared]}
+
+
+def signed(key=RSA, algorithm="RS256", kid="one", **claims):
+    usual = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "exp": NOW + 600}
+    body = {name: value for name, value in {**usual, **claims}.items() if value is not None}
+    return jwt.encode(body, key, algorithm=algorithm, headers={"kid": kid})
+
+
+@pytest.fixture
+def verifier(tmp_path):
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps(jwks()))
+    made = TokenVerifier(TokenSettings(f"file://{path}", ISSUER, (AUDIENCE,)))
+    made.adopt(made.read())
+    return made
+
+
+@pytest.mark.parametrize(
+    "token",
+    [signed(), signed(EC, "ES256", "two"), signed(aud=["others", AUDIENCE]), signed(exp=NOW - 5)],
+)
+def test_a_token_of_the_issuer_names_its_user_and_its_end(verifier, token):
+    found = verifier.verify(token)
+    assert found.user == "alice"
+    assert abs(found.expires_ms - NOW * 1000) <= 600_000
+
+
+@pytest.mark.parametrize(
+    ("token", "told"),
+    [
+        (signed(exp=NOW - 60), "expired"),
+        (signed(exp=None), "exp"),
+        (signed(sub=None), "sub"),
+        (signed(sub=""), "names no user"),
+        (signed(iss="https://mallory.example.org"), "issuer"),
+        (signed(aud="others"), "Audience"),
+        (signed(kid="three"), "unknown key"),
+        (signed(EC, "ES256", "one"), "alg"),
+        (signed(rsa.generate_private_key(65537, 2048)), "Signature"),
+        (signed(None, "none"), "alg"),
+        (signed("c2hhcmVkc2hhcmVkc2hhcmVkc2hhcmVkc2hhcmVk", "HS256", "shared"), "unknown key"),
+        (signed()[:-6] + "AAAAAA", "Signature"),
+        ("nothing", "segments"),
+        ("", "segments"),
+    ],
+)
+def test_every_other_token_is_refused(verifier, token, told):
+    with pytest.raises(LoginFailed, match=told):
+        verifier.verify(token)
+
+
+def test_an_unknown_key_is_a_reason_to_look_for_new_ones(verifier):
+    asked = []
+    verifier.on_unknown_key = lambda: asked.append(1)
+    verifier.verify(signed())
+    assert asked == []
+    with pytest.raises(LoginFailed):
+        verifier.verify(signed(kid="three"))
+    assert asked == [1]
+
+
+def test_without_keys_nobody_is_let_in(tmp_path):
+    verifier = TokenVerifier(TokenSettings(f"file://{tmp_path}/jwks.json"))
+    with pytest.raises(TokenKeysError, match="No such file"):
+        verifier.read()
+    with pytest.raises(LoginFailed, match="no keys"):
+        verifier.verify(signed())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"keys": []}', '{"keys": [{"kty": "RSA"}]}'])
+def test_what_is_no_key_set_is_told(tmp_path, text):
+    path = tmp_path / "jwks.json"
+    path.write_text(text)
+    with pytest.raises(TokenKeysError, match=r"jwks\.json"):
+        TokenVerifier(TokenSettings(f"file://{path}")).read()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1/keys", "ftp://x/keys", "/etc/passwd"])
+def test_keys_come_from_nowhere_else(url):
+    with pytest.raises(TokenKeysError, match="neither"):
+        fetched(url)
