@@ -156,6 +156,16 @@ def test_offsets_and_groups_are_deleted_and_made_anew():
     assert min(done.values()) > 10
 
 
+def test_what_an_unclean_election_loses_is_forfeited_and_nothing_else_is():
+    run = NodeRun(draw_node_plan(1, ("gamble", "gambles", "readers")))
+    result = run.execute()
+    assert result.violations == ()
+    assert result.lost == 0
+    assert result.forfeited > 0
+    assert result.marks["unclean_election"] > 0
+    assert result.marks["latest_went_back"] > 0
+
+
 def test_seeds_together_have_every_kind_of_client():
     plans = [draw_client_plan(seed) for seed in range(60)]
     assert {writer.acks for plan in plans for writer in plan.writers} == {-1, 0, 1}
@@ -169,4 +179,5 @@ def test_seeds_together_have_every_kind_of_client():
     assert {each.version for plan in plans for each in plan.late} == {1, 2}
     assert any(plan.keepers_pause_ms for plan in plans)
     assert any(plan.rack_readers for plan in plans)
+    assert {each.automatic for plan in plans for each in plan.gambles} == {True, False}
     assert any(not (plan.transactional or plan.has_inputs) for plan in plans)

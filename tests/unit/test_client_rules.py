@@ -92,6 +92,20 @@ def test_an_acknowledged_record_that_is_gone(history):
     assert broken(history) == [client_rules.NOT_AT_ITS_OFFSET]
 
 
+def test_nothing_is_promised_where_a_loss_was_allowed(history):
+    written(history, b"three", 0, topic="gambles", found=False)
+    written(history, b"four", 1, topic="gambles")
+    reader = ReaderLog("r0", committed=False)
+    reader.reads["gambles", 0] = [(0, b"three"), (1, b"other")]
+    reader.positions["gambles", 0] = 2
+    history.readers.append(reader)
+    assert broken(history) == [client_rules.NOT_AT_ITS_OFFSET, client_rules.TWO_VALUES]
+    assert history.forfeit([("gambles", 0)]) == 1
+    assert broken(history) == []
+    written(history, b"five", 2, found=False)
+    assert broken(history) == [client_rules.NOT_AT_ITS_OFFSET]
+
+
 @pytest.mark.parametrize("promise", ["acknowledged", "written"])
 def test_a_record_at_another_offset_than_its_writer_was_told(history, promise):
     told = getattr(history, promise)

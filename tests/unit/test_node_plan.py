@@ -32,6 +32,7 @@ def test_every_node_of_a_drawn_cluster_accepts_its_configuration():
     for cluster in clusters:
         for node_id in range(1, cluster.nodes + 1):
             assert node_config(node_id, cluster).node_id == node_id
+    assert {cluster.brokers for cluster in clusters} == {1, 2, 3, 4, 5}
     assert {cluster.separate for cluster in clusters} == {True, False}
     assert {cluster.voters for cluster in clusters} == {1, 3, 5}
 

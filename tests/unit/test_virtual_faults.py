@@ -50,7 +50,7 @@ class Town:
         self.kernel = Kernel(1)
         self.cluster = NodeCluster(self.kernel, 1, ClusterPlan(3, 3, settings=settings))
         self.told, self.problems, self.acknowledged = [], [], {}
-        self.faults = NodeFaults(self.cluster, lambda: None, self.told.append)
+        self.faults = NodeFaults(self.cluster, lambda unclean: not unclean, self.told.append)
         self.roles = Roles(self.cluster.servers)
         self.loop, self.client = self.cluster.new_client(lambda *error: self.problems.append(error))
         self.producer, self.sent = Producer(self.client), 0

@@ -130,6 +130,7 @@ MARKS: Final[Mapping[str, str]] = {
     "consumer_fenced": "a consumer's leader epoch was older than the broker's (74)",
     "consumer_ahead_of_broker": "a consumer's leader epoch was newer than the broker's (75)",
     "consumer_out_of_range": "a consumer's position was not in the log any more",
+    "latest_went_back": "after a loss that was allowed, the latest offset was lower than before",
     # Disks
     "corrupt_batch_found": "a read found a batch whose bytes had changed on the disk",
     "coordinator_started_over": "a coordinator's log refused a batch, and it was loaded again",

@@ -113,6 +113,14 @@ class HostilePlan(NamedTuple):
     pause_ms: int
 
 
+class GamblePlan(NamedTuple):
+    """A topic that may lose what its leader alone has, and somebody who writes it."""
+
+    partitions: int
+    automatic: bool
+    """Elections are unclean if need be. Otherwise an operator has to ask for them."""
+
+
 class ClientPlan(NamedTuple):
     writers: tuple[WriterPlan, ...]
     transactional: tuple[TransactionalPlan, ...]
@@ -136,6 +144,8 @@ class ClientPlan(NamedTuple):
     late: tuple[LatePlan, ...] = ()
     keepers_pause_ms: tuple[int, ...] = ()
     """One for every keeper of a group without members: at most so long between two tasks."""
+    gambles: tuple[GamblePlan, ...] = ()
+    """One at most."""
     rack_readers: tuple[str, ...] = ()
     """The racks of readers who read everything from a replica there."""
 
@@ -158,14 +168,15 @@ class ClientPlan(NamedTuple):
         kinds += ["mistakes"] if self.mistakes else []
         kinds += ["keeper of a group"] if self.keepers_pause_ms else []
         kinds += [f"late producer of version {each.version}" for each in self.late]
+        kinds += ["gamble"] if self.gambles else []
         kinds += ["readers in racks"] if self.rack_readers else []
         return ", ".join(kinds)
 
 
 CLIENT_KINDS: Final = (
     *("writers", "transactional", "groups", "processors", "readers"),
-    *("churn", "hostile", "inspectors", "late", "mistakes", "rack_readers", "quiet_groups"),
-    "keepers",
+    *("churn", "hostile", "inspectors", "late", "mistakes"),
+    *("gambles", "rack_readers", "quiet_groups", "keepers"),
 )
 """There are always writers."""
 
@@ -186,6 +197,7 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
         mistakes="mistakes" in wanted,
         late=_draw_late(seed) if "late" in wanted else (),
         keepers_pause_ms=(50,) if "keepers" in wanted else (),
+        gambles=_draw_gambles(seed) if "gambles" in wanted else (),
         rack_readers=RACKS[:2] if "rack_readers" in wanted else (),
     )
     return _with_quiet_groups(seed, chosen) if "quiet_groups" in wanted else chosen
@@ -216,6 +228,7 @@ def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
         mistakes=stream(seed, "operators who make mistakes").random() < 0.1,
         late=_draw_late(seed) if stream(seed, "clients that are late").random() < 0.15 else (),
         keepers_pause_ms=stream(seed, "clients that keep groups").choice((*((),) * 7, (200,))),
+        gambles=_draw_gambles(seed) if stream(seed, "clients that gamble").random() < 0.1 else (),
         rack_readers=stream(seed, "clients in racks").choice(((), (), RACKS[:1], RACKS[1:2])),
     )
 
@@ -254,6 +267,11 @@ def _draw_late(seed: int) -> tuple[LatePlan, ...]:
         mischief=entropy.choice((10, 40)),
     )
     return (LatePlan(entropy.choice((1, 1, 2)), usual, entropy.choice((50, 300, 300))),)
+
+
+def _draw_gambles(seed: int) -> tuple[GamblePlan, ...]:
+    entropy = stream(seed, "gambles")
+    return (GamblePlan(entropy.choice((1, 3)), entropy.random() < 0.5),)
 
 
 def _draw_groups(entropy: Random) -> tuple[GroupPlan, ...]:

@@ -88,13 +88,8 @@ class ClusterPlan(NamedTuple):
 
 
 def draw_cluster(seed: int) -> ClusterPlan:
-    entropy = stream(seed, "machines of whole nodes")
-    brokers = entropy.choice((3, 3, 3, 4, 5))
-    cluster = ClusterPlan(
-        brokers=brokers,
-        voters=entropy.choice([count for count in (1, 3, 3, 3, 3, 5) if count <= brokers]),
-        separate=entropy.random() < 0.2,
-    )
+    cluster = _draw_nodes(seed)
+    brokers = cluster.brokers
     wire_delay_us = stream(seed, "wire delay").choice((100, 400, 400, 2_000, 10_000))
     sync_us = stream(seed, "sync time").choice((100, 3_000, 3_000, 20_000))
     slow = wire_delay_us > 400 or sync_us > 3_000
@@ -106,6 +101,19 @@ def draw_cluster(seed: int) -> ClusterPlan:
         sync_us=sync_us,
         from_kafka=stream(seed, "a past with Kafka").random() < 0.1,
     )
+
+
+def _draw_nodes(seed: int) -> ClusterPlan:
+    """One run in ten has fewer brokers than a replicated topic needs."""
+    entropy = stream(seed, "machines of whole nodes")
+    brokers = entropy.choice((3, 3, 3, 4, 5))
+    voters = entropy.choice([count for count in (1, 3, 3, 3, 3, 5) if count <= brokers])
+    separate = entropy.random() < 0.2
+    entropy = stream(seed, "small clusters of whole nodes")
+    if entropy.random() < 0.1:
+        brokers = entropy.choice((1, 2))
+        voters = voters if separate else 1
+    return ClusterPlan(brokers, voters, separate)
 
 
 def _draw_racks(seed: int, brokers: int) -> tuple[str, ...]:

@@ -108,6 +108,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     # Operators.
     "elect": Kind(4, "preferred leaders are elected"),
+    "unclean_election": Kind(4, "anybody is elected where a loss is allowed and nobody leads"),
 }
 
 BETWEEN_TWO: Final = ("cut", "cut_one_way", "flap", "clog", "reset")
@@ -145,6 +146,7 @@ AIMED: Final = (
 )
 DRAWN_APART: Final = (
     *("late_proposals", "late_metadata", "late_records", "late_markers", "slow_handshake"),
+    "unclean_election",
 )
 """From streams of their own: they came later, and seeds are otherwise what they were."""
 LOSE_UNSYNCED: Final = (

@@ -32,9 +32,10 @@ class NodeFaults:
     )
 
     def __init__(
-        self, cluster: NodeCluster, elect: Callable[[], None], tell: Callable[[str], None]
+        self, cluster: NodeCluster, elect: Callable[[bool], bool], tell: Callable[[str], None]
     ) -> None:
-        """`elect` has preferred leaders elected, by a client; `tell` hears what is done."""
+        """`elect` has leaders elected by a client, preferred ones or uncleanly; False if there is
+        nothing to elect. `tell` hears what is done."""
         self._cluster = cluster
         self._elect = elect
         self._tell = tell
@@ -50,6 +51,7 @@ class NodeFaults:
             **disk_faults.PERFORMERS,
             **network_faults.PERFORMERS,
             "elect": self._elect_leaders,
+            "unclean_election": self._elect_uncleanly,
         }
         assert self._performers.keys() == KINDS.keys(), "a kind that nobody performs"
         for server in cluster.servers.values():
@@ -112,8 +114,11 @@ class NodeFaults:
         return [self._scene.roles.find(fault.aim, fault.partition, servers[fault.node])]
 
     def _elect_leaders(self, scene: FaultScene, fault: NodeFault, server: Server) -> End:
-        self._elect()
+        self._elect(False)
         return nothing
+
+    def _elect_uncleanly(self, scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
+        return nothing if self._elect(True) else None
 
     # -- processes that end by themselves
 

@@ -88,11 +88,28 @@ def _late_refusal(at: Setting) -> list[NodeFault]:
     return faults
 
 
+def _gamble(at: Setting) -> list[NodeFault]:
+    """Every leader is left alone in its ISR, and one of them dies. Whoever is alive may not lead,
+    unless somebody has allowed it."""
+    alone_ms = at.entropy.uniform(1.7, 2.2) * at.lag_ms
+    dies_ms = alone_ms - at.entropy.uniform(20, 200)
+    asked_ms = [dies_ms + 100, dies_ms + 1.2 * at.session_ms, dies_ms + 1.7 * at.session_ms]
+    return [
+        *(
+            at._replace(node=node).fault(0, "late_records", "", alone_ms)
+            for node in at.cluster.broker_ids
+        ),
+        at.fault(dies_ms, at.one_of("kill", "power_loss", "isolate"), LEADER, at.sessions(1.5, 2)),
+        *(at.fault(after_ms, "unclean_election", "", 1) for after_ms in asked_ms),
+    ]
+
+
 LATE_PLOTS: Final[Mapping[str, Plot]] = {
     "deaf_leader": Plot(3, "a leader proposes on top of an ISR that is gone", _deaf_leader),
     "refused_join": Plot(2, "a replica is fenced as it joins, and comes back", _refused_join),
     "blind_successor": Plot(3, "a leader commits much, tells nobody, and dies", _blind_successor),
     "leaders_by_turns": Plot(3, "two leaders write in each other's absence", _leaders_by_turns),
     "lonely_controller": Plot(2, "clients ask a controller that was replaced", _lonely_controller),
+    "gamble": Plot(0, "leaders die alone where a loss is allowed", _gamble),
     "late_refusal": Plot(2, "a process is back before its end is known", _late_refusal),
 }

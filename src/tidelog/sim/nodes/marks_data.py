@@ -46,7 +46,7 @@ PARKED_FAILURES: Final = {
 class DataMarks:
     """A witness of the judge; `events` is what else it wants to see."""
 
-    __slots__ = ("_chronicle", "_diverged", "_leaders", "_marks", "_world", "events")
+    __slots__ = ("_chronicle", "_diverged", "_latest", "_leaders", "_marks", "_world", "events")
 
     def __init__(self, world: Surroundings) -> None:
         self._world = world
@@ -54,6 +54,7 @@ class DataMarks:
         # Diverging answers since the partition's last leader began, by follower.
         self._diverged: dict[PartitionId, dict[int, int]] = {}
         self._leaders: dict[PartitionId, events.BecameLeader] = {}
+        self._latest: dict[PartitionId, int] = {}
         self.events: dict[type, Callable[[Any], None]] = {
             events.FetchDiverged: self._on_diverged,
             events.BecameLeader: self._on_leader,
@@ -66,6 +67,11 @@ class DataMarks:
     def attend(self, chronicle: Chronicle) -> None:
         """Hooks find the facts of a partition here; asked at every append, so kept at hand."""
         self._chronicle = chronicle
+
+    def latest_answered(self, replica: ReplicaFace, offset: int) -> None:
+        if offset < self._latest.get(replica.partition, 0):
+            self._marks.add("latest_went_back")
+        self._latest[replica.partition] = offset
 
     # -- events
 

@@ -23,7 +23,8 @@ def _cut(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
 
 
 def _cut_one_way(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
-    return _cut_links(scene, [(server.machine, _other(scene, fault))])
+    other = _other(scene, fault)
+    return _cut_links(scene, [] if other is server.machine else [(server.machine, other)])
 
 
 def _isolate(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:

@@ -285,7 +285,7 @@ def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int)
 
 def draw_late(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int) -> list[NodeFault]:
     """One run in six has one of them. They came later: seeds are otherwise what they were."""
-    if entropy.random() > 1 / 6:
+    if cluster.brokers < 2 or entropy.random() > 1 / 6:
         return []
     (name,) = entropy.choices(list(LATE_PLOTS), [plot.weight for plot in LATE_PLOTS.values()])
     return draw_plot(name, entropy, cluster, entropy.randrange(begin_ms, max(begin_ms + 1, end_ms)))

@@ -23,11 +23,15 @@ Report = Callable[[str, str], None]
 class EventRules:
     """Looks at every event of every node, as it happens."""
 
-    __slots__ = ("_leaders", "_report")
+    __slots__ = ("_leaders", "_may_lose", "_report", "given_up")
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, may_lose: Callable[[PartitionId], bool]) -> None:
+        """`may_lose` knows the partitions of which somebody has allowed unclean elections."""
         self._report = report
+        self._may_lose = may_lose
         self._leaders: dict[tuple[PartitionId, int], int] = {}
+        self.given_up: dict[PartitionId, None] = {}
+        """Those of them with a leader that was elected uncleanly: anything may be lost there."""
 
     def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.BecameLeader):
@@ -39,7 +43,12 @@ class EventRules:
                     f"brokers {first} and {event.broker} led {event.partition.partition} of topic "
                     f"{event.partition.topic_id.hex()[:6]} in leader epoch {event.leader_epoch}",
                 )
+        elif isinstance(event, events.LeaderElected):
+            if event.unclean and self._may_lose(event.partition):
+                self.given_up[event.partition] = None
         elif isinstance(event, events.LogTruncated) and event.below_high_watermark:
+            if event.partition in self.given_up:
+                return
             self._report(
                 CUT_COMMITTED,
                 f"broker {event.broker} cut partition {event.partition.partition} of topic "

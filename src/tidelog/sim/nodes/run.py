@@ -14,10 +14,12 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from tidelog.core.events import Event
+from tidelog.core.types import PartitionId
 from tidelog.sim import mutation
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes import rules
 from tidelog.sim.nodes.clients.client_rules import judge_history
+from tidelog.sim.nodes.clients.stage import GAMBLES
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.faults import NodeFaults
@@ -25,6 +27,7 @@ from tidelog.sim.nodes.healed_core import NO_PROGRESS, CoreProgress, sufficient_
 from tidelog.sim.nodes.judging import Judging
 from tidelog.sim.nodes.owed_answers import FORGOTTEN, OwedAnswers
 from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
+from tidelog.sim.nodes.roles import Roles
 from tidelog.sim.nodes.state_table import describe
 from tidelog.sim.nodes.story import Story
 from tidelog.sim.nodes.workload import Workload
@@ -101,10 +104,11 @@ class NodeRun:
         self.workload = Workload(self.cluster, plan, self._on_client_error)
         self.faults = NodeFaults(self.cluster, self.workload.elect, self._on_fault)
         self.judging = Judging(self.cluster, self._report)
-        self._event_rules = rules.EventRules(self._report)
+        self._event_rules = rules.EventRules(self._report, self._may_lose)
         self._attending = self.judging.attending if judged else self.judging.listening
         self._until_us = None if until_ms is None else until_ms * 1000
         self._lost = 0
+        self._forfeited = 0
         self._owed: OwedAnswers | None = None
         """From when everything is healed."""
         self._traceback = ""
@@ -174,8 +178,17 @@ class NodeRun:
     def _judge(self) -> None:
         self._begin("clients read everything back")
         if self._finish(self.workload.read_back(), READ_LIMIT_US):
-            self._lost = judge_history(self.workload.history, self._report)
+            history = self.workload.history
+            self._forfeited = history.forfeit(
+                [(GAMBLES, each.partition) for each in self._event_rules.given_up]
+            )
+            self._lost = judge_history(history, self._report)
             self.judging.finish()
+
+    def _may_lose(self, partition: PartitionId) -> bool:
+        image = Roles(self.cluster.servers).image()
+        topic = None if image is None else image.topics.get(partition.topic_id)
+        return topic is not None and topic.name == GAMBLES
 
     def _begin(self, phase: str) -> None:
         if self.kernel.stop_reason is None:
@@ -272,7 +285,7 @@ class NodeRun:
             refused=self.workload.history.failed,
             timed_out=0,
             lost=self._lost,
-            forfeited=0,
+            forfeited=self._forfeited,
             violations=tuple(self.violations),
             marks=dict(sorted(self.judging.marks.counts.items())),
             faults=dict(sorted(self.faults.counts.items())),

@@ -1,8 +1,12 @@
 """The clients of a whole-node run, from their first topic to the last read."""
 
 import asyncio
+from contextlib import suppress
+from typing import Final
 
 from tidelog.client import Admin, NewTopic
+from tidelog.client.admin import PREFERRED, UNCLEAN
+from tidelog.client.offsets import end_offsets
 from tidelog.sim.nodes.client_plan import (
     ACKS_ALL,
     LATE_NAMES,
@@ -23,10 +27,12 @@ from tidelog.sim.nodes.clients.liveness import (
 )
 from tidelog.sim.nodes.clients.members import Member
 from tidelog.sim.nodes.clients.mistakes import Mistakes
+from tidelog.sim.nodes.clients.process import ClientProcess
 from tidelog.sim.nodes.clients.processors import Processor
 from tidelog.sim.nodes.clients.readers import Reader, everything, read_back
 from tidelog.sim.nodes.clients.stage import (
     FAILURES,
+    GAMBLES,
     INPUTS,
     INPUTS_WRITER,
     OUTPUTS,
@@ -39,6 +45,8 @@ from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.loop import OnError
 from tidelog.sim.nodes.plan import NodePlan
 from tidelog.sim.nodes.topic_plan import TopicPlan
+
+GAMBLE_PAUSE_MS: Final = 50
 
 
 class Workload:
@@ -79,6 +87,10 @@ class Workload:
         if plan.has_inputs:
             writer = WriterPlan(ACKS_ALL, True, 1, 0, plan.inputs_pause_ms)
             stage.start(INPUTS_WRITER, Writer(stage, writer, INPUTS_WRITER, [INPUTS]).run)
+        if plan.gambles:
+            writer = WriterPlan(ACKS_ALL, True, 1, 0, GAMBLE_PAUSE_MS)
+            stage.start("b0", Writer(stage, writer, "b0", [GAMBLES]).run)
+            stage.start("b1", self._watch_gambles)
         self._begin_groups()
         self._begin_others()
         for number in range(plan.committed_readers + plan.plain_readers):
@@ -141,15 +153,33 @@ class Workload:
 
     # -- what faults ask for
 
-    def elect(self) -> None:
-        """Preferred leaders, for every partition."""
-        self._admin.spawn(self._elect())
+    def elect(self, unclean: bool) -> bool:
+        """Preferred leaders, for every partition; or any, where a loss is allowed and nobody
+        leads. False if there is no such partition."""
+        if unclean and not self._plan.clients.gambles:
+            return False
+        self._admin.spawn(self._elect(unclean))
+        return True
 
-    async def _elect(self) -> None:
+    async def _elect(self, unclean: bool) -> None:
+        partitions = [
+            where
+            for where in everything(self._stage.partitions)
+            if not unclean or where[0] == GAMBLES
+        ]
+        kind = UNCLEAN if unclean else PREFERRED
         try:
-            await Admin(self._admin.client).elect_leaders(list(everything(self._stage.partitions)))
+            await Admin(self._admin.client).elect_leaders(partitions, kind=kind)
         except FAILURES:
             return  # nobody could be asked; the next one tries again
+
+    async def _watch_gambles(self, process: ClientProcess) -> None:
+        """Asks where they end, which goes back when something is lost."""
+        gambles = [where for where in everything(self._stage.partitions) if where[0] == GAMBLES]
+        while not self._stage.stopped:
+            with suppress(*FAILURES):
+                await end_offsets(process.client, gambles)
+            await asyncio.sleep(GAMBLE_PAUSE_MS / 1000)
 
 
 def _topics(plan: NodePlan) -> list[TopicPlan]:
@@ -162,6 +192,12 @@ def _topics(plan: NodePlan) -> list[TopicPlan]:
         topics.append(TopicPlan(INPUTS, clients.inputs_partitions, factor))
     if clients.processors:
         topics.append(TopicPlan(OUTPUTS, clients.outputs_partitions, factor))
+    for gamble in clients.gambles:
+        settings = (
+            ("min.insync.replicas", "1"),
+            ("unclean.leader.election.enable", "true" if gamble.automatic else "false"),
+        )
+        topics.append(TopicPlan(GAMBLES, gamble.partitions, factor, settings))
     return topics
 
 

@@ -4,6 +4,7 @@ Every record has a value of its own, so a value says who wrote it, and where it 
 """
 
 from collections import Counter
+from collections.abc import Collection
 from typing import NamedTuple
 
 TopicPartition = tuple[str, int]
@@ -127,3 +128,16 @@ class History:
         self.transactions: list[Transaction] = []
         self.readers: list[ReaderLog] = []
         self.groups: dict[str, GroupLog] = {}
+
+    def forfeit(self, partitions: Collection[TopicPartition]) -> int:
+        """Anything may be lost there, so nothing is promised any more: forget what was told. How
+        many acknowledged records really are gone."""
+        gone = 0
+        for told in (self.acknowledged, self.written):
+            for value in [value for value, place in told.items() if place[:2] in partitions]:
+                gone += told is self.acknowledged and value not in self.found
+                del told[value]
+        for reader in self.readers:
+            for where in partitions:
+                reader.reads.pop(where, None)
+        return gone

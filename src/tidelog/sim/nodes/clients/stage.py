@@ -19,6 +19,8 @@ from tidelog.sim.nodes.server import Server
 TRANSFERS: Final = "transfers"
 INPUTS: Final = "inputs"
 OUTPUTS: Final = "outputs"
+GAMBLES: Final = "gambles"
+"""Its leaders may be elected uncleanly."""
 INPUTS_WRITER: Final = "i0"
 """The only client that writes `inputs`."""
 
