@@ -29,7 +29,7 @@ from tidelog.sim.nodes.clients.stage import INPUTS, INPUTS_WRITER, Stage
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.cluster_plan import RACKS
 from tidelog.sim.nodes.plan import draw_node_plan
-from tidelog.sim.nodes.run import NodeRun
+from tidelog.sim.nodes.run import NodeRun, run_node_seed
 
 MISCHIEVOUS = ClientPlan(
     writers=(WriterPlan(1, False, 5, 1, 50), WriterPlan(0, False, 5, 4, 50)),
@@ -157,8 +157,7 @@ def test_offsets_and_groups_are_deleted_and_made_anew():
 
 
 def test_what_an_unclean_election_loses_is_forfeited_and_nothing_else_is():
-    run = NodeRun(draw_node_plan(1, ("gamble", "gambles", "readers")))
-    result = run.execute()
+    result = run_node_seed(1, focus=("gamble", "gambles", "readers"))
     assert result.violations == ()
     assert result.lost == 0
     assert result.forfeited > 0

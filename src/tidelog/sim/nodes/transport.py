@@ -58,7 +58,8 @@ class VirtualTransport(asyncio.Transport):
     # -- what protocols use
 
     def is_closing(self) -> bool:
-        return self._closing
+        """Also when its process is dead: nobody is left who could have closed it."""
+        return self._closing or self._gone or not self._loop.alive
 
     @property
     def is_gone(self) -> bool:
