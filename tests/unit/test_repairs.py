@@ -105,6 +105,12 @@ def no_directory(disk: SimDisk) -> str:
     return "orders-0"
 
 
+def torn_before_any_checkpoint(disk: SimDisk) -> str:
+    """Nothing says that it was synced, so it is cut without being refused."""
+    gone(disk, "recovery-point-offset-checkpoint")
+    return cut(disk, newest(disk, ".log"))
+
+
 class Case(NamedTuple):
     damage: Callable[[SimDisk], str]
     """Returns the file that has to be named."""
@@ -130,6 +136,9 @@ CASES = {
     "producers gone": Case(lambda d: gone(d, newest(d, ".snapshot")), REPLAYED),
     "last segment torn": Case(lambda d: cut(d, newest(d, ".log")), AGAIN),
     "last segment torn by a crash": Case(lambda d: cut(d, newest(d, ".log")), AGAIN, orderly=False),
+    "last segment torn behind its recovery point": Case(
+        torn_before_any_checkpoint, AGAIN, orderly=False
+    ),
     "last segment garbled": Case(lambda d: garbled(d, newest(d, ".log")), AGAIN),
     "recovery points garbled": Case(
         lambda d: garbled(d, "recovery-point-offset-checkpoint"), "read from its start"

@@ -2,6 +2,7 @@
 
 import asyncio
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from support import loopback
 from support.admin_story import CLUSTER_ID, AdminStory, admin_story, topic_id_of
 from support.broker_config import INSIDE
-from tidelog.broker.handlers.metadata import AT_ONCE, CREATED_AT_ONCE_MAX
+from tidelog.broker.handlers.metadata import AT_ONCE, CREATED_AT_ONCE_MAX, MetadataAnswers, View
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.core.metadata.image import TopicState
 from tidelog.wire.protocol import ZERO_UUID
 from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
 from tidelog.wire.protocol.schemas.api_versions_response import ApiVersionsResponse
@@ -363,15 +365,29 @@ def test_others_are_answered_while_a_request_with_very_many_names_is(tmp_path: P
     loopback.run(story)
 
 
-def test_all_of_many_topics_are_told_of_in_slices(tmp_path: Path) -> None:
+def test_all_of_many_topics_are_told_of_in_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each as it is when its slice is put together."""
+    names = [f"t{number}" for number in range(2 * AT_ONCE + 3)]
+    told: list[int] = []
+    original = MetadataAnswers._of_topics
+
+    def counted(answers: MetadataAnswers, some: Iterable[TopicState], view: View) -> list[bytes]:
+        fragments = original(answers, some, view)
+        told.append(len(fragments))
+        return fragments
+
+    monkeypatch.setattr(MetadataAnswers, "_of_topics", counted)
+
     async def story() -> None:
         async with admin_story(tmp_path) as s:
-            names = [f"t{number}" for number in range(2 * AT_ONCE + 3)]
             for name in names:
                 s.create_topic(name)
             found = await topics(s, MetadataRequest(topics=None))
             assert [each.name for each in found] == names
             assert {each.error_code for each in found} == {Error.NONE}
+            assert told == [AT_ONCE, AT_ONCE, 3]
 
     loopback.run(story)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -174,6 +174,23 @@ def test_the_table_advertises_only_what_it_serves() -> None:
     assert [each.key for each in table().ranges] == [FIND_COORDINATOR]
 
 
+Result = TypeVar("Result")
+
+
+class WatchedWorkers(ThreadWorkers):
+    """Counts what it is given to do."""
+
+    __slots__ = ("runs",)
+
+    def __init__(self, name: str, threads: int) -> None:
+        super().__init__(name, threads)
+        self.runs = 0
+
+    def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        self.runs += 1
+        return super().run(work)
+
+
 def test_a_large_request_is_decoded_beside_the_loop_and_nothing_of_its_connection_overtakes_it():
     served: list[int] = []
 
@@ -183,7 +200,7 @@ def test_a_large_request_is_decoded_beside_the_loop_and_nothing_of_its_connectio
         call.answer(FindCoordinatorResponse())
 
     async def story(network: TcpNetwork) -> None:
-        decoders = ThreadWorkers("decoding", 1)
+        decoders = WatchedWorkers("decoding", 1)
         listener = await network.listen(
             "127.0.0.1", 0, serve(table(note), "PLAINTEXT", decoders=decoders)
         )
@@ -197,10 +214,11 @@ def test_a_large_request_is_decoded_beside_the_loop_and_nothing_of_its_connectio
                 for size in sizes
             )
         )
-        assert served == sizes
         peer.close()
         await listener.stop(timeout_ms=WAIT_MS)
         decoders.close()
+        assert served == sizes
+        assert decoders.runs == 1, "the large one alone"
 
     told(story)
 
@@ -209,7 +227,7 @@ def test_a_large_request_that_makes_no_sense_ends_its_connection_and_is_told_of(
     closed: list[CloseReason] = []
 
     async def story(network: TcpNetwork) -> None:
-        decoders = ThreadWorkers("decoding", 1)
+        decoders = WatchedWorkers("decoding", 1)
         accept = serve(
             table(),
             "PLAINTEXT",
@@ -223,8 +241,9 @@ def test_a_large_request_that_makes_no_sense_ends_its_connection_and_is_told_of(
         body = b"\xff" * LARGE_PLAIN_FRAME_BYTES  # an array without end
         with pytest.raises(NetworkError):
             await answer_of(connection, [frame[:-2] + body], timeout_ms=WAIT_MS)
-        assert closed == [CloseReason.BAD_REQUEST]
         await listener.stop(timeout_ms=WAIT_MS)
         decoders.close()
+        assert closed == [CloseReason.BAD_REQUEST]
+        assert decoders.runs == 1
 
     told(story)
