@@ -50,6 +50,8 @@ async def until_the_end(node: Node, stop: asyncio.Future[None]) -> int:
         _LOGGER.info("stopping: leaders first, then connections, then files")
         stopping = tasks.begin(node.stop())
         await _first(stopping, failed)
+        if node.has_failed:
+            await failed
         if not failed.done():
             failed.cancel()
             stopping.result()

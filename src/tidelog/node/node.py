@@ -42,6 +42,7 @@ from tidelog.quorum.membership import QuorumMembership
 from tidelog.rpc import ApiTable, serve
 from tidelog.rpc.authorization.gate import Gate
 from tidelog.rpc.logins import LATE_LOGINS
+from tidelog.storage.errors import StorageError
 from tidelog.wire.protocol import Listener
 
 DRAIN_TIMEOUT_MS = 2_000
@@ -263,7 +264,10 @@ class Node:
             replicas = broker.replicas
             await replicas.directories.stop()
             note_stop(self.config, self.host.filesystem, broker.link.broker_epoch)
-            replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
+            try:
+                replicas.directories.close(broker.link.broker_epoch, replicas.high_watermarks())
+            except StorageError as error:
+                self._fail(error)  # without the proof: the next start is one after a crash
             broker.link.close()
             broker.workshop.close()
         self._decoders.close()
