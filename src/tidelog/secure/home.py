@@ -1,0 +1,77 @@
+"""The directory of a secured cluster: its authority, a key for every node, the files of its users.
+
+```
+ca.pem  ca-key.pem           the authority; whoever has its key can make nodes and users
+nodes/1.pem                  key and certificate of node 1
+users/admin/…                how each kind of client logs in as this user
+```
+"""
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tidelog.config.properties import parse_properties
+from tidelog.secure.authority import CERTIFICATE_NAME, KEY_NAME, Authority
+from tidelog.secure.client_files import Login, write_client_files
+from tidelog.secure.node_settings import NodeFiles
+from tidelog.secure.secret_files import make_password, write_secret
+
+DIRECTORY_NAME: Final = "secure"
+LOGIN_NAME: Final = "client.properties"
+
+
+class SecureHome:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @property
+    def exists(self) -> bool:
+        return (self.directory / KEY_NAME).exists()
+
+    @property
+    def authority_file(self) -> Path:
+        return self.directory / CERTIFICATE_NAME
+
+    def make_authority(self, cluster: str) -> Authority:
+        """A second call changes nothing: certificates that were issued stay valid."""
+        if self.exists:
+            return Authority.load(self.directory)
+        authority = Authority.make(cluster, _now())
+        authority.save(self.directory)
+        return authority
+
+    # -- nodes
+
+    def node_files(self, node_id: int) -> NodeFiles:
+        return NodeFiles(self.directory / "nodes" / f"{node_id}.pem", self.authority_file)
+
+    def issue_to_node(self, node_id: int, hosts: Sequence[str]) -> NodeFiles:
+        """A new key for a node. A node that runs takes it without a restart."""
+        files = self.node_files(node_id)
+        files.bundle.parent.mkdir(parents=True, exist_ok=True)
+        issued = Authority.load(self.directory).issue_to_node(f"node-{node_id}", hosts, _now())
+        write_secret(files.bundle, issued.bundle)
+        return files
+
+    # -- users
+
+    def login_file(self, user: str) -> Path:
+        """For `--command-config` and for Kafka's own tools."""
+        return self.directory / "users" / user / LOGIN_NAME
+
+    def make_login(self, user: str, bootstrap_servers: str) -> Login:
+        """A new password, in one file per kind of client. The cluster does not know it yet."""
+        login = Login(user, make_password(), bootstrap_servers, self.authority_file.resolve())
+        write_client_files(self.directory / "users", login)
+        return login
+
+    def read_login(self, user: str) -> dict[str, str]:
+        path = self.login_file(user)
+        parsed = parse_properties(path.read_text("utf-8"), str(path))
+        return {each.key: each.value for each in parsed.entries}
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
