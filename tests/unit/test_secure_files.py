@@ -104,7 +104,9 @@ def test_the_rules_for_principals_tell_nodes_from_users(tmp_path, issue, princip
     parts = [pair for attributes in told["subject"] for pair in attributes]
     short = {"commonName": "CN", "organizationalUnitName": "OU"}
     # RFC 2253, as Kafka does: last attribute first, commas in a value escaped
-    name = ",".join(f"{short[key]}={value.replace(',', chr(92) + ',')}" for key, value in parts[::-1])
+    name = ",".join(
+        f"{short[key]}={value.replace(',', chr(92) + ',')}" for key, value in parts[::-1]
+    )
     assert mapped(name) == principal
 
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "logs": Lazy("tidelog.cli.local.logs", "What its nodes said."),
     "node": Lazy("tidelog.cli.node", "One node, from its server.properties.", "group"),
     "format": Lazy("tidelog.cli.format", "Make the directories of a node its own."),
+    "secure": Lazy("tidelog.cli.secure", "Certificates and users of a secured cluster.", "group"),
     "topic": Lazy("tidelog.cli.topic", "Create, describe, change and delete topics.", "group"),
     "produce": Lazy("tidelog.cli.produce", "Write records."),
     "consume": Lazy("tidelog.cli.consume", "Read records."),

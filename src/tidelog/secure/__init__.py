@@ -1,1 +1,1 @@
-"""What secures a cluster: its certificate authority, its certificates, and files for its clients."""
+"""What secures a cluster: certificate authority, certificates, and files for its clients."""

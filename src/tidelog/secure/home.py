@@ -2,7 +2,7 @@
 
 ```
 ca.pem  ca-key.pem           the authority; whoever has its key can make nodes and users
-nodes/1.pem                  key and certificate of node 1
+nodes/1/node.pem             key and certificate of node 1
 users/admin/…                how each kind of client logs in as this user
 ```
 """
@@ -19,6 +19,7 @@ from tidelog.secure.node_settings import NodeFiles
 from tidelog.secure.secret_files import make_password, write_secret
 
 DIRECTORY_NAME: Final = "secure"
+BUNDLE_NAME: Final = "node.pem"
 LOGIN_NAME: Final = "client.properties"
 
 
@@ -44,8 +45,16 @@ class SecureHome:
 
     # -- nodes
 
+    def node_directory(self, node_id: int) -> Path:
+        return self.directory / "nodes" / str(node_id)
+
     def node_files(self, node_id: int) -> NodeFiles:
-        return NodeFiles(self.directory / "nodes" / f"{node_id}.pem", self.authority_file)
+        return NodeFiles(self.node_directory(node_id) / BUNDLE_NAME, self.authority_file)
+
+    def node_ids(self) -> list[int]:
+        """Who has a certificate."""
+        found = (self.directory / "nodes").glob(f"*/{BUNDLE_NAME}")
+        return sorted(int(path.parent.name) for path in found)
 
     def issue_to_node(self, node_id: int, hosts: Sequence[str]) -> NodeFiles:
         """A new key for a node. A node that runs takes it without a restart."""

@@ -1,0 +1,22 @@
+"""`tidelog secure`: certificates, users and what protects a cluster."""
+
+import click
+
+from tidelog.cli.lazy import Lazy, LazyGroup
+
+COMMANDS = {
+    "init": Lazy("tidelog.cli.secure.init", "Make all that a secured cluster needs."),
+    "rotate": Lazy("tidelog.cli.secure.rotate", "New keys and certificates for the nodes."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def group() -> None:
+    """TLS, users and ACLs without days of work.
+
+    \b
+    Examples:
+      tidelog up --secure
+      tidelog secure init --node 1=tide-1.example.org --node 2=tide-2.example.org
+      tidelog secure rotate
+    """
