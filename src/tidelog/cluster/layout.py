@@ -12,6 +12,8 @@ from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.config.properties import write_properties
 from tidelog.host.disk import FileDisk
 from tidelog.host.entropy import SystemEntropy
+from tidelog.secure.home import DIRECTORY_NAME, SecureHome
+from tidelog.secure.node_settings import CLIENTS, CONTROLLER, INTERNAL, secure_settings
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.storage.uuids import uuid_text
 
@@ -46,6 +48,8 @@ class Shape(NamedTuple):
     ephemeral: bool = False
     separate: bool = False
     """The controllers are processes of their own, and no broker is one."""
+    secure: bool = False
+    """TLS, logins and ACLs on every listener."""
 
 
 def create(directory: Path, name: str, shape: Shape) -> ClusterState:
@@ -56,8 +60,8 @@ def create(directory: Path, name: str, shape: Shape) -> ClusterState:
         known = None
     cluster_id = known.cluster_id if known else uuid_text(SystemEntropy().uuid())
     nodes = _nodes(shape, known)
-    _check_same(known, nodes)
-    state = ClusterState(name, cluster_id, HOST, nodes, shape.ephemeral)
+    _check_same(known, nodes, shape)
+    state = ClusterState(name, cluster_id, HOST, nodes, shape.ephemeral, shape.secure)
     directory.mkdir(parents=True, exist_ok=True)
     for node in nodes.values():
         _write_node(directory, state, node, shape)
@@ -81,6 +85,11 @@ def config_file(directory: Path, node_id: int) -> Path:
     return node_directory(directory, node_id) / CONFIG_NAME
 
 
+def secure_home(directory: Path) -> SecureHome:
+    """The authority, keys and users of a secured cluster."""
+    return SecureHome(directory / DIRECTORY_NAME)
+
+
 def controllers_of(shape: Shape) -> int:
     if shape.controllers is not None:
         return shape.controllers
@@ -89,14 +98,11 @@ def controllers_of(shape: Shape) -> int:
 
 def properties_of(state: ClusterState, node: NodeState, shape: Shape, data: Path) -> dict[str, str]:
     """The whole content of a node's server.properties, in reading order."""
-    listeners = [f"PLAINTEXT://{state.host}:{node.port}"] if node.is_broker else []
-    if node.controller_port is not None:
-        listeners.append(f"CONTROLLER://{state.host}:{node.controller_port}")
     voters = [f"{each.id}@{state.host}:{each.controller_port}" for each in state.controllers]
     values = {
         "process.roles": ",".join(node.roles),
         "node.id": str(node.id),
-        "listeners": ",".join(listeners),
+        "listeners": _listeners(state, node),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(voters),
         "log.dirs": str(data),
@@ -111,6 +117,17 @@ def properties_of(state: ClusterState, node: NodeState, shape: Shape, data: Path
     return {**values, **PROFILES[BRISK], **shape.config}
 
 
+def _listeners(state: ClusterState, node: NodeState) -> str:
+    ports = {
+        (CLIENTS if state.secure else "PLAINTEXT"): node.port if node.is_broker else None,
+        INTERNAL: node.internal_port,
+        CONTROLLER: node.controller_port,
+    }
+    return ",".join(
+        f"{name}://{state.host}:{port}" for name, port in ports.items() if port is not None
+    )
+
+
 def _nodes(shape: Shape, known: ClusterState | None) -> dict[int, NodeState]:
     combined = 0 if shape.separate else controllers_of(shape)
     ids = range(1, shape.brokers + 1)
@@ -120,7 +137,8 @@ def _nodes(shape: Shape, known: ClusterState | None) -> dict[int, NodeState]:
         first = shape.first_port
         wanted = [] if first is None else [first + offset for offset in range(shape.brokers)]
     ports = free_ports(shape.brokers, wanted)
-    others = free_ports(2 * shape.brokers)
+    each_has = 3 if shape.secure else 2
+    others = free_ports(each_has * shape.brokers)
     nodes = {}
     for place, node_id in enumerate(ids):
         leads = place < combined
@@ -128,9 +146,10 @@ def _nodes(shape: Shape, known: ClusterState | None) -> dict[int, NodeState]:
             node_id,
             ("broker", "controller") if leads else ("broker",),
             ports[place],
-            others[2 * place] if leads else None,
-            others[2 * place + 1],
+            others[each_has * place] if leads else None,
+            others[each_has * place + 1],
             shape.racks[place % len(shape.racks)] if shape.racks else None,
+            internal_port=others[each_has * place + 2] if shape.secure else None,
         )
     return {**nodes, **_separate_controllers(shape)}
 
@@ -150,10 +169,13 @@ def _separate_controllers(shape: Shape) -> dict[int, NodeState]:
     }
 
 
-def _check_same(known: ClusterState | None, nodes: Mapping[int, NodeState]) -> None:
-    """The voters of a quorum are part of its data; so are the brokers that hold replicas."""
+def _check_same(known: ClusterState | None, nodes: Mapping[int, NodeState], shape: Shape) -> None:
+    """The voters of a quorum are part of its data; so are its users, and the brokers that hold
+    replicas."""
     if known is None:
         return
+    if known.secure != shape.secure:
+        raise DifferentCluster(f"it was made {'with' if known.secure else 'without'} --secure")
     before = {node.id: node.roles for node in known.nodes.values()}
     now = {node.id: node.roles for node in nodes.values()}
     missing = [str(each) for each in before if each not in now]
@@ -171,6 +193,8 @@ def _write_node(directory: Path, state: ClusterState, node: NodeState, shape: Sh
     data.mkdir(parents=True, exist_ok=True)
     head = f"# Node {node.id} of {state.name}, with the {BRISK} profile: made by tidelog up.\n"
     values = properties_of(state, node, shape, data.resolve())
+    if state.secure:
+        values |= secure_settings(secure_home(directory.resolve()).node_files(node.id))
     config_file(directory, node.id).write_text(head + write_properties(values), "utf-8")
     format_directory(
         FileDisk(str(data)), MetaProperties(state.cluster_id, node.id, SystemEntropy().uuid())

@@ -32,6 +32,8 @@ class NodeState:
     """Nodes it does not hear, by `chaos partition`."""
     latency_ms: dict[str, int] = field(default_factory=dict)
     """By `chaos slow`: how late it hears other nodes."""
+    internal_port: int | None = None
+    """Where brokers of a secured cluster talk to each other."""
 
     @property
     def is_broker(self) -> bool:
@@ -55,6 +57,8 @@ class ClusterState:
     nodes: dict[int, NodeState]
     ephemeral: bool = False
     """Its data goes when it stops."""
+    secure: bool = False
+    """Clients log in over TLS; nothing is allowed that no ACL allows."""
 
     @property
     def brokers(self) -> list[NodeState]:
@@ -78,6 +82,7 @@ class ClusterState:
             "cluster_id": self.cluster_id,
             "host": self.host,
             "ephemeral": self.ephemeral,
+            "secure": self.secure,
             "bootstrap_servers": self.bootstrap_servers,
             "nodes": [_node_document(node) for node in self.nodes.values()],
         }
@@ -121,6 +126,7 @@ def _node_document(node: NodeState) -> dict[str, Any]:
         "start_ticks": process.start_ticks if process else None,
         "blocked": node.blocked,
         "latency_ms": node.latency_ms,
+        "internal_port": node.internal_port,
     }
 
 
@@ -138,6 +144,7 @@ def _from_document(document: Mapping[str, Any]) -> ClusterState:
             None if pid is None else ProcessId(int(pid), int(ticks)),
             list(each["blocked"]),
             dict(each["latency_ms"]),
+            each.get("internal_port"),
         )
     return ClusterState(
         str(document["name"]),
@@ -145,4 +152,5 @@ def _from_document(document: Mapping[str, Any]) -> ClusterState:
         str(document["host"]),
         nodes,
         bool(document["ephemeral"]),
+        bool(document.get("secure", False)),
     )

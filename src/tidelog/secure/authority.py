@@ -16,19 +16,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tidelog.secure.home import CERTIFICATE_NAME, KEY_NAME
+from tidelog.secure.node_settings import NODE_UNIT, USER_UNIT
 from tidelog.secure.secret_files import write_secret
-
-NODE_UNIT: Final = "tidelog-nodes"
-USER_UNIT: Final = "tidelog-users"
 
 AUTHORITY_LIFE: Final = datetime.timedelta(days=3650)
 CERTIFICATE_LIFE: Final = datetime.timedelta(days=397)
 """Browsers and some TLS libraries refuse certificates that are valid for longer than this."""
 CLOCK_SKEW: Final = datetime.timedelta(hours=1)
 """A machine whose clock is behind must accept a certificate that was issued a moment ago."""
-
-CERTIFICATE_NAME: Final = "ca.pem"
-KEY_NAME: Final = "ca-key.pem"
 
 
 class NoAuthority(Exception):  # noqa: N818 - it names what is so

@@ -7,18 +7,17 @@ users/admin/…                how each kind of client logs in as this user
 ```
 """
 
-import datetime
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from tidelog.config.properties import parse_properties
-from tidelog.secure.authority import CERTIFICATE_NAME, KEY_NAME, Authority
 from tidelog.secure.client_files import Login, write_client_files
 from tidelog.secure.node_settings import NodeFiles
-from tidelog.secure.secret_files import make_password, write_secret
+from tidelog.secure.secret_files import make_password
 
 DIRECTORY_NAME: Final = "secure"
+CERTIFICATE_NAME: Final = "ca.pem"
+KEY_NAME: Final = "ca-key.pem"
 BUNDLE_NAME: Final = "node.pem"
 LOGIN_NAME: Final = "client.properties"
 
@@ -35,14 +34,6 @@ class SecureHome:
     def authority_file(self) -> Path:
         return self.directory / CERTIFICATE_NAME
 
-    def make_authority(self, cluster: str) -> Authority:
-        """A second call changes nothing: certificates that were issued stay valid."""
-        if self.exists:
-            return Authority.load(self.directory)
-        authority = Authority.make(cluster, _now())
-        authority.save(self.directory)
-        return authority
-
     # -- nodes
 
     def node_directory(self, node_id: int) -> Path:
@@ -55,14 +46,6 @@ class SecureHome:
         """Who has a certificate."""
         found = (self.directory / "nodes").glob(f"*/{BUNDLE_NAME}")
         return sorted(int(path.parent.name) for path in found)
-
-    def issue_to_node(self, node_id: int, hosts: Sequence[str]) -> NodeFiles:
-        """A new key for a node. A node that runs takes it without a restart."""
-        files = self.node_files(node_id)
-        files.bundle.parent.mkdir(parents=True, exist_ok=True)
-        issued = Authority.load(self.directory).issue_to_node(f"node-{node_id}", hosts, _now())
-        write_secret(files.bundle, issued.bundle)
-        return files
 
     # -- users
 
@@ -80,7 +63,3 @@ class SecureHome:
         path = self.login_file(user)
         parsed = parse_properties(path.read_text("utf-8"), str(path))
         return {each.key: each.value for each in parsed.entries}
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from tidelog.config.properties import write_properties
 from tidelog.core.security.scram import ScramMechanism, salted_password
-from tidelog.secure.authority import CERTIFICATE_NAME
 from tidelog.secure.client_files import MECHANISM, Login
-from tidelog.secure.home import BUNDLE_NAME, SecureHome
+from tidelog.secure.home import BUNDLE_NAME, CERTIFICATE_NAME, SecureHome
+from tidelog.secure.issuing import issue_to_node, make_authority
 from tidelog.secure.node_settings import (
     ADMIN_USER,
     CLIENTS,
@@ -63,7 +63,7 @@ class Order(NamedTuple):
 
 def write_machines(home: SecureHome, order: Order) -> list[Path]:
     """The authority, the login of the administrator and a directory per machine, in order."""
-    home.make_authority(order.name)
+    make_authority(home, order.name)
     admin = home.make_login(ADMIN_USER, order.bootstrap_servers)
     users = scram_line(admin)
     return [_write_machine(home, order, machine, users) for machine in order.machines]
@@ -104,7 +104,7 @@ def server_properties(order: Order, machine: Machine) -> dict[str, str]:
 
 
 def _write_machine(home: SecureHome, order: Order, machine: Machine, users: str) -> Path:
-    home.issue_to_node(machine.node_id, [machine.host])
+    issue_to_node(home, machine.node_id, [machine.host])
     directory = home.node_directory(machine.node_id)
     write_secret(directory / USERS_NAME, f"{users}\n".encode())
     (directory / CERTIFICATE_NAME).write_bytes(home.authority_file.read_bytes())

@@ -8,13 +8,16 @@ is refused.
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tidelog.secure.authority import NODE_UNIT, USER_UNIT
 from tidelog.secure.client_files import MECHANISM
 
 CLIENTS: Final = "CLIENTS"
 INTERNAL: Final = "INTERNAL"
 CONTROLLER: Final = "CONTROLLER"
 PROTOCOLS: Final = {CLIENTS: "SASL_SSL", INTERNAL: "SSL", CONTROLLER: "SSL"}
+
+NODE_UNIT: Final = "tidelog-nodes"
+USER_UNIT: Final = "tidelog-users"
+"""The organisational units that certificates name."""
 
 NODE_USER: Final = "tidelog-node"
 ADMIN_USER: Final = "admin"

@@ -9,6 +9,7 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import plural, print_json
 from tidelog.cli.secure.places import existing_home, home_option
 from tidelog.secure.certificate_facts import hosts_of
+from tidelog.secure.issuing import issue_to_node
 
 
 @click.command(name="rotate")
@@ -38,7 +39,7 @@ def command(*, nodes: tuple[int, ...], directory: Path, output: str) -> None:
     replaced = []
     for node_id in nodes or known:
         old = home.node_files(node_id).bundle.read_bytes()
-        replaced.append(home.issue_to_node(node_id, hosts_of(old)).bundle)
+        replaced.append(issue_to_node(home, node_id, hosts_of(old)).bundle)
     if output == "json":
         print_json({"replaced": [str(path) for path in replaced]})
         return
