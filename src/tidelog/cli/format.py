@@ -1,5 +1,7 @@
 """`tidelog format`: make the directories of a node its own, before its first start."""
 
+from pathlib import Path
+
 import click
 
 from tidelog.cli.config.inputs import layer_options
@@ -19,7 +21,8 @@ from tidelog.cli.output import print_json
     "users",
     metavar="USER",
     multiple=True,
-    help="SCRAM-SHA-512=[name=NAME,password=PASSWORD]: a user of the new cluster. Repeatable.",
+    help="SCRAM-SHA-512=[name=NAME,password=PASSWORD]: a user of the new cluster. Repeatable. "
+    "@FILE reads one user per line: other users of the machine see no password.",
 )
 @layer_options
 @output_option
@@ -49,7 +52,7 @@ def command(
 
     try:
         done = formatting.format_node(
-            config, cluster_id, SystemFilesystem(), SystemEntropy(), users=users
+            config, cluster_id, SystemFilesystem(), SystemEntropy(), users=from_files(users)
         )
     except formatting.NeedsClusterId as reason:
         fresh = formatting.fresh_cluster_id(SystemEntropy())
@@ -79,3 +82,23 @@ def command(
         click.echo(f"{path} formatted: node {config.node_id}, cluster {done.cluster_id}")
     for path in done.known:
         click.echo(f"{path} was formatted already: nothing changed")
+
+
+def from_files(users: tuple[str, ...]) -> list[str]:
+    """Users as they are given, and those in files that are named by `@FILE`."""
+    found: list[str] = []
+    for text in users:
+        if not text.startswith("@"):
+            found.append(text)
+            continue
+        try:
+            lines = Path(text[1:]).read_text("utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as reason:
+            raise CommandError(
+                f"{text[1:]} cannot be read",
+                why=str(getattr(reason, "strerror", None) or reason).lower(),
+                advice="a file with lines like SCRAM-SHA-512=[name=NAME,password=PASSWORD]",
+                code=USAGE,
+            ) from None
+        found += filter(None, map(str.strip, lines))
+    return found

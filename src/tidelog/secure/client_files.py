@@ -10,6 +10,7 @@ from tidelog.secure.secret_files import write_secret
 
 MECHANISM: Final = "SCRAM-SHA-512"
 PROTOCOL: Final = "SASL_SSL"
+PYTHON_NAME: Final = "python.json"
 LOGIN_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
@@ -31,7 +32,7 @@ def write_client_files(directory: Path, login: Login) -> list[Path]:
     contents = {
         home / "client.properties": head + write_properties(java_properties(login)),
         home / "librdkafka.properties": head + write_properties(librdkafka_properties(login)),
-        home / "python.json": _json(python_arguments(login)),
+        home / PYTHON_NAME: _json(python_arguments(login)),
         home / "spark.json": _json(spark_options(login)),
     }
     for path, content in contents.items():
@@ -74,6 +75,16 @@ def python_arguments(login: Login) -> dict[str, str]:
         "sasl_plain_password": login.password,
         "ssl_cafile": str(login.authority),
     }
+
+
+def login_of(arguments: Mapping[str, str]) -> Login:
+    """Back from the keyword arguments."""
+    return Login(
+        arguments["sasl_plain_username"],
+        arguments["sasl_plain_password"],
+        arguments["bootstrap_servers"],
+        Path(arguments["ssl_cafile"]),
+    )
 
 
 def spark_options(login: Login) -> dict[str, str]:

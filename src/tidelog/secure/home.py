@@ -7,11 +7,11 @@ users/admin/…                how each kind of client logs in as this user
 ```
 """
 
+import json
 from pathlib import Path
 from typing import Final
 
-from tidelog.config.properties import parse_properties
-from tidelog.secure.client_files import Login, write_client_files
+from tidelog.secure.client_files import PYTHON_NAME, Login, login_of, write_client_files
 from tidelog.secure.node_settings import NodeFiles
 from tidelog.secure.secret_files import make_password
 
@@ -59,7 +59,13 @@ class SecureHome:
         write_client_files(self.directory / "users", login)
         return login
 
-    def read_login(self, user: str) -> dict[str, str]:
-        path = self.login_file(user)
-        parsed = parse_properties(path.read_text("utf-8"), str(path))
-        return {each.key: each.value for each in parsed.entries}
+    def move_login(self, user: str, bootstrap_servers: str) -> None:
+        """The same user and password, at other addresses."""
+        login = self.read_login(user)
+        if login.bootstrap_servers != bootstrap_servers:
+            moved = login._replace(bootstrap_servers=bootstrap_servers)
+            write_client_files(self.directory / "users", moved)
+
+    def read_login(self, user: str) -> Login:
+        arguments = json.loads((self.login_file(user).parent / PYTHON_NAME).read_text("utf-8"))
+        return login_of(arguments)
