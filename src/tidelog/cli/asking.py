@@ -60,9 +60,30 @@ class Asking(NamedTuple):
     properties: Mapping[str, str] = {}
     """Of `--command-config`."""
 
+    def located(self) -> "Asking":
+        """With an address: the one that was given, that of the environment, or that of the
+        cluster that runs in this directory, with the login of its administrator."""
+        given = self.bootstrap or self.properties.get("bootstrap.servers")
+        given = given or os.environ.get(ENVIRONMENT)
+        if given:
+            return self._replace(bootstrap=given)
+        from tidelog.cli.local.home import running_cluster
+
+        running = running_cluster()
+        if running is None:
+            raise CommandError(
+                "no cluster to ask",
+                why=f"no -b, no {ENVIRONMENT}, and none runs in this directory",
+                advice="tidelog up --brokers 3 --detach    or    -b host:port",
+                code=UNREACHABLE,
+            )
+        properties = {**running.properties, **self.properties}
+        return self._replace(bootstrap=running.bootstrap_servers, properties=properties)
+
     def run(self, work: Callable[[Client], Awaitable[Result]]) -> Result:
         """Do it with a client; refusals and silence become errors with an exit code."""
-        bootstrap = self.bootstrap or self.properties.get("bootstrap.servers") or find_bootstrap()
+        located = self.located()
+        bootstrap = located.bootstrap or ""
         try:
             parse_bootstrap(bootstrap)
         except ValueError as reason:
@@ -75,7 +96,7 @@ class Asking(NamedTuple):
 
         async def guarded() -> Result:
             async with Client(
-                bootstrap, timeout_ms=self.timeout_ms, properties=self.properties
+                bootstrap, timeout_ms=self.timeout_ms, properties=located.properties
             ) as client:
                 return await work(client)
 
@@ -119,21 +140,6 @@ def unreachable(error: ClusterUnreachable) -> CommandError:
         "--command-config FILE",
         code=UNREACHABLE,
     )
-
-
-def find_bootstrap() -> str:
-    """The environment's, or that of the cluster that runs in this directory."""
-    from tidelog.cli.local.home import running_bootstrap
-
-    given = os.environ.get(ENVIRONMENT) or running_bootstrap()
-    if given is None:
-        raise CommandError(
-            "no cluster to ask",
-            why=f"no -b, no {ENVIRONMENT}, and none runs in this directory",
-            advice="tidelog up --brokers 3 --detach    or    -b host:port",
-            code=UNREACHABLE,
-        )
-    return given
 
 
 def asks_cluster(function: Any) -> Any:

@@ -13,7 +13,13 @@ from tidelog.config.properties import write_properties
 from tidelog.host.disk import FileDisk
 from tidelog.host.entropy import SystemEntropy
 from tidelog.secure.home import DIRECTORY_NAME, SecureHome
-from tidelog.secure.node_settings import CLIENTS, CONTROLLER, INTERNAL, secure_settings
+from tidelog.secure.node_settings import (
+    ADMIN_USER,
+    CLIENTS,
+    CONTROLLER,
+    INTERNAL,
+    secure_settings,
+)
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.storage.uuids import uuid_text
 
@@ -88,6 +94,11 @@ def config_file(directory: Path, node_id: int) -> Path:
 def secure_home(directory: Path) -> SecureHome:
     """The authority, keys and users of a secured cluster."""
     return SecureHome(directory / DIRECTORY_NAME)
+
+
+def admin_properties(directory: Path, state: ClusterState) -> dict[str, str]:
+    """How a client of ours reaches a cluster that was made here."""
+    return secure_home(directory).client_properties(ADMIN_USER) if state.secure else {}
 
 
 def controllers_of(shape: Shape) -> int:

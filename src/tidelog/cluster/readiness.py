@@ -9,6 +9,7 @@ from tidelog.client.admin import Admin
 from tidelog.client.client import Client
 from tidelog.client.errors import ClientError
 from tidelog.client.links import ADMIN
+from tidelog.cluster.layout import admin_properties
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.state import NodeState
 from tidelog.host.ports import NetworkError
@@ -44,7 +45,8 @@ async def wait_ready(
     wanted = [node for node in state.brokers if expected is None or node.id in expected]
     everybody = {node.id for node in wanted}
     begin = time.monotonic()
-    async with Client(state.bootstrap_servers) as client:
+    properties = admin_properties(nodes.directory, state)
+    async with Client(state.bootstrap_servers, properties=properties) as client:
         waits = [
             asyncio.ensure_future(_wait_broker(nodes, client, node, everybody)) for node in wanted
         ]

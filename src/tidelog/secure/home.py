@@ -11,7 +11,13 @@ import json
 from pathlib import Path
 from typing import Final
 
-from tidelog.secure.client_files import PYTHON_NAME, Login, login_of, write_client_files
+from tidelog.secure.client_files import (
+    PYTHON_NAME,
+    Login,
+    java_properties,
+    login_of,
+    write_client_files,
+)
 from tidelog.secure.node_settings import NodeFiles
 from tidelog.secure.secret_files import make_password
 
@@ -52,6 +58,10 @@ class SecureHome:
     def login_file(self, user: str) -> Path:
         """For `--command-config` and for Kafka's own tools."""
         return self.directory / "users" / user / LOGIN_NAME
+
+    def client_properties(self, user: str) -> dict[str, str]:
+        """Of this user, for our own client."""
+        return java_properties(self.read_login(user))
 
     def make_login(self, user: str, bootstrap_servers: str) -> Login:
         """A new password, in one file per kind of client. The cluster does not know it yet."""

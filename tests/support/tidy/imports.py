@@ -37,7 +37,9 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "controller": (*DATA, "quorum"),
     "node": (*DATA, "broker", "controller", "quorum"),
     "sim": (*DATA, "broker", "controller", "quorum", "node"),
-    "cluster": (*WORDS, "config", "storage", "host", "wire", "client"),  # starts nodes as processes
+    "secure": ("core.security", "config"),
+    # Starts nodes as processes, and formats their directories before.
+    "cluster": ("core", "config", "storage", "host", "wire", "client", "secure", "node"),
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
     # From outside, as a client sees it, and by the files of the replicas.
     "audit": (*WORDS, "client", "wire", "host", "cluster", "replica_files", "spark"),

@@ -1,14 +1,16 @@
 """Which local cluster a command means."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from tidelog.cli.failure import ERROR, UNREACHABLE, CommandError, unknown_name
 from tidelog.client import BrokerView
 from tidelog.cluster import state as states
+from tidelog.cluster.layout import admin_properties
 from tidelog.cluster.nodes import LocalNodes
 from tidelog.cluster.state import DEFAULT_NAME, HOME, BadStateFile, ClusterState
 
@@ -61,21 +63,30 @@ def read_state(directory: Path) -> ClusterState:
     return state
 
 
-def running_bootstrap(data_dir: Path = Path(HOME)) -> str | None:
-    """Where the running cluster of the working directory listens."""
-    running = [
-        state
-        for state in map(read_state, states.clusters_under(data_dir).values())
-        if state.is_running
-    ]
+class RunningCluster(NamedTuple):
+    """A cluster of the working directory, and how to reach it."""
+
+    bootstrap_servers: str
+    properties: Mapping[str, str]
+    """Of its administrator, if it is secured."""
+
+
+def running_cluster(data_dir: Path = Path(HOME)) -> RunningCluster | None:
+    """The one of the working directory."""
+    known = states.clusters_under(data_dir)
+    running = {
+        name: state for name, path in known.items() if (state := read_state(path)).is_running
+    }
     if len(running) > 1:
-        names = ", ".join(state.name for state in running)
+        first = next(iter(running.values()))
         raise CommandError(
             f"{len(running)} clusters run here",
-            why=f"{names}: which of them is not clear",
-            advice=f"-b {running[0].bootstrap_servers}",
+            why=f"{', '.join(running)}: which of them is not clear",
+            advice=f"-b {first.bootstrap_servers}",
         )
-    return running[0].bootstrap_servers if running else None
+    for name, state in running.items():
+        return RunningCluster(state.bootstrap_servers, admin_properties(known[name], state))
+    return None
 
 
 def local_http_port(broker: BrokerView | None, data_dir: Path = Path(HOME)) -> int | None:

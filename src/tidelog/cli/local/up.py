@@ -27,6 +27,7 @@ from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import Ready, wait_ready
 from tidelog.cluster.state import DEFAULT_NAME, HOME, ClusterState
 from tidelog.config.broker_keys import find_key, nearest_name
+from tidelog.secure.node_settings import ADMIN_USER
 
 EVENTS_TOPIC_KEY = "tidelog.events.topic.enable"
 FIRST_PORT = 9092
@@ -41,6 +42,11 @@ WATCH_SECONDS = 0.2
 )
 @click.option("--racks", metavar="A,B,…", help="Racks, given to the brokers in turn.")
 @click.option("-d", "--detach", is_flag=True, help="Leave it running; `tidelog down` stops it.")
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="TLS, logins and ACLs, with an administrator whose login the other commands find.",
+)
 @click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -68,6 +74,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     Examples:
       tidelog up --brokers 3
       tidelog up --detach -X min.insync.replicas=1
+      tidelog up --secure
       tidelog up --ephemeral --port 0 --ready-file ready.json
 
     It uses the brisk profile: failures are noticed sooner than with Kafka's defaults.
@@ -102,9 +109,15 @@ def prepare(directory: Path, name: str, given: dict[str, Any]) -> LocalNodes:
         config={EVENTS_TOPIC_KEY: "true", **parse_overrides(given["overrides"])},
         first_port=given["port"] or None,
         ephemeral=given["ephemeral"],
+        secure=given["secure"],
     )
     try:
-        return LocalNodes(directory, layout.create(directory, name, shape))
+        state = layout.create(directory, name, shape)
+        if shape.secure:
+            from tidelog.cluster.securing import secure
+
+            secure(directory, state)
+        return LocalNodes(directory, state)
     except DifferentCluster as reason:
         raise CommandError(
             f"{directory} is another cluster",
@@ -197,6 +210,9 @@ def report(nodes: LocalNodes, given: dict[str, Any], *, seconds: float) -> None:
     down = f"`{down_command(given['data_dir'], name)}`"
     how = f"stop with {down}" if given["detach"] else f"stop with Ctrl-C or {down}"
     click.echo(f"{name} is ready in {seconds:.1f} s; data in {nodes.directory}; {how}")
+    if nodes.state.secure:
+        login = layout.secure_home(nodes.directory).login_file(ADMIN_USER)
+        click.echo(f"log in with the files in {login.parent}; commands here do so by themselves")
     there = "" if given["data_dir"] == Path(HOME) else f" -b {nodes.state.bootstrap_servers}"
     click.echo(
         f"next: tidelog topic create orders -p 3{there}   ·   tidelog cluster describe{there}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.asking import Asking, asks_cluster, find_bootstrap
+from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
@@ -93,7 +93,7 @@ def command(asking: Asking, launch: Launch, **given: Any) -> None:
         )
     to = None if given["to"] is None else Path(local_directory(given["to"]))
     plot = None if given["plot"] is None else Path(local_directory(given["plot"]))
-    looks = Looks(asking._replace(bootstrap=asking.bootstrap or find_bootstrap()), to, plot)
+    looks = Looks(asking.located(), to, plot)
     topics, cluster_id = looks.topics()
     with spoken(), launch.state(pipeline.KIND) as state, session(launch, state) as spark:
         arguments = {"cluster_id": cluster_id, "to": str(to) if to else None}

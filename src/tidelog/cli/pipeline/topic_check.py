@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from tidelog.cli.asking import Asking, find_bootstrap
+from tidelog.cli.asking import Asking
 from tidelog.cli.topic.describe import named_topic
 from tidelog.client import Client, TopicView
 
@@ -21,11 +21,12 @@ class Looked(NamedTuple):
 
 def look_at(asking: Asking, names: tuple[str, ...]) -> Looked:
     """Each topic once, in the order given; an error with a guess if one does not exist."""
-    bootstrap = asking.bootstrap or find_bootstrap()
+    located = asking.located()
+    bootstrap = located.bootstrap or ""
 
     async def look(client: Client) -> Looked:
         found = tuple([await named_topic(client, name) for name in dict.fromkeys(names)])
         view = await client.brokers()
         return Looked(bootstrap, view.cluster_id, found)
 
-    return asking._replace(bootstrap=bootstrap).run(look)
+    return located.run(look)
