@@ -7,6 +7,7 @@ from tidelog.cluster.state import ClusterState
 from tidelog.core.metadata.records import UserScramCredential
 from tidelog.core.security.scram_text import parse_scram_user
 from tidelog.host.disk import FileDisk
+from tidelog.host.entropy import SystemEntropy
 from tidelog.node.bootstrap_file import write_bootstrap
 from tidelog.node.formatting import BOOTSTRAP_FEATURES
 from tidelog.secure.client_files import Login
@@ -28,7 +29,7 @@ def secure(directory: Path, state: ClusterState) -> None:
 
 def _add_first_user(directory: Path, state: ClusterState, login: Login) -> None:
     """The first controller writes it into its log."""
-    user = UserScramCredential(*parse_scram_user(scram_line(login), b""))
+    user = UserScramCredential(*parse_scram_user(scram_line(login), SystemEntropy().uuid()))
     for node in state.controllers:
         disk = FileDisk(str(data_directory(directory, node.id)))
         write_bootstrap(disk, BOOTSTRAP_FEATURES, (user,))
