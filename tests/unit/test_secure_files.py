@@ -9,6 +9,7 @@ import stat
 import pytest
 
 from tidelog.config.properties import parse_properties
+from tidelog.core.security.principal_rules import parse_rules, user_name
 from tidelog.secure.authority import Authority, Issued, NoAuthority
 from tidelog.secure.client_files import Login, write_client_files
 from tidelog.secure.node_settings import principal_rules
@@ -104,19 +105,10 @@ def test_the_rules_for_principals_tell_nodes_from_users(tmp_path, issue, princip
     parts = [pair for attributes in told["subject"] for pair in attributes]
     short = {"commonName": "CN", "organizationalUnitName": "OU"}
     # RFC 2253, as Kafka does: last attribute first, commas in a value escaped
-    name = ",".join(
+    subject = ",".join(
         f"{short[key]}={value.replace(',', chr(92) + ',')}" for key, value in parts[::-1]
     )
-    assert mapped(name) == principal
-
-
-def mapped(name: str) -> str | None:
-    for rule in principal_rules().split(",RULE:"):
-        pattern, _, replacement = rule.removeprefix("RULE:").partition("/")
-        match = re.fullmatch(pattern, name)
-        if match and replacement:
-            return match.expand(replacement.partition("/")[0].replace("$1", r"\1"))
-    return None
+    assert user_name(parse_rules(principal_rules()), subject) == (principal or subject)
 
 
 def test_an_authority_is_kept_in_files_that_only_the_owner_reads(tmp_path):
