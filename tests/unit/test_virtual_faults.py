@@ -305,6 +305,16 @@ def test_a_flipped_bit_is_repaired_from_another_replica(careful_town):
     town.until(lambda: server.files.open(DATA).files()[changed[0]] == before[changed[0]])
 
 
+def test_a_disk_that_fails_is_not_damaged_as_well(careful_town):
+    """Who looks for a batch to damage would meet the failure, in place of the node."""
+    town = careful_town
+    town.finish(town.write(50))
+    town.run(1)
+    assert town.begin("read_error", aim=LEADER, amount=10, lasts_ms=50)
+    assert not town.begin("bit_flip", aim=LEADER, amount=7)
+    assert town.survives()
+
+
 def test_a_lost_file_is_fetched_again(careful_town):
     town = careful_town
     town.finish(town.write(50))

@@ -235,6 +235,10 @@ class SimDisk:
         fault.after, fault.lasting, fault.partial_bytes = after, lasting, partial_bytes
         self._faults.append(fault)
 
+    @property
+    def is_told_to_fail(self) -> bool:
+        return bool(self._faults)
+
     def heal(self) -> None:
         """No more faults, and room for everything."""
         self._faults.clear()

@@ -98,9 +98,9 @@ class DamageLedger:
         self._lacking[server.node_id] = Lack(broker_epoch, names)
 
     def _image_before_damage(self, server: Server) -> MetadataImage | None:
-        """None if nobody knows enough to tell what may be damaged."""
+        """None if nobody knows enough to tell what may be damaged, or the disk fails as it is."""
         image = self._roles.image()
-        if image is None or server.node_id not in image.brokers:
+        if image is None or server.node_id not in image.brokers or server.files.fails:
             return None
         self._forget_repaired(image)
         return image if image.features.get(ELR_FEATURE) else None
@@ -173,7 +173,7 @@ def _is_rotten(server: Server, rot: Rot) -> bool:
     disk = server.files.open(rot.directory)
     if not disk.exists(rot.path):
         return False
-    return disk.open(rot.path).read(rot.position, 1) == bytes([rot.found])
+    return disk.open(rot.path).content()[rot.position : rot.position + 1] == bytes([rot.found])
 
 
 def _flip_bit(

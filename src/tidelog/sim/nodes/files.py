@@ -71,6 +71,11 @@ class MachineFiles:
             disk.heal()
 
     @property
+    def fails(self) -> bool:
+        """Some operation fails, or will soon."""
+        return any(disk.is_told_to_fail for disk in self._disks.values())
+
+    @property
     def errors(self) -> int:
         """Operations that failed since the machines were made."""
         return sum(disk.errors for disk in self._disks.values())
