@@ -23,7 +23,7 @@ from tidelog.sim.nodes.client_plan import (
 )
 from tidelog.sim.nodes.clients.group_keeper import TASKS
 from tidelog.sim.nodes.clients.history import ABORTED, ASKED, COMMITTED, OPEN
-from tidelog.sim.nodes.clients.late_writer import LATE_BATCH, LATE_END, REPEATED_END
+from tidelog.sim.nodes.clients.late_writer import GAP, LATE_BATCH, LATE_END, REPEATED_END
 from tidelog.sim.nodes.clients.liveness import Finisher
 from tidelog.sim.nodes.clients.stage import INPUTS, INPUTS_WRITER, Stage
 from tidelog.sim.nodes.cluster import NodeCluster
@@ -127,9 +127,10 @@ def test_what_producers_say_too_late_is_refused_in_both_versions_of_transactions
     result = run.execute()
     assert result.violations == ()
     assert result.refused == 0
-    assert set(run.workload.history.done) == {LATE_BATCH, LATE_END, REPEATED_END}
+    assert set(run.workload.history.done) == {GAP, LATE_BATCH, LATE_END, REPEATED_END}
     assert result.marks["late_batch_refused"] > 0
     assert result.marks["end_txn_refused_old_epoch"] > 0
+    assert result.marks["produce_out_of_order"] > 0
 
 
 def test_readers_are_served_by_followers_in_their_rack():

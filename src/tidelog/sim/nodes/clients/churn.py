@@ -45,13 +45,14 @@ class Churn:
     """Topics named `scratch-…` are its own: it writes, trims and deletes them. Those of others it
     moves, and changes what does no harm."""
 
-    __slots__ = ("_entropy", "_made", "_plan", "_scratch", "_stage")
+    __slots__ = ("_deleted", "_entropy", "_made", "_plan", "_scratch", "_stage")
 
     def __init__(self, stage: Stage, name: str, plan: ChurnPlan) -> None:
         self._stage = stage
         self._plan = plan
         self._entropy: Random = stage.stream(name)
         self._made = 0
+        self._deleted: list[str] = []
         self._scratch: dict[str, int] = {}
         """Partitions of the topics that were created and not deleted."""
 
@@ -73,6 +74,7 @@ class Churn:
         if kind == DELETE:
             del self._scratch[scratch]
             await admin.delete_topic(scratch)
+            self._deleted.append(scratch)
         elif kind == ADD_PARTITIONS:
             total = min(MOST_PARTITIONS, self._scratch[scratch] + 1)
             await admin.add_partitions(scratch, total)
@@ -93,14 +95,20 @@ class Churn:
     async def _create(self, client: Client) -> None:
         if len(self._scratch) >= MOST_SCRATCH:
             return
-        self._made += 1
-        name, partitions = f"{SCRATCH}-{self._made}", self._entropy.choice((1, 2, 3))
+        name, partitions = self._new_name(), self._entropy.choice((1, 2, 3))
         self._scratch[name] = partitions
         await Admin(client).create_topic(NewTopic(name, partitions))
         producer = Producer(client)
         for number in range(self._entropy.randrange(10)):
             key = b"%d" % (number % 3)
             await producer.write(name, [NewRecord(b"scratch-%d" % number, key)])
+
+    def _new_name(self) -> str:
+        """One that was never used, or that of a topic which was deleted."""
+        if self._deleted and self._entropy.random() < 0.5:
+            return self._deleted.pop()
+        self._made += 1
+        return f"{SCRATCH}-{self._made}"
 
     async def _reassign(self, client: Client, topic: str) -> None:
         """As many replicas as before, on any brokers; or back to where they were."""

@@ -45,6 +45,8 @@ LAST_OF_FIRST_VERSION: Final[Mapping[int, int]] = {0: 11, 24: 3, 25: 3, 26: 4, 2
 """Produce, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn and TxnOffsetCommit: later versions are
 those of version 2 of transactions."""
 
+GAP: Final = 7
+"""Batches that are missing before one that is sent."""
 TOO_LATE: Final = (
     Error.INVALID_TXN_STATE,
     Error.TRANSACTION_ABORTABLE,
@@ -90,6 +92,24 @@ class LateProducer(TransactionalProducer):
         a copy of it could get into the next transaction."""
         is_current = identity == self._producer
         sequence = self._sequences.get((topic, index), 0) if is_current else 0
+        error = await self._write_once(identity, sequence, topic, index, value)
+        if error in TOO_LATE:
+            return
+        check(error, f"{topic}-{index}")
+        if is_current:  # the end of its transaction had not come there yet
+            self._sequences[topic, index] = sequence + 1
+
+    async def write_after_gap(self, topic: str, index: int, value: bytes) -> None:
+        """A batch of the open transaction, and the one before it never came."""
+        assert self._producer is not None, "it has written"
+        sequence = self._sequences[topic, index] + GAP
+        error = await self._write_once(self._producer, sequence, topic, index, value)
+        if error != Error.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            check(error, f"{topic}-{index}")
+
+    async def _write_once(
+        self, identity: Identity, sequence: int, topic: str, index: int, value: bytes
+    ) -> int:
         batch = encode_batch(
             [Record(0, self._client.now_ms(), None, value)],
             producer_id=identity[0],
@@ -106,12 +126,7 @@ class LateProducer(TransactionalProducer):
         )
         leader, _ = await leader_of(self._client, topic, index)
         answer = await self._client.ask_broker(leader, request, ProduceResponse, purpose=PRODUCE)
-        error = answer.responses[0].partition_responses[0].error_code
-        if error in TOO_LATE:
-            return
-        check(error, f"{topic}-{index}")
-        if is_current:  # the end of its transaction had not come there yet
-            self._sequences[topic, index] = sequence + 1
+        return answer.responses[0].partition_responses[0].error_code
 
 
 class FirstVersionProducer(LateProducer):

@@ -19,6 +19,8 @@ from tidelog.sim.nodes.clients.transactional import TransactionalWriter
 FIRST_VERSION: Final = 1
 CLIENT_ID: Final = "late"
 LATE_BATCH, LATE_END, REPEATED_END = "late_batch", "late_end", "repeated_end"
+GAP: Final = "gap"
+"""A batch is missing before this one."""
 
 
 class LateWriter(TransactionalWriter):
@@ -31,7 +33,7 @@ class LateWriter(TransactionalWriter):
         self._late = plan
         # With version 1 a repeated EndTxn looks like that of the next transaction.
         repeated = () if plan.version == FIRST_VERSION else (REPEATED_END,)
-        self._mischief = (LATE_BATCH, LATE_END, *repeated)
+        self._mischief = (LATE_BATCH, LATE_END, GAP, *repeated)
 
     def _producer(self, process: ClientProcess) -> LateProducer:
         make: type[LateProducer] = LateProducer
@@ -50,8 +52,16 @@ class LateWriter(TransactionalWriter):
         if mischief == LATE_BATCH:
             await self._end(producer, transaction, commit=False)
             await asyncio.sleep(pause_s(entropy, 50))
-            await self._write_late(producer, transaction, identity)
+            late = self._late_value(transaction, transaction)
+            await producer.write_late(identity, TRANSFERS, *late)
             self._history.done[mischief] += 1
+        elif mischief == GAP:
+            refused = Transaction(self._name)
+            refused.outcome = ABORTED
+            self._history.transactions.append(refused)
+            await producer.write_after_gap(TRANSFERS, *self._late_value(transaction, refused))
+            self._history.done[mischief] += 1
+            await self._end(producer, transaction, commit=entropy.random() < 0.8)
         elif mischief in (LATE_END, REPEATED_END):
             if mischief == LATE_END:
                 await producer.init()
@@ -82,17 +92,14 @@ class LateWriter(TransactionalWriter):
             await producer.abort()
             transaction.outcome = ABORTED
 
-    async def _write_late(
-        self, producer: LateProducer, transaction: Transaction, identity: Identity
-    ) -> None:
-        """To where the transaction wrote before, if it went there last."""
-        value = transaction.values[-1]
-        where = self._history.sent[value].partition
+    def _late_value(self, transaction: Transaction, belongs_to: Transaction) -> tuple[int, bytes]:
+        """For where the transaction wrote before, if it went there last."""
+        where = self._history.sent[transaction.values[-1]].partition
         late = f"{self._name}-{self._number}".encode()
         self._history.sent[late] = Sent(self._name, self._number, TRANSFERS, where, once=True)
         self._number += 1
-        transaction.values.append(late)
-        await producer.write_late(identity, TRANSFERS, where, late)
+        belongs_to.values.append(late)
+        return where, late
 
 
 def _identity(producer: LateProducer) -> Identity:
