@@ -74,3 +74,16 @@ def test_rules_and_marks_look_at_a_run_and_change_nothing_of_it(seed):
     assert judged.marks
     assert not plain.marks
     assert plain.digest == judged.digest
+
+
+@pytest.mark.parametrize(
+    ("plot", "seed", "mark"),
+    [
+        ("crash_amid_cut", 702, "crash_amid_a_cut"),
+        ("slow_cut", 703, "sync_ended_after_a_cut"),
+    ],
+)
+def test_a_plot_about_cuts_reaches_the_state_it_is_for(plot, seed, mark):
+    result = run_node_seed(seed, focus=(plot, "writers"))
+    assert result.violations == ()
+    assert result.marks[mark] > 0

@@ -10,7 +10,7 @@ from tidelog.sim.nodes import cluster_plan, replay_file
 from tidelog.sim.nodes.cluster import node_config
 from tidelog.sim.nodes.cluster_plan import DURABILITY, KNOBS, USUAL, ClusterPlan
 from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED
-from tidelog.sim.nodes.plan import NodePlan, draw_node_plan
+from tidelog.sim.nodes.plan import DAMAGE_NEEDS, NodePlan, draw_node_plan
 from tidelog.sim.results import SeedResult, Violation
 
 PLAN = draw_node_plan(7)
@@ -51,6 +51,8 @@ def test_faults_of_a_focus_change_nothing_else_in_a_seed():
     cluster = focused.cluster._replace(settings=PLAN.cluster.settings)
     assert (cluster, focused.topics, focused.clients) == (PLAN.cluster, PLAN.topics, PLAN.clients)
     known = dict(focused.cluster.settings) | {DURABILITY: "page-cache"}
+    for fault in PLAN.faults:
+        known |= DAMAGE_NEEDS.get(fault.kind, {})
     assert dict(PLAN.cluster.settings).items() <= known.items()
 
 
@@ -125,3 +127,13 @@ def test_a_file_that_is_no_replay_says_why(tmp_path, text, why):
     path.write_text(text)
     with pytest.raises(replay_file.ReplayFileError, match=why):
         replay_file.read(path)
+
+
+def test_damage_that_is_drawn_can_be_done():
+    for seed in range(10):
+        plan = draw_node_plan(seed, ("wipe", "bit_flip"))
+        settings = dict(plan.cluster.settings)
+        kinds = {fault.kind for fault in plan.faults}
+        assert (settings.get("metadata.log.dir") == "/metadata") >= ("wipe" in kinds)
+        if "bit_flip" in kinds:
+            assert settings["log.flush.offset.checkpoint.interval.ms"] == "100"

@@ -7,7 +7,7 @@ Otherwise the last replica in sync may be the damaged one. Whether a damage is r
 up, on the disk and in the metadata, when the next one is about to be done.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -62,7 +62,7 @@ class DamageLedger:
         image = self._image_before_damage(server)
         if image is None:
             return False
-        found = _flip_bit(server, self._spare(image, server, _holders), choice)
+        found = _flip_bit(server, self._spare(image, server, self._can_repair), choice)
         if found is not None:
             name, rot = found
             self._rot[server.node_id, name] = rot
@@ -73,7 +73,7 @@ class DamageLedger:
         image = self._image_before_damage(server)
         if image is None or server.node_id in self._lacking:
             return False
-        lost = _lose_segment(server, self._spare(image, server, _in_sync))
+        lost = _lose_segment(server, self._spare(image, server, self._can_replace))
         if lost is not None:
             self._lacks_records(server, image, (lost,))
         return lost is not None
@@ -84,7 +84,7 @@ class DamageLedger:
         if image is None or not server.can_lose_data:
             return False
         held = [name for name, state in _partitions(image) if server.node_id in state.replicas]
-        if set(held) - set(self._spare(image, server, _in_sync)):
+        if set(held) - set(self._spare(image, server, self._can_replace)):
             return False
         server.kill()
         server.replace_data()
@@ -119,13 +119,9 @@ class DamageLedger:
         }
 
     def _spare(
-        self,
-        image: MetadataImage,
-        server: Server,
-        others: Callable[[PartitionState], Iterable[int]],
+        self, image: MetadataImage, server: Server, others_do: Callable[[PartitionState, int], bool]
     ) -> list[PartitionName]:
-        """The partitions of a node that can do without its copy, and are whole everywhere: one of
-        the others has it."""
+        """The partitions of a node that are whole everywhere, and can do without its copy."""
         damaged = {name for _, name in self._rot}
         damaged.update(name for lack in self._lacking.values() for name in lack.partitions)
         usual_min_isr = server.config.replica_settings().min_insync_replicas
@@ -134,9 +130,24 @@ class DamageLedger:
             for name, state in _partitions(image)
             if server.node_id in state.replicas
             and name not in damaged
-            and any(other != server.node_id for other in others(state))
+            and others_do(state, server.node_id)
             and int(image.topic_config(name[0], MIN_ISR) or usual_min_isr) > 1
         ]
+
+    def _can_repair(self, state: PartitionState, node: int) -> bool:
+        """Somebody else holds every committed record."""
+        return any(holder != node for holder in (*state.isr, *state.elr))
+
+    def _can_replace(self, state: PartitionState, node: int) -> bool:
+        """Somebody else is in sync, and known to be so as long as it runs: an unclean restart
+        costs it its seat, and then nobody can know that it holds everything. For a leader there
+        are two of them, because one may be gone before it is the next leader."""
+        if self._roles.controller() is None:
+            return False
+        servers = self._servers
+        others = [each for each in state.isr if each != node and servers[each].works]
+        ready = sum(servers[each].ready for each in others)
+        return ready >= (2 if state.leader == node else 1)
 
 
 def _partitions(image: MetadataImage) -> list[tuple[PartitionName, PartitionState]]:
@@ -145,17 +156,6 @@ def _partitions(image: MetadataImage) -> list[tuple[PartitionName, PartitionStat
         for topic in image.topics.values()
         for state in topic.partitions.values()
     ]
-
-
-def _holders(state: PartitionState) -> tuple[int, ...]:
-    """Everyone who provably holds every committed record at this moment."""
-    return (*state.isr, *state.elr)
-
-
-def _in_sync(state: PartitionState) -> tuple[int, ...]:
-    """An eligible leader replica that is restarted uncleanly holds what it held, and nobody can
-    know: it is enough to repair from, and not to replace somebody who has lost all records."""
-    return state.isr
 
 
 def _is_back(

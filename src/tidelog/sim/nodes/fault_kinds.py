@@ -62,6 +62,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "pause": Kind(6, "SIGSTOP until the end"),
     "crash_at_sync": Kind(4, "power fails at a sync: even numbers before it", _MANY),
     "crash_at_change": Kind(4, "the process dies before a change of its disk", _MANY),
+    "crash_at_cut": Kind(4, "power fails amid a truncation, before it cuts a file", (0, 0, 1, 2)),
     "crash_in_start": Kind(4, "killed, and again amid its recovery, at a change of disk", _MANY),
     "kill_in_start": Kind(3, "killed, and again so many ms after it starts", (1, 5, 20, 100, 400)),
     "crash_in_stop": Kind(3, "power fails so many ms after a SIGTERM", (0, 1, 5, 20, 100, 500)),
@@ -119,6 +120,7 @@ AIMED: Final = (
     "pause",
     "crash_at_sync",
     "crash_at_change",
+    "crash_at_cut",
     "crash_in_start",
     "kill_in_start",
     "crash_in_stop",
@@ -147,11 +149,13 @@ AIMED: Final = (
 DRAWN_APART: Final = (
     *("late_proposals", "late_metadata", "late_records", "late_markers", "slow_handshake"),
     "unclean_election",
+    "crash_at_cut",
 )
 """From streams of their own: they came later, and seeds are otherwise what they were."""
 LOSE_UNSYNCED: Final = (
     "power_loss",
     "crash_at_sync",
+    "crash_at_cut",
     "crash_in_stop",
     "sync_error",
     "write_error",

@@ -103,19 +103,26 @@ class LoopWork:
 class Trap:
     """A crash that waits for its moment among the changes of a disk."""
 
-    __slots__ = ("_crash", "_kinds", "_left")
+    __slots__ = ("_crash", "_kinds", "_left", "_suffix")
 
     def __init__(
-        self, crash: Callable[[], None], after: int, kinds: tuple[type[Effect], ...] = ()
+        self,
+        crash: Callable[[], None],
+        after: int,
+        kinds: tuple[type[Effect], ...] = (),
+        suffix: str = "",
     ) -> None:
         """`crash` is called before the change that follows so many others. `kinds`: only these
-        count; all of them without."""
+        count, of files whose names end so; all of them without."""
         self._crash = crash
         self._left = after
         self._kinds = kinds
+        self._suffix = suffix
 
     def before(self, effect: Effect) -> None:
         if self._kinds and type(effect) not in self._kinds:
+            return
+        if self._suffix and not getattr(effect, "path", "").endswith(self._suffix):
             return
         self._left -= 1
         if self._left == -1:

@@ -15,10 +15,19 @@ from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_
 from tidelog.sim.nodes.cluster_plan import DURABILITY, ClusterPlan, draw_cluster
 from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED, NodeFault
 from tidelog.sim.nodes.fault_plan import draw_apart, draw_faults
-from tidelog.sim.nodes.plots import PLOTS, draw_late, draw_plot, draw_plots, draw_some
+from tidelog.sim.nodes.plots import PLOTS, draw_plot, draw_plots, draw_plots_apart, draw_some
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
 
 CALM_MS: Final = 4_000
+DAMAGE_NEEDS: Final[dict[str, dict[str, str]]] = {
+    "bit_flip": {"log.flush.offset.checkpoint.interval.ms": "100"},
+    "segment_loss": {
+        "log.flush.start.offset.checkpoint.interval.ms": "100",
+        "log.roll.ms": "1000",
+    },
+    "wipe": {"metadata.log.dir": "/metadata"},
+}
+"""What is synced and where a log starts is on the disk; records are on disks of their own."""
 
 
 class Phases(NamedTuple):
@@ -77,7 +86,7 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
         plots = draw_plots(entropy, cluster, begin_ms, end_ms, named)
     else:
         plots = draw_some(entropy, cluster, begin_ms, end_ms)
-        plots += draw_late(stream(seed, "late plots"), cluster, begin_ms, end_ms)
+        plots += draw_plots_apart(seed, cluster, begin_ms, end_ms)
         entropy = stream(seed, "late markers of whole nodes")
         if clients.late and entropy.random() < 0.3:
             plots += draw_plot("stale_coordinator", entropy, cluster, begin_ms)
@@ -93,7 +102,7 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     if plots:
         last_ms = max(fault.at_ms + fault.lasts_ms for fault in plots)
         phases = phases._replace(chaos_ms=max(phases.chaos_ms, last_ms - phases.calm_ms))
-    cluster = _as_durable_as_needed(cluster, faults)
+    cluster = _open_to_damage(_as_durable_as_needed(cluster, faults), faults)
     return NodePlan(seed, cluster, topics, clients, phases, tuple(sorted(faults)))
 
 
@@ -104,3 +113,14 @@ def _as_durable_as_needed(cluster: ClusterPlan, faults: Sequence[NodeFault]) -> 
         return cluster
     kept = tuple((name, value) for name, value in cluster.settings if name != DURABILITY)
     return cluster._replace(settings=kept)
+
+
+def _open_to_damage(cluster: ClusterPlan, faults: Sequence[NodeFault]) -> ClusterPlan:
+    """Damage that is drawn can be done: `sim.nodes.damage` declines it elsewhere."""
+    needed: dict[str, str] = {}
+    for fault in faults:
+        needed |= DAMAGE_NEEDS.get(fault.kind, {})
+    if not needed:
+        return cluster
+    settings = {**dict(cluster.settings), **needed}
+    return cluster._replace(settings=tuple(sorted(settings.items())))

@@ -10,8 +10,10 @@ from random import Random
 from typing import Final
 
 from tidelog.broker.coordination.coordinators import java_hash
+from tidelog.sim.entropy import stream
 from tidelog.sim.nodes.client_plan import LATE_NAMES
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
+from tidelog.sim.nodes.cut_plots import CUT_PLOTS
 from tidelog.sim.nodes.fault_kinds import (
     CONTROLLER,
     COORDINATOR,
@@ -244,6 +246,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "full_followers": Plot(2, "no follower has room, then the leader goes", _full_followers),
     "lost_answers": Plot(2, "answers to clients are lost, then the leader goes", _lost_answers),
     **LATE_PLOTS,
+    **CUT_PLOTS,
 }
 
 
@@ -273,7 +276,7 @@ def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int)
     if cluster.brokers < 2:
         return []
     count = entropy.choice((0, 0, 0, 1, 2, AT_MOST))
-    drawn = [name for name in PLOTS if name not in LATE_PLOTS]
+    drawn = [name for name in PLOTS if name not in (*LATE_PLOTS, *CUT_PLOTS)]
     names = entropy.choices(drawn, [PLOTS[name].weight for name in drawn], k=count)
     last_ms = max(begin_ms + 1, end_ms - cluster.duration_ms("broker.session.timeout.ms"))
     return [
@@ -283,12 +286,25 @@ def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int)
     ]
 
 
-def draw_late(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int) -> list[NodeFault]:
-    """One run in six has one of them. They came later: seeds are otherwise what they were."""
-    if cluster.brokers < 2 or entropy.random() > 1 / 6:
-        return []
-    (name,) = entropy.choices(list(LATE_PLOTS), [plot.weight for plot in LATE_PLOTS.values()])
-    return draw_plot(name, entropy, cluster, entropy.randrange(begin_ms, max(begin_ms + 1, end_ms)))
+APART: Final[Mapping[str, Mapping[str, Plot]]] = {
+    "late plots": LATE_PLOTS,
+    "plots of cuts": CUT_PLOTS,
+}
+"""From streams of these names: they came later, and seeds are otherwise what they were."""
+
+
+def draw_plots_apart(
+    seed: int, cluster: ClusterPlan, begin_ms: int, end_ms: int
+) -> list[NodeFault]:
+    """One run in six has one of the first, another one in six one of the second."""
+    faults: list[NodeFault] = []
+    for name, plots in APART.items():
+        entropy = stream(seed, name)
+        if cluster.brokers > 1 and entropy.random() <= 1 / 6:
+            (drawn,) = entropy.choices(list(plots), [plot.weight for plot in plots.values()])
+            at_ms = entropy.randrange(begin_ms, max(begin_ms + 1, end_ms))
+            faults += draw_plot(drawn, entropy, cluster, at_ms)
+    return faults
 
 
 def draw_plot(name: str, entropy: Random, cluster: ClusterPlan, at_ms: int) -> list[NodeFault]:

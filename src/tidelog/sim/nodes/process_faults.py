@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from tidelog.sim.disk_state import SyncFile
+from tidelog.sim.disk_state import SyncFile, Truncate
 from tidelog.sim.kernel import WORLD
 from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.fault_scene import End, FaultScene, Perform
 from tidelog.sim.nodes.loop_work import Trap
 from tidelog.sim.nodes.server import Server
+from tidelog.storage.segment import LOG_SUFFIX
 
 
 def _kill(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
@@ -69,6 +70,12 @@ def _crash_soon(crash: tuple[FaultScene, Server, int]) -> None:
 
 def _crash_at_change(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
     return _set_trap(server, Trap(_crash(scene, server, power_lost=False), fault.amount))
+
+
+def _crash_at_cut(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
+    """Of records: indexes are cut whenever a log rolls."""
+    crash = _crash(scene, server, power_lost=True)
+    return _set_trap(server, Trap(crash, fault.amount, (Truncate,), LOG_SUFFIX))
 
 
 def _set_trap(server: Server, trap: Trap) -> End | None:
@@ -166,6 +173,7 @@ PERFORMERS: Final[Mapping[str, Perform]] = {
     "pause": _pause,
     "crash_at_sync": _crash_at_sync,
     "crash_at_change": _crash_at_change,
+    "crash_at_cut": _crash_at_cut,
     "crash_in_start": _crash_in_start,
     "kill_in_start": _kill_in_start,
     "crash_in_stop": _crash_in_stop,
