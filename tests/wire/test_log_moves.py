@@ -19,6 +19,8 @@ from tidelog.core.metadata import records as r
 from tidelog.host.disk import FileDisk, OpenFile
 from tidelog.host.findings import Finding
 from tidelog.host.workers import ThreadWorkers
+from tidelog.storage.checkpoints import PartitionName
+from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.wire.protocol.schemas.alter_replica_log_dirs_request import (
     AlterReplicaLogDir,
@@ -131,6 +133,36 @@ def test_a_log_moves_with_all_it_has_and_goes_on_where_it_was(tmp_path: Path) ->
         assert offsets(hosted)[-1] == 50
 
     told(tmp_path, story)
+
+
+def test_files_that_rolled_on_the_way_are_synced_beside_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change over syncs on the loop. With a file every few records that was dozens of syncs."""
+    unsynced = []
+    original = LogDirectory.take_future
+
+    def take_future(
+        directory: LogDirectory, name: PartitionName, topic_id: bytes, future: Log, mark: int
+    ) -> Log:
+        unsynced.append((len(future.segments), future.has_unsynced_files))
+        return original(directory, name, topic_id, future, mark)
+
+    async def story(s: AdminStory) -> None:
+        s.create_topic(TOPIC)
+        hosted = hosted_of(s)
+        for number in range(30):
+            append(s, hosted, b"x", time_ms=number * 2_000)
+        path, _ = other_place(s, hosted)
+        assert await wish(s, path, 0) == [Error.NONE]
+        await settled(s)
+        assert offsets(hosted) == list(range(30))
+        ((segments, has_unsynced_files),) = unsynced
+        assert segments > 2
+        assert not has_unsynced_files
+
+    monkeypatch.setattr(LogDirectory, "take_future", take_future)
+    told(tmp_path, story, log_roll_ms="1000")
 
 
 @pytest.fixture

@@ -127,18 +127,22 @@ class Moves:
         return self.under_way.get(move.hosted.partition) is move
 
     async def _perform(self, move: Move) -> None:
-        """Copy until nothing is missing, then change over in the same turn."""
+        """Copy until nothing is missing, then change over in the same turn. That syncs what is
+        left: few bytes, and no files that rolled before the last sync beside the loop."""
         log = move.hosted.log
+        was_synced = False
         while self._is_wanted(move):
             future = self._future_of(move)
             copied = copy_slice(log, future)
             move.unsynced_bytes += copied
             is_whole = future.log_end_offset == log.log_end_offset
-            if is_whole and move.unsynced_bytes <= CHANGE_OVER_BYTES_MAX:
+            few_files = was_synced or not future.has_unsynced_files
+            if is_whole and few_files and move.unsynced_bytes <= CHANGE_OVER_BYTES_MAX:
                 self._change_over(move, future)
                 return
             await self._pause(copied)
-            if is_whole or move.unsynced_bytes >= UNSYNCED_BYTES_MAX:
+            was_synced = is_whole or move.unsynced_bytes >= UNSYNCED_BYTES_MAX
+            if was_synced:
                 await self._sync(move, future)
 
     def _future_of(self, move: Move) -> Log:
