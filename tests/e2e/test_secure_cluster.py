@@ -1,7 +1,6 @@
 """Three nodes that speak TLS with everybody, and with each other: brokers by password, controllers
 by certificate. Certificates are renewed and run out while they serve."""
 
-import datetime
 import json
 import ssl
 import time
@@ -10,7 +9,14 @@ from collections.abc import Callable, Iterator
 import jwt
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from e2e.test_secure_clients import by_certificate, by_password, there_and_back, tidelog
@@ -113,7 +119,7 @@ def shown_by(nodes: SecureNodes, node: int) -> str:
 
 
 def renew(nodes: SecureNodes, node: int, name: str, days: int) -> None:
-    leaf = nodes.authority.leaf({"CN": name}, expires_in=datetime.timedelta(days=days))
+    leaf = nodes.node_leaf(name, days)
     leaf.write(nodes.directory / "next.pem").rename(nodes.key_file(node))
 
 
@@ -126,13 +132,29 @@ def test_certificates_are_renewed_while_connections_stay_open(nodes):
     assert shown_by(nodes, 1) == "CN=node1,OU=nodes"
     assert not [kind for kind, _ in findings_of(nodes, 1) if kind.startswith("certificate")]
     renew(nodes, 1, "renewed", days=10)
-    until(lambda: shown_by(nodes, 1) == "CN=renewed")
+    until(lambda: shown_by(nodes, 1) == "CN=renewed,OU=nodes")
     until(lambda: ("certificate-expires", "CLIENTS") in findings_of(nodes, 1))
     assert "in 9 days" in findings_of(nodes, 1)["certificate-expires", "CLIENTS"]
     nodes.key_file(1).write_text("half of a fi")
     until(lambda: ("certificate-unreadable", "CLIENTS") in findings_of(nodes, 1))
-    assert shown_by(nodes, 1) == "CN=renewed"
+    assert shown_by(nodes, 1) == "CN=renewed,OU=nodes"
     renew(nodes, 1, "sound", days=100)
-    until(lambda: shown_by(nodes, 1) == "CN=sound")
+    until(lambda: shown_by(nodes, 1) == "CN=sound,OU=nodes")
     until(lambda: not [kind for kind, _ in findings_of(nodes, 1) if "certificate" in kind])
     assert 'tidelog_certificate_end_seconds{certificate="CLIENTS"}' in nodes.get(1, "/metrics")[1]
+
+
+def test_a_certificate_is_moved_by_altering_the_configuration(nodes):
+    """As Kafka's tools do it, for one listener of one broker."""
+    moved = nodes.node_leaf("moved").write(nodes.directory / "moved.pem")
+    admin = AdminClient(by_password(nodes))
+    entry = ConfigEntry(
+        "listener.name.clients.ssl.keystore.location",
+        str(moved),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ResourceType.BROKER, "2", incremental_configs=[entry])
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(GUARD_S)
+    until(lambda: shown_by(nodes, 2) == "CN=moved,OU=nodes")
+    assert shown_by(nodes, 3) == "CN=node3,OU=nodes"

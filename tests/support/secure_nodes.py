@@ -6,6 +6,7 @@ BROKERS   SASL_SSL   brokers among themselves, SCRAM
 CONTROLLER SSL       nodes by their certificates
 """
 
+import datetime
 import http.client
 import os
 import signal
@@ -46,7 +47,7 @@ class SecureNodes:
         self._ports = {node: free_ports(PORTS) for node in range(1, brokers + 1)}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         for node in self._ports:
-            self.authority.leaf({"OU": "nodes", "CN": f"node{node}"}).write(self.key_file(node))
+            self.node_leaf(f"node{node}").write(self.key_file(node))
 
     def __enter__(self) -> "SecureNodes":
         try:
@@ -70,6 +71,12 @@ class SecureNodes:
             process.wait()
         for node in self._ports:
             print(f"---- node {node}\n{self.log(node)}")
+
+    def node_leaf(self, name: str, days: int = 365) -> Leaf:
+        """For `localhost` alone: 127.0.0.1 is a wrong name for the same place."""
+        subject = {"OU": "nodes", "CN": name}
+        expires_in = datetime.timedelta(days=days)
+        return self.authority.leaf(subject, hosts=("localhost",), expires_in=expires_in)
 
     # ---- where things are
 

@@ -1,19 +1,24 @@
 """Broker keys that can change while a node runs, as the controller is asked to change them."""
 
 from tidelog.config import kafka_keys
-from tidelog.config.broker_keys import KEYS, find_key, nearest_name
+from tidelog.config.broker_keys import find_key, nearest_name
 from tidelog.config.key_types import Kind, Status
 from tidelog.config.values import MisfitError, parse_value, show_value
 from tidelog.core.metadata.topic_configs import check_config
 
 LONGEST_SHOWN = 80
 
+LIVE_FOR_A_LISTENER = ("ssl.keystore.location", "ssl.truststore.location")
+"""What may change for one listener alone, as `listener.name.internal.ssl.keystore.location`."""
+
 
 def can_change(name: str) -> bool:
     """Whether a running broker can be given another value of this key."""
-    key = KEYS.get(name)
+    key = find_key(name)
     if key is None:
         return name in kafka_keys.LIVE
+    if key.name != name and key.name not in LIVE_FOR_A_LISTENER:
+        return False
     return key.live and key.status is not Status.UNSUPPORTED
 
 
@@ -26,7 +31,7 @@ def check_live_config(name: str, value: str) -> str | None:
         near = nearest_name(name)
         hint = f", did you mean {near}?" if near is not None else ""
         return f"no broker setting {_shown(name)}{hint}"
-    if key.name != name:
+    if key.name != name and key.name not in LIVE_FOR_A_LISTENER:
         return f"{name}: Tidelog has no settings for one listener alone"
     if key.status is Status.UNSUPPORTED:
         return f"Tidelog does not support {name}"

@@ -56,6 +56,7 @@ TLS: tuple[BrokerKey, ...] = (
             "ssl.keystore.location",
             None,
             "The PEM file with the key of this node and its certificates.",
+            live=True,
         ),
         secret(
             "ssl.keystore.certificate.chain",
@@ -72,6 +73,7 @@ TLS: tuple[BrokerKey, ...] = (
             "ssl.truststore.location",
             None,
             "The PEM file with the certificates to trust.",
+            live=True,
         ),
         secret("ssl.truststore.certificates", "The certificates to trust, as PEM."),
         text(

@@ -57,18 +57,19 @@ class TlsMaterial(NamedTuple):
     own: CertificateFacts | None
     """What the certificate that this end shows says; None if it shows none."""
     stamps: tuple[Stamp, ...]
+    settings: TlsSettings
 
 
 class TlsSource:
     """The context for the next connection of a listener, or to a kind of peer."""
 
-    __slots__ = ("_material", "_server_side", "settings")
+    __slots__ = ("_material", "_server_side", "first_settings")
 
     def __init__(self, settings: TlsSettings, *, server_side: bool) -> None:
         """TlsError if the files cannot be used."""
-        self.settings = settings
+        self.first_settings = settings
         self._server_side = server_side
-        self._material = self.read()
+        self._material = self.read(settings)
 
     def __call__(self) -> ssl.SSLContext:
         return self._material.context
@@ -77,15 +78,19 @@ class TlsSource:
     def own(self) -> CertificateFacts | None:
         return self._material.own
 
-    def read(self) -> TlsMaterial:
+    def read(self, settings: TlsSettings) -> TlsMaterial:
         """From the files as they are now. Waits for a disk; changes nothing by itself."""
-        stamps = stamps_of(self.settings)
-        context = make_context(self.settings, server_side=self._server_side)
-        return TlsMaterial(context, own_certificate(self.settings), stamps)
+        stamps = stamps_of(settings)
+        context = make_context(settings, server_side=self._server_side)
+        return TlsMaterial(context, own_certificate(settings), stamps, settings)
 
-    def is_outdated(self) -> bool:
-        """Whether the files are others than those that were read. Waits for a disk."""
-        return stamps_of(self.settings) != self._material.stamps
+    def renewed(self, settings: TlsSettings) -> TlsMaterial | None:
+        """What to adopt if settings or files are others than those that were read. Waits for a
+        disk; TlsError if they cannot be used."""
+        known = self._material
+        if settings == known.settings and stamps_of(settings) == known.stamps:
+            return None
+        return self.read(settings)
 
     def adopt(self, material: TlsMaterial) -> None:
         """For the next connections."""

@@ -11,6 +11,7 @@ from tidelog.broker.logs.directories import Directories
 from tidelog.config.endpoints import Listener as ListenerAddress
 from tidelog.config.node_config import NodeConfig
 from tidelog.controller.controller import ActiveController, ClusterFacts
+from tidelog.core.metadata.records import RESOURCE_BROKER
 from tidelog.core.security.scram import ScramCredential, ScramMechanism
 from tidelog.core.types import NO_LEADER
 from tidelog.host import tasks
@@ -66,7 +67,7 @@ class Node:
         self._held = HeldConnections(host)
         self._decoders = host.make_workers("decoding", 1)
         self._failed: asyncio.Future[Exception] = tasks.promise()
-        self.security = NodeSecurity(config, host, self._credential)
+        self.security = NodeSecurity(config, host, self._credential, self._live_settings)
         self._disks = open_disks(config, host.filesystem)
         self.cluster_id = self._disks.identity.cluster_id
         self.quorum = _quorum_member(config, self._disks, host)
@@ -117,6 +118,14 @@ class Node:
     def _credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
         image = self.broker.image if self.broker is not None else None
         return None if image is None else image.scram_credentials.get((mechanism, user))
+
+    def _live_settings(self) -> dict[str, str]:
+        """Of this broker, as they were altered while it runs."""
+        image = self.broker.image if self.broker is not None else None
+        if image is None:
+            return {}
+        of_all = image.configs.get((RESOURCE_BROKER, ""), {})
+        return {**of_all, **image.configs.get((RESOURCE_BROKER, str(self.config.node_id)), {})}
 
     # -- life
 

@@ -7,9 +7,10 @@ is a finding until it can.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from tidelog.config.broker_keys import LISTENER_PREFIX
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.security.protocols import (
     PLAINTEXT,
@@ -23,7 +24,7 @@ from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Network, Workers
 from tidelog.host.timers import pause
-from tidelog.host.tls import TlsError, TlsMaterial, TlsSource
+from tidelog.host.tls import TlsError, TlsSource
 from tidelog.node.disks import CannotStart
 from tidelog.node.token_keys import TokenKeys
 from tidelog.rpc.logins import Logins
@@ -33,6 +34,8 @@ from tidelog.rpc.server import OPEN_DOOR, Door
 
 LOOK_EVERY_MS = 5_000
 EXPIRES_SOON_MS = 30 * 24 * 3_600_000
+LIVE_PATHS = ("ssl.keystore.location", "ssl.truststore.location")
+"""What IncrementalAlterConfigs may change."""
 EXPIRES_FINDING, UNREADABLE_FINDING = "certificate-expires", "certificate-unreadable"
 TO_BROKERS, TO_CONTROLLERS = "connections to brokers", "connections to controllers"
 
@@ -45,15 +48,29 @@ class NodeSecurity:
     __slots__ = (
         "_host",
         "_listeners",
+        "_live",
         "_logins",
+        "_of_others",
         "_sources",
         "_task",
         "_token_keys",
         "_workers",
     )
 
-    def __init__(self, config: NodeConfig, host: NodeHost, find: FindCredential) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        host: NodeHost,
+        find: FindCredential,
+        live: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """`live` has the settings of this broker that were altered while it runs."""
         self._host = host
+        self._live = live
+        self._of_others = {TO_BROKERS: config.inter_broker_listener}
+        """Whose settings count for connections to others."""
+        for listener in config.controller_listeners[:1]:
+            self._of_others[TO_CONTROLLERS] = listener
         self._listeners: Mapping[str, ListenerSecurity] = config.security.listeners
         self._sources: dict[str, TlsSource] = {}
         """By the name of the listener, or by what the connections are for."""
@@ -143,7 +160,7 @@ class NodeSecurity:
         assert self._workers is not None, "looked at before the start"
         findings = self._host.findings
         try:
-            renewed = await self._workers.run(partial(_renewed, source))
+            renewed = await self._workers.run(partial(source.renewed, self._wanted(name, source)))
         except TlsError as reason:
             text = f"the certificate of {name} is kept as it was read before: {reason}"
             advice = "a PEM file with a key and its certificates, written whole and then renamed"
@@ -153,6 +170,20 @@ class NodeSecurity:
         if renewed is not None:
             source.adopt(renewed)
             _LOGGER.info("%s: new connections use the certificate as it is on disk now", name)
+
+    def _wanted(self, name: str, source: TlsSource) -> TlsSettings:
+        """As the file of this node has it, with the paths that were altered since."""
+        live = self._live()
+        if not live:
+            return source.first_settings
+        listener = self._of_others.get(name, name).lower()
+        key_file, trust_file = (
+            live.get(f"{LISTENER_PREFIX}{listener}.{key}") or live.get(key) for key in LIVE_PATHS
+        )
+        known = source.first_settings
+        return known._replace(
+            key_file=key_file or known.key_file, trust_file=trust_file or known.trust_file
+        )
 
     def _look_at_dates(self) -> None:
         now_ms = self._host.clock.wall_ms()
@@ -173,10 +204,6 @@ def _source(settings: TlsSettings, name: str, *, server_side: bool) -> TlsSource
         return TlsSource(settings, server_side=server_side)
     except TlsError as reason:
         raise CannotStart(f"TLS of {name}: {reason}", advice="see docs/security.md") from None
-
-
-def _renewed(source: TlsSource) -> TlsMaterial | None:
-    return source.read() if source.is_outdated() else None
 
 
 def _no_token(_path: str) -> str:
