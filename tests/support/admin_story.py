@@ -20,6 +20,8 @@ from tidelog.broker.handlers import forwarded
 from tidelog.broker.logs.directories import Directories
 from tidelog.broker.replication.topic_settings import settings_before_metadata
 from tidelog.config.node_config import NodeConfig
+from tidelog.controller.controller import ENVELOPE
+from tidelog.controller.handlers import envelope
 from tidelog.core.metadata import records as r
 from tidelog.core.types import LogEntry
 from tidelog.host.disk import FileDisk
@@ -67,6 +69,7 @@ class ScriptedController:
     def table(self) -> ApiTable:
         served: dict[int, Handler] = dict.fromkeys(forwarded.ROWS, self.handle)
         served[BROKER_REGISTRATION] = leave_unanswered
+        served[ENVELOPE] = partial(envelope.handle, dict(served))
         return ApiTable(Listener.CLUSTER, served)
 
 

@@ -1,10 +1,12 @@
 """Controllers on real members of a quorum: real sockets, real files, one event loop."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from support.live_quorum import CLUSTER_ID, HOST, LiveMember, LiveQuorum, until
-from tidelog.controller.controller import ActiveController, ClusterFacts
+from tidelog.controller.controller import ENVELOPE, ActiveController, ClusterFacts
+from tidelog.controller.handlers import envelope
 from tidelog.core.metadata.settings import ControllerSettings
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
@@ -74,6 +76,7 @@ class ControllerMember(LiveMember):
         self.member.snapshot_source = self.controller.core.snapshot_records
         of_quorum = {key: self._unless_cut_off(each) for key, each in self.member.handlers.items()}
         handlers = {**self.controller.handlers, **of_quorum}
+        handlers[ENVELOPE] = partial(envelope.handle, dict(handlers))
         table = ApiTable(Listener.CLUSTER, handlers)
         self._accept = serve(table, "CONTROLLER", on_closed=self._on_closed)
 

@@ -5,6 +5,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 
 from support.loopback import loopback
+from tidelog.controller.controller import ENVELOPE
+from tidelog.controller.handlers import envelope
+from tidelog.controller.handlers.envelope import FORWARDABLE
 from tidelog.host.ports import CloseReason, PeerConnection
 from tidelog.rpc import ApiTable, Call, serve
 from tidelog.wire.protocol import Listener, Message
@@ -51,6 +54,10 @@ class ScriptedController:
         return {call.connection for call in self.calls if call.header.api_key in apis}
 
     def serve(self, call: Call) -> None:
+        if call.header.api_key == ENVELOPE:
+            every = dict.fromkeys(FORWARDABLE, self.serve)
+            envelope.handle(every, call)
+            return
         self.calls.append(call)
         waiting = self.script.get(call.header.api_key)
         reply = waiting.popleft() if waiting else self.usual.get(call.header.api_key, silence)
@@ -75,7 +82,7 @@ def hang_up(call: Call) -> None:
 async def scripted_controller() -> AsyncIterator[ScriptedController]:
     """Closed at the end, or earlier by leaving the block."""
     controller = ScriptedController()
-    apis = (CREATE_TOPICS, ALTER_PARTITION, REGISTRATION, HEARTBEAT, ALLOCATE)
+    apis = (ENVELOPE, CREATE_TOPICS, ALTER_PARTITION, REGISTRATION, HEARTBEAT, ALLOCATE)
     table = ApiTable(Listener.CLUSTER, dict.fromkeys(apis, controller.serve))
     async with loopback() as network:
         listener = await network.listen(

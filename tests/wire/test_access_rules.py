@@ -1,5 +1,7 @@
 """Access rules: made, found and removed; and asked for the client behind a broker."""
 
+from typing import Any
+
 import pytest
 
 from support.controller_node import ControllerNode
@@ -10,9 +12,9 @@ from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.core.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from tidelog.core.security.principal import Principal
-from tidelog.rpc import Caller
+from tidelog.rpc import Call, Caller
 from tidelog.rpc.envelope import decode_principal, encode_principal, unwrapped, wrapped
-from tidelog.wire.protocol import ProtocolError
+from tidelog.wire.protocol import ProtocolError, RequestHeader
 from tidelog.wire.protocol.schemas import create_acls_request as new
 from tidelog.wire.protocol.schemas import delete_acls_request as old
 from tidelog.wire.protocol.schemas.create_acls_response import CreateAclsResponse
@@ -121,6 +123,13 @@ def test_rules_are_made_only_by_whoever_may_alter_the_cluster() -> None:
 # ---- envelopes
 
 
+def asked_by(caller: Caller) -> Call:
+    """A call of this client to some broker."""
+    nowhere: Any = None
+    header = RequestHeader(19, 7, 0, "tool")
+    return Call(header, CreateTopicsRequest(), nowhere, nowhere, caller)
+
+
 def topic(name: str) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
 
@@ -128,7 +137,7 @@ def topic(name: str) -> CreatableTopic:
 async def through(node: ControllerNode, principal: Principal, *topics: str) -> list[int]:
     request = CreateTopicsRequest(topics=[topic(name) for name in topics])
     caller = Caller("PLAINTEXT", "10.0.0.7", principal)
-    answer = await node.ask(wrapped(request, 7, "broker-1", caller), 0, EnvelopeResponse)
+    answer = await node.ask(wrapped(request, 7, asked_by(caller)), 0, EnvelopeResponse)
     assert answer.error_code == Error.NONE
     inner = unwrapped(answer, 19, 7)
     assert isinstance(inner, CreateTopicsResponse)
@@ -151,7 +160,8 @@ def test_a_client_behind_a_broker_may_do_what_the_client_may() -> None:
 
 def test_not_everybody_may_speak_for_others() -> None:
     async def story(node: ControllerNode, guarded: Guarded) -> None:
-        request = wrapped(CreateTopicsRequest(), 7, "eve", Caller("", "10.0.0.7", ADMIN))
+        eve = asked_by(Caller("", "10.0.0.7", ADMIN))
+        request = wrapped(CreateTopicsRequest(), 7, eve)
         answer = await node.ask(request, 0, EnvelopeResponse)
         assert answer.error_code == Error.CLUSTER_AUTHORIZATION_FAILED
         guarded.allow(Operation.CLUSTER_ACTION, CLUSTER)
@@ -159,7 +169,7 @@ def test_not_everybody_may_speak_for_others() -> None:
         unsigned = EnvelopeRequest(request_data=request.request_data, request_principal=None)
         refused = await node.ask(unsigned, 0, EnvelopeResponse)
         assert refused.error_code == Error.PRINCIPAL_DESERIALIZATION_FAILURE
-        nested = wrapped(request, 0, "eve", Caller("", "10.0.0.7", ADMIN))
+        nested = wrapped(request, 0, eve)
         refused = await node.ask(nested, 0, EnvelopeResponse)
         assert refused.error_code == Error.INVALID_REQUEST
 

@@ -28,6 +28,7 @@ SECTIONS: tuple[tuple[str, tuple[BrokerKey, ...]], ...] = (
     ("Records", log_keys.RECORDS),
     ("Remote storage", log_keys.TIERED),
     ("Connections and requests", client_keys.SOCKETS),
+    ("Quotas of clients", client_keys.QUOTAS),
     ("Offsets", client_keys.OFFSETS),
     ("Groups", client_keys.GROUPS),
     ("Share groups", client_keys.SHARE_GROUPS),

@@ -129,10 +129,23 @@ SOCKETS: tuple[BrokerKey, ...] = (
             "Partitions that one description of topics may contain.",
             at_least=1,
         ),
-        integer("quota.window.num", 11, "Samples kept to measure clients.", at_least=1),
-        duration(
-            "quota.window.size.seconds", 1, "The time that one such sample covers.", at_least=1
-        ),
+    ),
+)
+
+QUOTAS: tuple[BrokerKey, ...] = implemented(
+    integer("quota.window.num", 11, "Samples kept to measure clients.", at_least=1),
+    duration("quota.window.size.seconds", 1, "The time that one such sample covers.", at_least=1),
+    integer(
+        "controller.quota.window.num",
+        11,
+        "Samples kept to measure creations and deletions of partitions.",
+        at_least=1,
+    ),
+    duration(
+        "controller.quota.window.size.seconds",
+        1,
+        "The time that one such sample covers.",
+        at_least=1,
     ),
 )
 

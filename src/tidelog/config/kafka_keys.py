@@ -41,8 +41,6 @@ _FIXED: Final = frozenset(
         "controller.performance.sample.period.ms",
         "controller.quorum.fetch.max.bytes",
         "controller.quorum.fetch.snapshot.max.bytes",
-        "controller.quota.window.num",
-        "controller.quota.window.size.seconds",
         "cordoned.log.dirs",
         "delegation.token.expiry.check.interval.ms",
         "delegation.token.expiry.time.ms",

@@ -37,6 +37,7 @@ from tidelog.node.leader_watch import LeaderWatch
 from tidelog.node.leaving import Leaving
 from tidelog.node.own_address import OwnAddress
 from tidelog.node.security import NodeSecurity
+from tidelog.node.throttling import Throttling, quotas_of
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import QuorumMember
 from tidelog.quorum.membership import QuorumMembership
@@ -79,6 +80,8 @@ class Node:
             refusals = Refusals(host.emit, host.now_ms)
             self.gate = Gate(authorizer, self.topic_name, refusals.on_refused)
             self.quorum.listeners.append(AccessRules(authorizer))
+        self.throttling = Throttling(quotas_of(config), host)
+        self.quorum.listeners.append(self.throttling)
         self.controller: ActiveController | None = None
         self.broker: Broker | None = None
         if config.is_controller:
@@ -89,6 +92,7 @@ class Node:
         self._own_address = OwnAddress(host, config.node_id, own) if own is not None else None
         if config.is_broker:
             self.broker = self._make_broker()
+            self.throttling.traffic = self.broker.traffic
             self.broker.changes.on_failure = self._fail
             self.broker.duties.on_failure = self._fail
             self.broker.link.registering.on_seat_taken = self._fail
@@ -180,6 +184,7 @@ class Node:
             handlers = {**controller.handlers, **self.quorum.handlers, **LATE_LOGINS}
             served = guarded_controller(self.gate, handlers, lambda: controller.active)
             table = ApiTable(Listener.CLUSTER, served)
+            self.throttling.meter_mutations(table, lambda: controller.image)
             own = self._own_address
             accept = serve(
                 table,
@@ -196,6 +201,7 @@ class Node:
         else:
             handlers = api_table.handlers(self.broker)
             table = ApiTable(Listener.CLIENT, guarded_broker(self.gate, self.broker, handlers))
+            self.throttling.meter_clients(table)
             absences = self.broker.absences
             accept = serve(
                 table,
@@ -206,7 +212,7 @@ class Node:
                 decoders=self._decoders,
                 door=door,
             )
-            accept = self._held.guard(accept)
+            accept = self.throttling.slow_down(self._held.guard(accept))
             opened = await network.listen(host, port, accept, tls=tls)
         self.tables.append(table)
         self._listeners.append(opened)

@@ -32,6 +32,7 @@ CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 REPLICAS = "kafka_server_replicamanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
 TOPICS = "kafka_server_brokertopicmetrics_"
+THROTTLED = "tidelog_quota_throttled_"
 
 
 class Sources(NamedTuple):
@@ -278,6 +279,18 @@ def traffic_metrics(traffic: Traffic) -> Iterator[Metric]:
         ("failedfetchrequests", "Partitions of fetches refused.", traffic.failed_fetches),
     ):
         yield counter(f"{TOPICS}{name}", help_text, value)
+    yield from throttle_metrics(traffic)
+
+
+def throttle_metrics(traffic: Traffic) -> Iterator[Metric]:
+    for name, help_text, value in (
+        ("produces", "Produces whose client has to wait.", traffic.throttled_produces),
+        ("fetches", "Fetches whose client has to wait.", traffic.throttled_fetches),
+        ("mutations", "Topics refused by a quota.", traffic.throttled_mutations),
+        ("connections", "Connections that came too fast.", traffic.throttled_connections),
+        ("milliseconds", "Time that connections were not read.", traffic.throttled_ms),
+    ):
+        yield counter(f"{THROTTLED}{name}", help_text, value)
 
 
 def troubled_partitions(partitions: list[PartitionView]) -> Iterator[Metric]:

@@ -12,6 +12,11 @@ class Traffic:
         "messages_in",
         "replication_bytes_in",
         "replication_bytes_out",
+        "throttled_connections",
+        "throttled_fetches",
+        "throttled_ms",
+        "throttled_mutations",
+        "throttled_produces",
     )
 
     def __init__(self) -> None:
@@ -24,3 +29,11 @@ class Traffic:
         self.replication_bytes_out = 0
         self.failed_produces = 0
         self.failed_fetches = 0
+        self.throttled_produces = 0
+        """Requests behind which their client has to wait, by its quota."""
+        self.throttled_fetches = 0
+        self.throttled_mutations = 0
+        """Topics that were refused because of a quota."""
+        self.throttled_connections = 0
+        self.throttled_ms = 0
+        """How long connections were not read, all together."""

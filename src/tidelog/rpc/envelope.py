@@ -8,6 +8,7 @@ from ipaddress import ip_address
 
 from tidelog.core.security.principal import Principal
 from tidelog.rpc.caller import Caller
+from tidelog.rpc.calls import Call
 from tidelog.wire.protocol import (
     Message,
     ProtocolError,
@@ -24,8 +25,10 @@ _NO_TAGS = b"\0"
 _NO_TOKEN = b"\0"
 
 
-def wrapped(request: Message, version: int, client_id: str, caller: Caller) -> EnvelopeRequest:
-    header = RequestHeader(request.__api_key__, version, 0, client_id)
+def wrapped(request: Message, version: int, asker: Call) -> EnvelopeRequest:
+    """With what is known of the client: who it is, from where, and its client id."""
+    caller = asker.caller
+    header = RequestHeader(request.__api_key__, version, 0, asker.header.client_id)
     return EnvelopeRequest(
         request_data=b"".join(bytes(part) for part in encode_request(header, request)),
         request_principal=encode_principal(caller.principal),

@@ -22,11 +22,10 @@ from tidelog.core.errors import NO_ERROR
 from tidelog.core.metadata.lifecycle import SHUTTING_DOWN, STARTING, BrokerLifecycle
 from tidelog.core.replication.proposals import IsrProposals
 from tidelog.core.requests import AlterPartitionRequest, AlterPartitionResponse, IsrProposal
-from tidelog.core.security.principal import ANONYMOUS
 from tidelog.core.types import NEVER_MS, PartitionId
 from tidelog.host.ports import Network, NetworkError, RequestTimedOut
 from tidelog.host.timers import pause
-from tidelog.rpc import Answer, Caller, Peer, envelope
+from tidelog.rpc import Answer, Call, Peer, envelope
 from tidelog.storage.errors import DirectoryOffline
 from tidelog.wire.protocol.schemas.envelope_response import EnvelopeResponse
 
@@ -71,8 +70,6 @@ class ControllerLink:
         "_heartbeat_line",
         "_host",
         "_metadata",
-        "_name",
-        "_names_callers",
         "_next_voter",
         "_now_ms",
         "_proposal_timer",
@@ -122,9 +119,7 @@ class ControllerLink:
         ]
         assert self._voters, "a node without a controller to ask was not refused"
         self._next_voter = host.entropy.below(len(self._voters))
-        self._name = name = f"broker-{config.node_id}"
-        self._names_callers = config.has_authorizer
-        """A controller that has an authorizer, too, must not take clients for this broker."""
+        name = f"broker-{config.node_id}"
         self._heartbeat_line = Line(host.to_controllers, f"{name}-heartbeat")
         self._alter_line = Line(host.to_controllers, f"{name}-alter-partition")
         self._forward_line = Line(host.to_controllers, f"{name}-forward")
@@ -296,7 +291,7 @@ class ControllerLink:
     # ---- forwarding
 
     async def forward(
-        self, request: Message, version: int, timeout_ms: int, caller: Caller | None = None
+        self, request: Message, version: int, timeout_ms: int, asker: Call | None = None
     ) -> Message:
         """The answer of the active controller. Nodes that are not it, or cannot be reached, are
         asked again until the time is over; then a NetworkError says what happened last.
@@ -306,11 +301,12 @@ class ControllerLink:
         a former controller cut off from the others still has, may have been performed: the second
         answer then says, for instance, that the topic exists. Kafka's brokers do the same.
 
-        `caller` is whom it is for; without one this broker asks for itself.
+        `asker` is whom it is for: the controller is told in an envelope. Without one this broker
+        asks for itself.
         """
         asked, asked_version = request, version
-        if caller is not None and (self._names_callers or caller.principal != ANONYMOUS):
-            asked, asked_version = envelope.wrapped(request, version, self._name, caller), 0
+        if asker is not None:
+            asked, asked_version = envelope.wrapped(request, version, asker), 0
         deadline_ms = self._now_ms() + timeout_ms
         failure = NetworkError("no controller was asked")
         while (left_ms := deadline_ms - self._now_ms()) > 0:

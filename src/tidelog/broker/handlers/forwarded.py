@@ -107,7 +107,7 @@ async def answer_of_controller(
 ) -> Message:
     timeout_ms = timeout_of(request)
     try:
-        response = await parts.link.forward(request, version, timeout_ms, call.caller)
+        response = await parts.link.forward(request, version, timeout_ms, call)
     except NetworkError as error:
         why = f"no active controller answered within {timeout_ms} ms: {error}"
         return row.refused(request, Error.REQUEST_TIMED_OUT, why)

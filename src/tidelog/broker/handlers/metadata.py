@@ -21,7 +21,7 @@ from tidelog.core.metadata.image import TopicState
 from tidelog.core.metadata.topic_names import check_topic_name
 from tidelog.core.types import NO_LEADER
 from tidelog.host.ports import NetworkError
-from tidelog.rpc import Call, Caller
+from tidelog.rpc import Call
 from tidelog.rpc.slices import slices
 from tidelog.wire.protocol import ZERO_UUID
 from tidelog.wire.protocol.schemas.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -113,7 +113,7 @@ class MetadataAnswers:
         missing: list[str] = []
         async for keys in slices(asked, AT_ONCE):
             missing += self._to_be_created(request, keys)
-        errors = await self._created(missing, call.caller) if missing else {}
+        errors = await self._created(missing, call) if missing else {}
         if self._parts.suspected.remain():
             await self._parts.suspected.settled(())
         fragments: list[bytes] = []
@@ -242,14 +242,14 @@ class MetadataAnswers:
     async def _create_and_answer(
         self, call: Call, request: MetadataRequest, asked: Asked, missing: list[str]
     ) -> None:
-        self._answer(call, request, asked, await self._created(missing, call.caller))
+        self._answer(call, request, asked, await self._created(missing, call))
 
-    async def _created(self, missing: list[str], caller: Caller) -> Mapping[str, Error]:
+    async def _created(self, missing: list[str], asker: Call) -> Mapping[str, Error]:
         """What is to be said of those that do not exist yet: some of them are created."""
         errors = dict.fromkeys(missing, Error.LEADER_NOT_AVAILABLE)
         some = missing[:CREATED_AT_ONCE_MAX]
         deadline_ms = self._parts.host.now_ms() + CREATE_WAIT_MS
-        errors.update(await self._create(some, caller))
+        errors.update(await self._create(some, asker))
         hopeful = [name for name in some if errors[name] is Error.LEADER_NOT_AVAILABLE]
         left_ms = max(0, deadline_ms - self._parts.host.now_ms())
         await caught_up(
@@ -260,7 +260,7 @@ class MetadataAnswers:
         )
         return errors
 
-    async def _create(self, names: list[str], caller: Caller) -> dict[str, Error]:
+    async def _create(self, names: list[str], asker: Call) -> dict[str, Error]:
         """What the controller has against some of them. Others may be creating the same: then
         it is enough to wait for it."""
         mine = [name for name in names if name not in self._creating]
@@ -269,7 +269,7 @@ class MetadataAnswers:
         self._creating.update(mine)
         try:
             response = await self._parts.link.forward(
-                creation_of(mine), CREATE_TOPICS_VERSION, CREATE_WAIT_MS, caller
+                creation_of(mine), CREATE_TOPICS_VERSION, CREATE_WAIT_MS, asker
             )
         except NetworkError:
             return {}
