@@ -20,6 +20,15 @@ Named = Callable[[Gate, Any], str | None]
 Refused = Callable[[Any, Error], Any]
 
 
+REASONS = {
+    Error.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    Error.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    Error.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+"""Kafka's words."""
+
+
 def guarded(gate: Gate, guards: Sequence[Guard], handler: Handler) -> Handler:
     def serve(call: Call) -> None:
         for guard in guards:
@@ -57,7 +66,10 @@ def the_transaction(_gate: Gate, request: Any) -> str:
 def top_level(request: Message, error: Error) -> Message:
     """Most answers have one place for an error of the whole request."""
     make: Callable[..., Message] = response_class(request.__api_key__)
-    return make(error_code=error)
+    response = make(error_code=error)
+    if hasattr(response, "error_message"):
+        response.error_message = REASONS[error]
+    return response
 
 
 def whole(
