@@ -57,8 +57,11 @@ def start(
         hold_lifeline(lifeline)
     config = load_config(file, profile, overrides)
     from tidelog.cli import node_process
+    from tidelog.config.exposure import exposed_listeners, warning_of
     from tidelog.node import CannotStart
 
+    for listener in exposed_listeners(config):
+        click.echo(f"WARNING: {warning_of(listener)}", err=True)
     try:
         code = node_process.run(config, lambda http_port: say_ready(config.node_id, http_port))
     except CannotStart as reason:

@@ -268,6 +268,14 @@ OURS: tuple[BrokerKey, ...] = (
             " the system choose, and nowhere if it is not set.",
             ours=True,
         ),
+        text(
+            "tidelog.insecure",
+            None,
+            "Whether it is accepted that strangers reach a listener of this node and may do"
+            " everything there; if not, a start says so loudly.",
+            choices=("accepted",),
+            ours=True,
+        ),
         switch(
             "tidelog.chaos.enable",
             False,
