@@ -21,6 +21,7 @@ from tidelog.sim.nodes.client_plan import (
     WriterPlan,
     draw_client_plan,
 )
+from tidelog.sim.nodes.clients.access_churn import ACCESS_TASKS
 from tidelog.sim.nodes.clients.group_keeper import TASKS
 from tidelog.sim.nodes.clients.history import ABORTED, ASKED, COMMITTED, OPEN
 from tidelog.sim.nodes.clients.late_writer import GAP, LATE_BATCH, LATE_END, REPEATED_END
@@ -157,6 +158,14 @@ def test_offsets_and_groups_are_deleted_and_made_anew():
     assert min(done.values()) > 10
 
 
+def test_users_rules_and_quotas_come_and_go_and_are_judged():
+    clients = CALM.clients._replace(access_pause_ms=(50,))
+    run = NodeRun(CALM._replace(cluster=CALM.cluster.guarded(), clients=clients))
+    result = run.execute()
+    assert result.violations == ()
+    assert run.workload.history.done.keys() == set(ACCESS_TASKS)
+
+
 def test_what_an_unclean_election_loses_is_forfeited_and_nothing_else_is():
     result = run_node_seed(1, focus=("gamble", "gambles", "readers"))
     assert result.violations == ()
@@ -178,6 +187,7 @@ def test_seeds_together_have_every_kind_of_client():
     assert any(plan.inspectors_pause_ms for plan in plans)
     assert {each.version for plan in plans for each in plan.late} == {1, 2}
     assert any(plan.keepers_pause_ms for plan in plans)
+    assert any(plan.access_pause_ms for plan in plans)
     assert any(plan.rack_readers for plan in plans)
     assert {each.automatic for plan in plans for each in plan.gambles} == {True, False}
     assert any(not (plan.transactional or plan.has_inputs) for plan in plans)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tidelog.sim.mutants import (
+    access,
     control,
     coordination,
     replication,
@@ -25,6 +26,7 @@ _ALL: tuple[Mutant, ...] = (
     *control.MUTANTS,
     *coordination.MUTANTS,
     *storage.MUTANTS,
+    *access.MUTANTS,
     *shell.MUTANTS,
     *shell_control.MUTANTS,
     *shell_coordination.MUTANTS,

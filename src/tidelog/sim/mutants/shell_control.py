@@ -81,11 +81,9 @@ def _give_up_after_a_minute(
 _forward = ControllerLink.forward
 
 
-async def _forward_twice(
-    link: ControllerLink, request: Message, version: int, timeout_ms: int
-) -> Message:
-    await _forward(link, request, version, timeout_ms)
-    return await _forward(link, request, version, timeout_ms)
+async def _forward_twice(link: ControllerLink, *asked: Any) -> Message:
+    await _forward(link, *asked)
+    return await _forward(link, *asked)
 
 
 _touch = MetadataChanges.touch

@@ -143,6 +143,7 @@ class ClientPlan(NamedTuple):
     """An operator makes those that a node must refuse to start with."""
     late: tuple[LatePlan, ...] = ()
     keepers_pause_ms: tuple[int, ...] = ()
+    access_pause_ms: tuple[int, ...] = ()
     """One for every keeper of a group without members: at most so long between two tasks."""
     gambles: tuple[GamblePlan, ...] = ()
     """One at most."""
@@ -167,6 +168,7 @@ class ClientPlan(NamedTuple):
         kinds += ["inspector"] if self.inspectors_pause_ms else []
         kinds += ["mistakes"] if self.mistakes else []
         kinds += ["keeper of a group"] if self.keepers_pause_ms else []
+        kinds += ["administrator of access"] if self.access_pause_ms else []
         kinds += [f"late producer of version {each.version}" for each in self.late]
         kinds += ["gamble"] if self.gambles else []
         kinds += ["readers in racks"] if self.rack_readers else []
@@ -176,7 +178,7 @@ class ClientPlan(NamedTuple):
 CLIENT_KINDS: Final = (
     *("writers", "transactional", "groups", "processors", "readers"),
     *("churn", "hostile", "inspectors", "late", "mistakes"),
-    *("gambles", "rack_readers", "quiet_groups", "keepers"),
+    *("gambles", "rack_readers", "quiet_groups", "keepers", "access"),
 )
 """There are always writers."""
 
@@ -197,6 +199,7 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
         mistakes="mistakes" in wanted,
         late=_draw_late(seed) if "late" in wanted else (),
         keepers_pause_ms=(50,) if "keepers" in wanted else (),
+        access_pause_ms=(50,) if "access" in wanted else (),
         gambles=_draw_gambles(seed) if "gambles" in wanted else (),
         rack_readers=RACKS[:2] if "rack_readers" in wanted else (),
     )
@@ -228,6 +231,7 @@ def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
         mistakes=stream(seed, "operators who make mistakes").random() < 0.1,
         late=_draw_late(seed) if stream(seed, "clients that are late").random() < 0.15 else (),
         keepers_pause_ms=stream(seed, "clients that keep groups").choice((*((),) * 7, (200,))),
+        access_pause_ms=stream(seed, "administrators of access").choice((*((),) * 7, (200,))),
         gambles=_draw_gambles(seed) if stream(seed, "clients that gamble").random() < 0.1 else (),
         rack_readers=stream(seed, "clients in racks").choice(((), (), RACKS[:1], RACKS[1:2])),
     )

@@ -7,6 +7,7 @@ so that one more knob changes nothing else in a seed.
 
 from typing import Final, NamedTuple
 
+from tidelog.config.client_keys import STANDARD_AUTHORIZER
 from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.config.replication_keys import RACK_AWARE_SELECTOR
 from tidelog.sim.entropy import stream
@@ -74,6 +75,11 @@ class ClusterPlan(NamedTuple):
     def rack(self, node_id: int) -> str:
         return self.racks[node_id - 1] if self.racks and node_id <= self.brokers else ""
 
+    def guarded(self) -> "ClusterPlan":
+        """With an authorizer. All clients are super users: rules are about others."""
+        settings = {**dict(self.settings), **AUTHORIZER}
+        return self._replace(settings=tuple(sorted(settings.items())))
+
     def serving_racks(self) -> "ClusterPlan":
         """Consumers are sent to replicas in their racks."""
         selector = ("replica.selector.class", RACK_AWARE_SELECTOR)
@@ -132,6 +138,10 @@ def _draw_clock(seed: int, node_id: int) -> ClockPlan:
     )
 
 
+AUTHORIZER: Final = {
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "super.users": "User:ANONYMOUS",
+}
 DURABILITY: Final = "ack.durability"
 USUAL: Final = ""
 """As the profile has it. It is drawn as often as it is listed."""

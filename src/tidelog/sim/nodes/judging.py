@@ -12,6 +12,7 @@ from tidelog.sim.nodes.damage import DamageLedger
 from tidelog.sim.nodes.marks import NodeMarks, Witnesses
 from tidelog.sim.nodes.marks_shell import ShellMarks
 from tidelog.sim.nodes.probes import Method, Probe, attached
+from tidelog.sim.nodes.probes_access import AccessProbes
 from tidelog.sim.nodes.probes_control import ControlProbes
 from tidelog.sim.nodes.probes_coordination import CoordinationProbes
 from tidelog.sim.nodes.probes_data import DataProbes
@@ -46,6 +47,7 @@ class Judging:
         self._data = DataProbes(self.judge, self.view)
         self._control = ControlProbes(self.judge, self.view)
         self._coordination = CoordinationProbes(self.judge, self.view, cluster)
+        self._access = AccessProbes(report)
         self.marks = NodeMarks()
         self._witnesses = Witnesses(cluster, self.view, self.marks)
         self._shell = ShellMarks(self.marks, self.view, self._witnesses)
@@ -69,6 +71,7 @@ class Judging:
             *self._control.committed_metadata(),
             *self._control.all(),
             *self._coordination.all(),
+            *self._access.all(),
             Probe(Server, "start", self._around_start),
             Probe(Server, "_end", self._around_end),
             Probe(Server, "_lose_unsynced", self._around_lose_unsynced),

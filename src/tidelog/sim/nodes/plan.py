@@ -103,6 +103,8 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
         last_ms = max(fault.at_ms + fault.lasts_ms for fault in plots)
         phases = phases._replace(chaos_ms=max(phases.chaos_ms, last_ms - phases.calm_ms))
     cluster = _open_to_damage(_as_durable_as_needed(cluster, faults), faults)
+    if clients.access_pause_ms:
+        cluster = cluster.guarded()
     return NodePlan(seed, cluster, topics, clients, phases, tuple(sorted(faults)))
 
 

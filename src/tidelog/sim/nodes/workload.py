@@ -14,6 +14,7 @@ from tidelog.sim.nodes.client_plan import (
     ClientPlan,
     WriterPlan,
 )
+from tidelog.sim.nodes.clients.access_churn import AccessChurn
 from tidelog.sim.nodes.clients.churn import Churn
 from tidelog.sim.nodes.clients.group_keeper import GroupKeeper
 from tidelog.sim.nodes.clients.history import GroupLog, History
@@ -109,6 +110,8 @@ class Workload:
             stage.start(f"h{number}", Hostile(stage, f"h{number}", hostile).run)
         for number, pause_ms in enumerate(plan.keepers_pause_ms):
             stage.start(f"k{number}", GroupKeeper(stage, f"k{number}", pause_ms).run)
+        for number, pause_ms in enumerate(plan.access_pause_ms):
+            stage.start(f"a{number}", AccessChurn(stage, f"a{number}", pause_ms).run)
         for number, pause_ms in enumerate(plan.inspectors_pause_ms):
             inspector = Inspector(stage, f"n{number}", self._plan.cluster, pause_ms)
             stage.start(f"n{number}", inspector.run)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from tidelog.client import Client
+from tidelog.client.client import World
 from tidelog.host.network import TcpNetwork
 from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import Kernel
@@ -27,6 +29,11 @@ class ClientProcess:
         tasks: list[asyncio.Task[None]] = []
         self._loop.perform(lambda: tasks.append(self._loop.create_task(work)))
         return tasks[0]
+
+    def new_client(self, client_id: str) -> Client:
+        """Called by a task of this process: one that brokers know by another name."""
+        world = World(MachineClock(self._cluster.kernel), self.new_network())
+        return Client(self._cluster.bootstrap, client_id=client_id, world=world)
 
     def new_network(self) -> TcpNetwork:
         """Called by a task of this process: for questions that our client does not ask."""

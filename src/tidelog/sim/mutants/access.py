@@ -1,0 +1,44 @@
+"""M49 to M52: rules of access and quotas."""
+
+from typing import Any
+
+from tidelog.core.security import authorizer
+from tidelog.core.security.acls import Acl, PatternType
+from tidelog.core.security.authorizer import Authorizer
+from tidelog.core.security.quotas import Quotas
+from tidelog.sim.mutants.patch import Mutant, Patch
+
+
+def _no(*_: Any) -> bool:
+    return False
+
+
+def _keep_decisions(authorizer: Authorizer) -> None:
+    authorizer.generation += 1
+
+
+def _not_enforced(quotas: Quotas, throttle_ms: int) -> int:
+    return 0
+
+
+_add = Authorizer.add
+
+
+def _add_as_literal(authorizer: Authorizer, acl_id: bytes, acl: Acl) -> None:
+    _add(authorizer, acl_id, acl._replace(pattern_type=PatternType.LITERAL))
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant("M49", "rules that deny are ignored",
+           (Patch(authorizer, "denies", _no),),
+           focus=("access",)),
+    Mutant("M50", "a prefixed rule is taken for a literal one",
+           (Patch(Authorizer, "add", _add_as_literal),),
+           focus=("access",)),
+    Mutant("M51", "decisions are remembered after the rules have changed",
+           (Patch(Authorizer, "forget_decisions", _keep_decisions),),
+           focus=("access",)),
+    Mutant("M52", "quotas are measured and not enforced",
+           (Patch(Quotas, "enforced_ms", _not_enforced),),
+           focus=("access",)),
+)  # fmt: skip
