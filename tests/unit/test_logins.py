@@ -3,6 +3,8 @@
 import asyncio
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support.loopback import GUARD_S, answer_of, loopback, pass_time, run, until
 from tidelog.core.security.principal import Principal
@@ -54,9 +56,11 @@ class Stage:
     def __init__(self, network, **sasl):
         self.network = network
         self.served = []
-        settings = SaslSettings(MECHANISMS, {"alice": "tide"}, failed_delay_ms=DELAY_MS, **sasl)
-        made = offered(settings, lambda *whom: CREDENTIALS.get(whom), verify, ENTROPY)
-        self.logins = Logins(settings, made, network.wheel.clock, network.wheel)
+        sasl_settings = SaslSettings(
+            MECHANISMS, {"alice": "tide"}, failed_delay_ms=DELAY_MS, **sasl
+        )
+        made = offered(sasl_settings, lambda *whom: CREDENTIALS.get(whom), verify, ENTROPY)
+        self.logins = Logins(sasl_settings, made, network.wheel.clock, network.wheel)
         self.closed = []
 
     async def open(self):
@@ -373,5 +377,57 @@ def test_who_is_logged_in_for_good_cannot_log_in_again():
         assert (await peer.ask(message, 1, timeout_ms=WAIT_MS)).error_code == 34
         await coordinator(peer)
         peer.close()
+
+    on_stage(story)
+
+
+API_KEYS = st.one_of(st.sampled_from([0, 1, 3, 10, 17, 18, 19, 36]), st.integers(0, 90))
+HEADERS = st.builds(
+    lambda key, version, rest: key.to_bytes(2, "big") + version.to_bytes(2, "big") + rest,
+    API_KEYS,
+    st.integers(0, 20),
+    st.binary(max_size=60),
+)
+SASL_MESSAGES = st.one_of(
+    st.binary(max_size=60),
+    st.text(alphabet="n,=rabcypBearer \x00\x01", max_size=60).map(str.encode),
+)
+SASL_FRAMES = st.one_of(
+    st.sampled_from(MECHANISMS).map(
+        lambda name: encode_request(
+            RequestHeader(17, 1, 1, "x"), SaslHandshakeRequest(mechanism=name)
+        )
+    ),
+    SASL_MESSAGES.map(
+        lambda data: encode_request(
+            RequestHeader(36, 1, 1, "x"), SaslAuthenticateRequest(auth_bytes=data)
+        )
+    ),
+)
+FRAMES = st.one_of(st.binary(min_size=1, max_size=60), HEADERS).map(lambda frame: [frame])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.one_of(FRAMES, SASL_FRAMES), min_size=1, max_size=6))
+def test_nothing_that_a_stranger_sends_gets_through_or_breaks_us(frames):
+    """Every connection ends for a reason of its own, and none with an error of ours."""
+
+    async def story(stage):
+        connection = await stage.network.connect(
+            "127.0.0.1", stage.listener.port, timeout_ms=WAIT_MS
+        )
+        for frame in frames:
+            if not connection.is_closed:
+                connection.post(frame)
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        connection.close()
+        while not stage.closed:
+            await asyncio.sleep(0)
+            pass_time(stage.network, DELAY_MS)
+        assert stage.served == []
+        assert stage.logins.succeeded == 0
+        assert CloseReason.HANDLER_FAILED not in stage.closed
 
     on_stage(story)

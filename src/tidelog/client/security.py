@@ -18,9 +18,9 @@ from tidelog.core.security.protocols import (
     has_tls,
 )
 from tidelog.core.security.sasl import MECHANISMS, OAUTHBEARER
-from tidelog.core.security.tls_settings import PEM, TLS_VERSIONS, TlsSettings
+from tidelog.core.security.tls_settings import CONVERT_STORE, PEM, TLS_VERSIONS, TlsSettings
 from tidelog.host.ports import Clock, Entropy, Network
-from tidelog.host.tls import CONVERT_STORE, TlsError, TlsSource, read_text
+from tidelog.host.tls import TlsError, TlsSource, read_text
 from tidelog.rpc.mechanisms import credentials_of
 from tidelog.rpc.secured_network import SecuredNetwork
 

@@ -20,7 +20,7 @@ from tidelog.core.security.protocols import (
     has_tls,
 )
 from tidelog.core.security.sasl import MECHANISMS, OAUTHBEARER, PLAIN, SCRAM
-from tidelog.core.security.tls_settings import PEM, ClientAuth, TlsSettings
+from tidelog.core.security.tls_settings import CONVERT_STORE, PEM, ClientAuth, TlsSettings
 
 KEYSTORE, TRUSTSTORE = "ssl.keystore", "ssl.truststore"
 RULES = "ssl.principal.mapping.rules"
@@ -29,11 +29,6 @@ INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 JAAS = "sasl.jaas.config"
 KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
-CONVERT = "PEM, from: openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem"
-CONVERT_JKS = (
-    f"{CONVERT} (a JKS first: keytool -importkeystore -srckeystore STORE.jks "
-    "-destkeystore STORE.p12 -deststoretype PKCS12)"
-)
 
 
 class Security(NamedTuple):
@@ -140,7 +135,7 @@ class _Reader:
         if (location is None and not inline) or kind.upper() == PEM:
             return
         why = f"{kind} files are Java's; only PEM can be read here"
-        self._complain(f"{store}.type", why, f"{store}.type={CONVERT_JKS}")
+        self._complain(f"{store}.type", why, f"{store}.type=PEM, with a file from: {CONVERT_STORE}")
 
     def _rules(self) -> PrincipalRules:
         try:

@@ -30,12 +30,6 @@ _VERIFY = {
 }
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
-CONVERT_STORE = (
-    "openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem, after "
-    "keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12 "
-    "if it is a JKS"
-)
-
 
 class TlsError(Exception):
     """Keys or certificates that cannot be used, and why."""

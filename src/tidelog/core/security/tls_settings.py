@@ -5,6 +5,11 @@ from typing import NamedTuple
 
 PEM = "PEM"
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
+CONVERT_STORE = (
+    "openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem (a JKS first: keytool -importkeystore "
+    "-srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12)"
+)
+"""What makes a PEM file of a key store of Java's."""
 
 
 class ClientAuth(StrEnum):

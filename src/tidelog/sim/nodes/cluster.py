@@ -1,12 +1,14 @@
 """A cluster of production nodes on simulated machines."""
 
+from collections.abc import Mapping
+
 from tidelog.client.client import Client, World
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
 from tidelog.config.profiles import BRISK, PROFILES
 from tidelog.config.properties import parse_properties, write_properties
 from tidelog.host.network import TcpNetwork
-from tidelog.sim.entropy import stream
+from tidelog.sim.entropy import SeededEntropy, stream
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
@@ -56,7 +58,9 @@ class NodeCluster:
     def bootstrap(self) -> str:
         return ",".join(f"{machine_name(each)}:{BROKER_PORT}" for each in self.plan.broker_ids)
 
-    def new_client(self, on_error: OnError) -> tuple[VirtualLoop, Client]:
+    def new_client(
+        self, on_error: OnError, properties: Mapping[str, str] | None = None
+    ) -> tuple[VirtualLoop, Client]:
         """Our own client on a machine of its own; what it does runs on its loop."""
         owner = FIRST_CLIENT + len(self._clients)
         machine = self.internet.add_machine(f"client-{owner}", owner)
@@ -64,9 +68,13 @@ class NodeCluster:
         loop = VirtualLoop(self.kernel, machine, clock, on_error)
         self._clients.append(loop)
         made: list[Client] = []
-        loop.perform(
-            lambda: made.append(Client(self.bootstrap, world=World(clock, TcpNetwork(clock))))
-        )
+
+        def make() -> None:
+            entropy = SeededEntropy(self._seed, f"client {owner}")
+            world = World(clock, TcpNetwork(clock), entropy)
+            made.append(Client(self.bootstrap, world=world, properties=properties))
+
+        loop.perform(make)
         return loop, made[0]
 
     def clients(self) -> list[VirtualLoop]:
