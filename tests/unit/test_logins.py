@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.loopback import GUARD_S, answer_of, loopback, pass_time, run, until
 from tidelog.core.security.principal import Principal
 from tidelog.core.security.protocols import LoginSettings, SaslSettings
-from tidelog.core.security.sasl import MECHANISMS, LoginFailed, Token
+from tidelog.core.security.sasl import MECHANISMS, LoginFailed, ScramClient, Token
 from tidelog.core.security.scram import ScramMechanism, derive_credential
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.frames import FrameLimits
@@ -160,6 +160,25 @@ def test_whoever_does_not_is_told_so_after_a_pause_and_hung_up_on(mechanism, wro
         assert stage.served == []
 
     on_stage(story)
+
+
+def test_who_is_refused_is_not_called_late_afterwards(caplog):
+    async def story(stage):
+        peer = stage.peer("PLAIN", password="ebb")
+        with pytest.raises(LoginRejected):
+            await in_time(stage, coordinator(peer))
+        await until(lambda: stage.closed)
+        pass_time(stage.network, 2 * LOGIN_TIMEOUT_MS)
+
+    on_stage(story)
+    assert "refused: wrong password" in caplog.text
+    assert "no login within" not in caplog.text
+
+
+def test_a_server_cannot_make_a_client_work_without_end():
+    client = ScramClient(ScramMechanism.SCRAM_SHA_512, "alice", "tide", "abc")
+    with pytest.raises(LoginFailed, match="999999999 iterations"):
+        client.answer(b"r=abcdef,s=c2FsdA==,i=999999999")
 
 
 def test_an_unknown_user_and_a_wrong_password_look_the_same():

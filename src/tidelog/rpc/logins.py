@@ -300,6 +300,8 @@ class LoginConnection:
         self._conversation = None
         self._logins.failed += 1
         self._peer.pause()
+        if self._timer is not None:
+            self._timer.cancel()  # it is not late, it is refused
         hang_up = partial(self._hang_up, failed, tell)
         self._timer = self._logins.after(self._logins.settings.failed_delay_ms, hang_up)
 

@@ -187,7 +187,8 @@ def _ask(
         return await ask_live(client, wanted)
 
     try:
-        return Asking(bootstrap, min(options.asking.timeout_ms, LIVE_WITHIN_MS)).run(look)
+        timeout_ms = min(options.asking.timeout_ms, LIVE_WITHIN_MS)
+        return options.asking._replace(bootstrap=bootstrap, timeout_ms=timeout_ms).run(look)
     except CommandError as error:
         if error.code not in (UNREACHABLE, ERROR):
             raise

@@ -18,6 +18,8 @@ OAUTHBEARER = "OAUTHBEARER"
 SCRAM = tuple(each.sasl_name for each in ScramMechanism)
 MECHANISMS = (PLAIN, *SCRAM, OAUTHBEARER)
 
+MOST_ITERATIONS = 100_000
+"""That a server may ask of a client: Kafka's ask for 16384 at most, and each takes its time."""
 LONGEST_LOGIN_BYTES = 1024
 """Of a user name or password of PLAIN, each."""
 
@@ -200,6 +202,8 @@ class ScramClient:
         try:
             if self._final is None:
                 answer = scram.parse_server_first(self._first, message)
+                if answer.iterations > MOST_ITERATIONS:
+                    raise ScramError(f"the server asks for {answer.iterations} iterations")
                 self._final = scram.client_final(
                     self._mechanism, self._password, self._first, answer
                 )
