@@ -55,3 +55,11 @@ def test_an_operator_asks_over_http_and_breaks_the_node_for_a_moment():
         patch.setattr(GatedNetwork, "set", listen)
         assert run.execute().violations == ()
     assert blocked
+
+
+def test_a_cluster_in_which_everybody_logs_in_becomes_whole_too():
+    plan = draw_node_plan(0, focus=("kill", "inspectors"))
+    run = NodeRun(plan._replace(cluster=plan.cluster._replace(secured=True)))
+    assert run.execute().violations == ()
+    done = run.workload.history.done
+    assert sum(count for what, count in done.items() if what.startswith("api ")) > 10

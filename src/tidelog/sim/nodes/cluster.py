@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tidelog.client.client import Client, World
+from tidelog.config.client_keys import STANDARD_AUTHORIZER
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
 from tidelog.config.profiles import BRISK, PROFILES
@@ -21,6 +22,25 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 HTTP_PORT = 8080
 DATA = "/data"
+_NODES = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' username="node" password="of nodes" user_node="of nodes";'
+)
+SECURED = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.plaintext.plain.sasl.jaas.config": _NODES,
+    "listener.name.controller.plain.sasl.jaas.config": _NODES,
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+    "authorizer.class.name": STANDARD_AUTHORIZER,
+    "super.users": "User:node;User:client",
+}
+"""Nodes know each other by a password of theirs, clients are users in the metadata."""
+CLIENT, STRANGER = "client", "stranger"
+"""Who may do everything, and who may do what access rules allow."""
+
 RESERVE_BYTES = 64 * 1024
 """Half of it is a file of zeros on every simulated disk."""
 FIRST_CLIENT = 1_000
@@ -51,7 +71,7 @@ class NodeCluster:
         config = node_config(node_id, self.plan)
         server = Server(self.kernel, machine, config, clock, self._seed)
         server.sync_us = self.plan.sync_us
-        server.format()
+        server.format_directories([CLIENT, STRANGER] if self.plan.secured else [])
         return server
 
     @property
@@ -68,14 +88,26 @@ class NodeCluster:
         loop = VirtualLoop(self.kernel, machine, clock, on_error)
         self._clients.append(loop)
         made: list[Client] = []
+        login = self.login_of(CLIENT) if properties is None else properties
 
         def make() -> None:
             entropy = SeededEntropy(self._seed, f"client {owner}")
             world = World(clock, TcpNetwork(clock), entropy)
-            made.append(Client(self.bootstrap, world=world, properties=properties))
+            made.append(Client(self.bootstrap, world=world, properties=login))
 
         loop.perform(make)
         return loop, made[0]
+
+    def login_of(self, user: str) -> dict[str, str]:
+        """In the words of Kafka's clients; nothing where nobody has to log in."""
+        if not self.plan.secured:
+            return {}
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": user,
+            "sasl.password": f"of {user}",
+        }
 
     def clients(self) -> list[VirtualLoop]:
         return self._clients
@@ -114,6 +146,8 @@ def node_config(node_id: int, plan: ClusterPlan) -> NodeConfig:
         **PROFILES[BRISK],
         **dict(plan.settings),
     }
+    if plan.secured:
+        values.update(SECURED)
     name = machine_name(node_id)
     if "tidelog.http.listener" in values:
         values["tidelog.http.listener"] = f"{name}:{HTTP_PORT}"

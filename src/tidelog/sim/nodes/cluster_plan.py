@@ -44,6 +44,8 @@ class ClusterPlan(NamedTuple):
     """Most segments take up to so long; one in 64 takes 20 times as long."""
     sync_us: int = 3_000
     """Most syncs take up to so long; one in 16 takes up to 20 times as long."""
+    secured: bool = False
+    """Everybody has to log in, and access rules decide who may do what."""
     from_kafka: bool = False
     """Its controllers take over the metadata log of a dynamic quorum of Kafka's."""
 
@@ -105,7 +107,7 @@ def draw_cluster(seed: int) -> ClusterPlan:
         settings=draw_settings(seed, without=SMALL_FETCHES if slow else ()),
         wire_delay_us=wire_delay_us,
         sync_us=sync_us,
-        from_kafka=stream(seed, "a past with Kafka").random() < 0.1,
+        **_draw_origin(seed),
     )
 
 
@@ -120,6 +122,13 @@ def _draw_nodes(seed: int) -> ClusterPlan:
         brokers = entropy.choice((1, 2))
         voters = voters if separate else 1
     return ClusterPlan(brokers, voters, separate)
+
+
+def _draw_origin(seed: int) -> dict[str, bool]:
+    """Users are made when a cluster is formatted: one that Kafka left behind has none."""
+    from_kafka = stream(seed, "a past with Kafka").random() < 0.1
+    secured = stream(seed, "logins and access rules").random() < 0.15
+    return {"from_kafka": from_kafka, "secured": secured and not from_kafka}
 
 
 def _draw_racks(seed: int, brokers: int) -> tuple[str, ...]:

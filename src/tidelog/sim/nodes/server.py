@@ -1,7 +1,7 @@
 """A simulated machine that runs one production node, and what can happen to it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -299,14 +299,15 @@ class Server:
         before = {path: self.files.open(path) for path in self.log_dirs}
         for path in before:
             self.files.add(path)
-        self.format()
+        self.format_directories()
         for path, disk in before.items():
             self.files.open(path).take_over(disk)
 
-    def format(self) -> None:
+    def format_directories(self, users: Sequence[str] = ()) -> None:
         """What `tidelog format` does: directories that are formatted already stay as they are."""
         entropy = SeededEntropy(self._seed, f"{self._kernel.now_us} format of node {self.node_id}")
-        format_node(self.config, CLUSTER_ID, self.files, entropy)
+        added = [f"SCRAM-SHA-256=[name={user},password=of {user}]" for user in users]
+        format_node(self.config, CLUSTER_ID, self.files, entropy, users=added)
 
     def bury(self) -> None:
         """The run is over: let everything go."""

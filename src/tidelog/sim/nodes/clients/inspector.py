@@ -27,7 +27,13 @@ from tidelog.sim.nodes.clients.sensible import (
     message_of,
 )
 from tidelog.sim.nodes.clients.stage import FAILURES, Stage, pause_s
-from tidelog.sim.nodes.cluster import BROKER_PORT, CONTROLLER_PORT, machine_name
+from tidelog.sim.nodes.cluster import (
+    BROKER_PORT,
+    CLIENT,
+    CONTROLLER_PORT,
+    STRANGER,
+    machine_name,
+)
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.wire.protocol import Listener, Message, Release, offered, request_class
 from tidelog.wire.protocol.apis import API_BY_KEY
@@ -61,7 +67,7 @@ class Inspector:
         self._peers: dict[Address, Peer] = {}
 
     async def run(self, process: ClientProcess) -> None:
-        network = process.new_network()
+        network = process.new_network(self._entropy.choice((CLIENT, STRANGER)))
         brokers = [_address(broker) for broker in self._plan.broker_ids]
         voters = [(machine_name(voter), CONTROLLER_PORT) for voter in self._plan.voter_ids]
         for address in (*brokers, *voters):

@@ -82,9 +82,15 @@ class Mistakes:
             server = self._stage.server(node_id)
             if isinstance(mistake, Format):
                 self._format(server, mistake)
-            elif mistake.files != COPIED or node_id in self._plan.voter_ids:
+            elif self._makes_sense(mistake, node_id):
                 await self._start(process, server, mistake)
             self._stage.history.done[f"mistake {type(mistake).__name__.lower()}"] += 1
+
+    def _makes_sense(self, mistake: Start, node_id: int) -> bool:
+        """Only voters look who answers for them, and there is no other node in a cluster of one."""
+        if mistake.files == FOREIGN:
+            return self._plan.nodes > 1
+        return mistake.files != COPIED or node_id in self._plan.voter_ids
 
     def _entropy_of(self, what: object) -> SeededEntropy:
         return SeededEntropy(self._seed, f"mistake {what}")
@@ -118,7 +124,7 @@ class Mistakes:
         except CannotFormat:
             assert mistake.refused, f"refused: {mistake}"
         else:
-            alone = mistake.cluster_id is None and self._plan.voters == self._plan.nodes == 1
+            alone = mistake.cluster_id is None and [*self._plan.voter_ids] == [server.node_id]
             assert alone or not mistake.refused, f"done: {mistake}"
 
     async def _start(self, process: ClientProcess, server: Server, mistake: Start) -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 from tidelog.client import Client
 from tidelog.client.client import World
+from tidelog.client.security import secured
 from tidelog.host.network import TcpNetwork
-from tidelog.sim.entropy import stream
+from tidelog.host.ports import Network
+from tidelog.sim.entropy import SeededEntropy, stream
 from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
-from tidelog.sim.nodes.cluster import NodeCluster
+from tidelog.sim.nodes.cluster import CLIENT, NodeCluster
 from tidelog.sim.nodes.loop import OnError, VirtualWorkers
 from tidelog.sim.nodes.tcp import Listening
 
@@ -32,12 +34,21 @@ class ClientProcess:
 
     def new_client(self, client_id: str) -> Client:
         """Called by a task of this process: one that brokers know by another name."""
-        world = World(MachineClock(self._cluster.kernel), self.new_network())
-        return Client(self._cluster.bootstrap, client_id=client_id, world=world)
+        return Client(
+            self._cluster.bootstrap,
+            client_id=client_id,
+            world=self._new_world(client_id),
+            properties=self._cluster.login_of(CLIENT),
+        )
 
-    def new_network(self) -> TcpNetwork:
-        """Called by a task of this process: for questions that our client does not ask."""
-        return TcpNetwork(MachineClock(self._cluster.kernel))
+    def new_network(self, user: str = CLIENT) -> Network:
+        """Called by a task of this process: for questions that our client does not ask. In the
+        name of this user, where one has to log in."""
+        return secured(self._new_world(user), self._cluster.login_of(user), "simulated")
+
+    def _new_world(self, name: str) -> World:
+        clock = MachineClock(self._cluster.kernel)
+        return World(clock, TcpNetwork(clock), SeededEntropy(0, f"logins of {name}"))
 
     @property
     def kernel(self) -> Kernel:

@@ -193,6 +193,15 @@ OFFSETS: Final = {
     "partition_index": PARTITION,
     "timestamp": one_of(-7, -6, -5, -4, -3, -3, -2, -1, 1, LONG_AGO_MS + 1, LONG_AGO_MS * 3),
 }
+ACLS: Final = {
+    "resource_type_filter": one_of(1, 2, 99),
+    "resource_name_filter": one_of(None, OWN),
+    "pattern_type_filter": one_of(1, 2, 3),
+    "principal_filter": one_of(None, "User:stranger"),
+    "operation": one_of(1, 2, 3),
+    "permission_type": 1,
+}
+"""Of access rules, in clusters that have some."""
 STRANGER: Final = one_of(-1, 99)
 METADATA: Final = one_of(*["__cluster_metadata"] * 4, "nonsense")
 CLUSTER: Final = one_of(None, "simulated", "simulated", "another")
@@ -247,8 +256,12 @@ REQUESTS: Final = (
     Sensible(23, {"topics": [{"topic": TOPICS, "partitions": [
         {"partition": PARTITION, "leader_epoch": one_of(0, 1),
          "current_leader_epoch": one_of(-1, 0, 999)}]}]}, LEADER),
-    Sensible(30, {"creations": [{"resource_name": OWN}]}),
-    Sensible(31, {"filters": [{"resource_name_filter": OWN}]}),
+    Sensible(29, ACLS),
+    Sensible(30, {"creations": [
+        {"resource_type": one_of(2, 2, 3, 4, 5, 99), "resource_name": one_of(OWN, OWN, "*", "in"),
+         "resource_pattern_type": one_of(3, 3, 4), "principal": one_of("User:stranger", "nonsense"),
+         "host": "*", "operation": one_of(2, 2, 3, 4, 8), "permission_type": one_of(3, 3, 2)}]}),
+    Sensible(31, {"filters": [ACLS]}),
     Sensible(32, {"resources": [RESOURCE, RESOURCE], "include_synonyms": BOTH,
                   "include_documentation": BOTH}),
     Sensible(33, {"resources": one_of([CONFIGS], [CONFIGS, CONFIGS]), "validate_only": BOTH},
