@@ -4,6 +4,7 @@ It happens while the cluster is calm. A second process of a node that runs is ha
 as the first one can be heard.
 """
 
+from contextlib import suppress
 from random import Random
 from typing import Final, NamedTuple
 
@@ -130,11 +131,12 @@ class Mistakes:
     async def _start(self, process: ClientProcess, server: Server, mistake: Start) -> None:
         plan = self._plan._replace(settings=(*self._plan.settings, *mistake.settings))
         config = node_config(server.node_id, plan)
-        taken = await process.listen(config.listeners[0].port) if mistake.port_taken else None
+        if mistake.port_taken:
+            with suppress(OSError):  # a node that was refused late has it still
+                await process.listen(config.listeners[0].port)
         refusal = await self._refusal(process, config, self._files(server, mistake.files))
         assert refusal is not None, f"started: {mistake}"
-        if taken is not None:
-            taken.close()
+        process.stop_listening()
 
     async def _refusal(
         self, process: ClientProcess, config: NodeConfig, files: MachineFiles

@@ -14,7 +14,6 @@ from tidelog.sim.kernel import Kernel
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.cluster import CLIENT, NodeCluster
 from tidelog.sim.nodes.loop import OnError, VirtualWorkers
-from tidelog.sim.nodes.tcp import Listening
 
 
 class ClientProcess:
@@ -54,9 +53,12 @@ class ClientProcess:
     def kernel(self) -> Kernel:
         return self._cluster.kernel
 
-    async def listen(self, port: int) -> Listening:
+    async def listen(self, port: int) -> None:
         """A port of its machine, with nobody behind it."""
-        return await self._loop.create_server(asyncio.BaseProtocol, "", port)
+        await self._loop.create_server(asyncio.BaseProtocol, "", port)
+
+    def stop_listening(self) -> None:
+        self.machine.listening.clear()
 
     def make_workers(self, _name: str, threads: int) -> VirtualWorkers:
         return VirtualWorkers(self._loop, threads, lambda: 1_000, stream(0, "work of a client"))
