@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tidelog.client.client import Client
 from tidelog.client.errors import check
 from tidelog.core.security.acls import Acl, AclFilter
+from tidelog.core.security.quota_keys import Entity
 from tidelog.core.security.scram import ScramMechanism, salted_password
 from tidelog.wire.protocol.schemas import (
     alter_client_quotas_request,
@@ -34,8 +35,6 @@ from tidelog.wire.protocol.schemas.describe_user_scram_credentials_response impo
     DescribeUserScramCredentialsResponse,
 )
 
-QuotaEntity = tuple[tuple[str, str | None], ...]
-
 
 class UserPassword(NamedTuple):
     """That there is one; nobody is told which."""
@@ -46,7 +45,7 @@ class UserPassword(NamedTuple):
 
 
 class SetQuota(NamedTuple):
-    entity: QuotaEntity
+    entity: Entity
     key: str
     value: float
 
@@ -207,7 +206,7 @@ class AccessAdmin:
             for quota in each.values
         ]
 
-    async def set_quotas(self, entity: QuotaEntity, changes: Mapping[str, float | None]) -> None:
+    async def set_quotas(self, entity: Entity, changes: Mapping[str, float | None]) -> None:
         """None removes one."""
         request = alter_client_quotas_request.AlterClientQuotasRequest(
             entries=[

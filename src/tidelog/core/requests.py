@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tidelog.core.errors import Error
 from tidelog.core.security.acls import Acl, AclFilter
+from tidelog.core.security.quota_keys import Entity
 from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import NO_EPOCH, NO_LEADER, PartitionId
 
@@ -191,7 +192,7 @@ class DeleteAclsResponse(NamedTuple):
 class AlterQuotaRequest(NamedTuple):
     """`value=None` removes. All changes of one entity apply together or not at all."""
 
-    entity: tuple[tuple[str, str | None], ...]
+    entity: Entity
     changes: tuple[tuple[str, float | None], ...]
     validate_only: bool = False
 

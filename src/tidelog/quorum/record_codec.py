@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tidelog.core.metadata import records as r
 from tidelog.core.security.acls import Acl
+from tidelog.core.security.quota_keys import entity_of
 from tidelog.core.security.scram import ScramCredential
 from tidelog.quorum.foreign_records import read_foreign
 from tidelog.wire.protocol import (
@@ -347,9 +348,8 @@ def _client_quota(record: r.ClientQuota) -> Message:
 
 
 def _read_client_quota(message: s.ClientQuotaRecord) -> r.ClientQuota:
-    entity = [(each.entity_type, each.entity_name) for each in message.entity]
-    entity.sort(key=lambda each: each[0])
-    return r.ClientQuota(tuple(entity), message.key, None if message.remove else message.value)
+    entity = entity_of((each.entity_type, each.entity_name) for each in message.entity)
+    return r.ClientQuota(entity, message.key, None if message.remove else message.value)
 
 
 FORMS: dict[type, RecordForm] = {

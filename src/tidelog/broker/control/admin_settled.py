@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata.image import MetadataImage, PartitionState
-from tidelog.core.metadata.records import QuotaEntity
 from tidelog.core.requests import ELECT_PREFERRED
 from tidelog.core.security.acls import Acl
+from tidelog.core.security.quota_keys import Entity, entity_of
 from tidelog.core.types import NO_LEADER, PartitionId
 from tidelog.wire.protocol import Message
 from tidelog.wire.protocol.schemas.alter_client_quotas_request import (
@@ -242,9 +242,8 @@ def update_features(
     )
 
 
-def _entity(entry: EntryData) -> QuotaEntity:
-    named = [(each.entity_type, each.entity_name) for each in entry.entity]
-    return tuple(sorted(named, key=lambda each: each[0]))
+def _entity(entry: EntryData) -> Entity:
+    return entity_of((each.entity_type, each.entity_name) for each in entry.entity)
 
 
 def _partition_count(image: MetadataImage, name: str) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.core.errors import Error
 from tidelog.core.security.quota_filter import ANY, EXACT, FilterPart, matches
-from tidelog.core.security.quota_keys import CLIENT_ID, IP, USER
+from tidelog.core.security.quota_keys import CLIENT_ID, IP, USER, Entity
 from tidelog.wire.protocol.schemas.describe_client_quotas_request import (
     DescribeClientQuotasRequest,
 )
@@ -19,7 +19,6 @@ from tidelog.wire.protocol.schemas.describe_client_quotas_response import (
 
 if TYPE_CHECKING:
     from tidelog.broker.control.local_metadata import LocalMetadata
-    from tidelog.core.metadata.records import QuotaEntity
     from tidelog.rpc import Call
 
 
@@ -61,7 +60,7 @@ def misfit(parts: tuple[FilterPart, ...]) -> tuple[Error, str] | None:
     return None
 
 
-def entry_of(entity: QuotaEntity, values: dict[str, float]) -> EntryData:
+def entry_of(entity: Entity, values: dict[str, float]) -> EntryData:
     return EntryData(
         entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
         values=[ValueData(key=key, value=value) for key, value in values.items()],

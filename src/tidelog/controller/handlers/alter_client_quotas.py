@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tidelog.controller.handlers.items import repeated, said, twice
 from tidelog.controller.open_request import Refused, Step, expect
 from tidelog.core.requests import AdminResponse, AlterQuotaRequest, ControllerResponse
+from tidelog.core.security.quota_keys import Entity, entity_of
 from tidelog.rpc import Call
 from tidelog.wire.protocol.schemas import alter_client_quotas_response as answers
 from tidelog.wire.protocol.schemas.alter_client_quotas_request import (
@@ -15,8 +16,6 @@ from tidelog.wire.protocol.schemas.alter_client_quotas_request import (
 
 if TYPE_CHECKING:
     from tidelog.controller.controller import ActiveController
-
-Entity = tuple[tuple[str, str | None], ...]
 
 
 def handle(controller: "ActiveController", call: Call) -> None:
@@ -33,18 +32,17 @@ def handle(controller: "ActiveController", call: Call) -> None:
     controller.ask(call, steps_of(request), finish)
 
 
-def entity_of(entry: EntryData) -> Entity:
-    named = [(each.entity_type, each.entity_name) for each in entry.entity]
-    return tuple(sorted(named, key=lambda each: each[0]))
+def entity_in(entry: EntryData) -> Entity:
+    return entity_of((each.entity_type, each.entity_name) for each in entry.entity)
 
 
 def steps_of(request: AlterClientQuotasRequest) -> list[Step]:
-    doubtful = repeated(entity_of(entry) for entry in request.entries)
+    doubtful = repeated(entity_in(entry) for entry in request.entries)
     return [
         Refused(twice("an entity"))
-        if entity_of(entry) in doubtful
+        if entity_in(entry) in doubtful
         else AlterQuotaRequest(
-            entity_of(entry),
+            entity_in(entry),
             tuple((each.key, None if each.remove else each.value) for each in entry.ops),
             request.validate_only,
         )

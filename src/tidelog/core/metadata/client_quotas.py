@@ -4,9 +4,17 @@ from ipaddress import ip_address
 
 from tidelog.core.errors import Error
 from tidelog.core.metadata.decision import Decision, View
-from tidelog.core.metadata.records import ClientQuota, QuotaEntity
+from tidelog.core.metadata.records import ClientQuota
 from tidelog.core.requests import AdminResponse, AlterQuotaRequest
-from tidelog.core.security.quota_keys import CLIENT_ID, IP, IP_KEYS, USER, USER_KEYS, QuotaKey
+from tidelog.core.security.quota_keys import (
+    CLIENT_ID,
+    IP,
+    IP_KEYS,
+    USER,
+    USER_KEYS,
+    Entity,
+    QuotaKey,
+)
 
 
 def decide_alter_quota(view: View, request: AlterQuotaRequest) -> Decision:
@@ -23,7 +31,7 @@ def decide_alter_quota(view: View, request: AlterQuotaRequest) -> Decision:
     return Decision(AdminResponse(Error.NONE), () if request.validate_only else records)
 
 
-def misfit_of_entity(entity: QuotaEntity) -> str | None:
+def misfit_of_entity(entity: Entity) -> str | None:
     types = [kind for kind, _ in entity]
     if not types:
         return "Invalid empty client quota entity"

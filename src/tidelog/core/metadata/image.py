@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.partition_index import PartitionIndex, PartitionSet
 from tidelog.core.security.acls import Acl
+from tidelog.core.security.quota_keys import Entity
 from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import NO_LEADER, PartitionId
 
@@ -104,7 +105,7 @@ class MetadataImage:
     scram_credentials: dict[tuple[int, str], ScramCredential] = field(default_factory=dict)
     """By mechanism and user."""
     acls: dict[bytes, Acl] = field(default_factory=dict)
-    client_quotas: dict[r.QuotaEntity, dict[str, float]] = field(default_factory=dict)
+    client_quotas: dict[Entity, dict[str, float]] = field(default_factory=dict)
 
     def partition(self, partition: PartitionId) -> PartitionState | None:
         topic = self.topics.get(partition.topic_id)

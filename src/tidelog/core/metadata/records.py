@@ -7,6 +7,7 @@ the same image on every node.
 from typing import NamedTuple
 
 from tidelog.core.security.acls import Acl
+from tidelog.core.security.quota_keys import Entity
 from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import NO_LEADER
 
@@ -149,14 +150,10 @@ class RemoveAccessControlEntry(NamedTuple):
     acl_id: bytes
 
 
-QuotaEntity = tuple[tuple[str, str | None], ...]
-"""Types ("user", "client-id", "ip") with names, sorted by type; None is the default of a type."""
-
-
 class ClientQuota(NamedTuple):
     """`value=None` removes it."""
 
-    entity: QuotaEntity
+    entity: Entity
     key: str
     value: float | None
 

@@ -50,6 +50,7 @@ class Authorizer:
         "_lengths",
         "_literal",
         "_prefixed",
+        "_some",
         "_super_users",
         "generation",
         "ready",
@@ -64,6 +65,8 @@ class Authorizer:
         self._lengths: dict[int, dict[int, int]] = {}
         """By resource type: lengths of prefixes, and how many prefixes have them."""
         self._decisions: dict[tuple[Principal, str, int, int, str], bool] = {}
+        self._some: dict[tuple[Principal, str, int, int], bool] = {}
+        """Answers of `allows_some`, which looks at every rule."""
         self.generation = 0
         """Counts the changes: what was allowed in an earlier one is asked again."""
         self.ready = False
@@ -110,6 +113,7 @@ class Authorizer:
 
     def forget_decisions(self) -> None:
         self._decisions.clear()
+        self._some.clear()
         self.generation += 1
 
     def _filed(self, acl: Acl) -> dict[tuple[int, str], dict[bytes, Rule]]:
@@ -152,6 +156,17 @@ class Authorizer:
         self, principal: Principal, host: str, operation: int, resource_type: int
     ) -> bool:
         """On at least one resource of this type, whether it exists or not (KIP-679)."""
+        question = (principal, host, operation, resource_type)
+        decision = self._some.get(question)
+        if decision is None:
+            if len(self._some) >= REMEMBERED_MAX:
+                self._some.clear()
+            decision = self._some[question] = self.decide_some(*question)
+        return decision
+
+    def decide_some(
+        self, principal: Principal, host: str, operation: int, resource_type: int
+    ) -> bool:
         if self.allows(principal, host, operation, resource_type, "hardcode"):
             return True  # Kafka's word: a name that stands for any that no rule speaks of
         mine = [

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from tidelog.core.security.quota_keys import Entity
+
 EXACT, DEFAULT, ANY = range(3)
 """How a part of a filter is compared: a name, the default of the type, or either."""
 
@@ -17,9 +19,7 @@ class FilterPart(NamedTuple):
         return name == (self.name if self.match_type == EXACT else None)
 
 
-def matches(
-    entity: tuple[tuple[str, str | None], ...], parts: tuple[FilterPart, ...], *, strict: bool
-) -> bool:
+def matches(entity: Entity, parts: tuple[FilterPart, ...], *, strict: bool) -> bool:
     """Every part is about something that the entity has. Strict: and the entity has no more."""
     named = dict(entity)
     if strict and len(named) != len(parts):

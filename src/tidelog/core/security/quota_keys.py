@@ -1,5 +1,6 @@
 """What a quota may limit, and for whom: Kafka's names."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 USER = "user"
@@ -11,6 +12,15 @@ CONSUMER_BYTE_RATE = "consumer_byte_rate"
 REQUEST_PERCENTAGE = "request_percentage"
 CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
 CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Types with names, sorted by type; None is the default of a type."""
+
+
+def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
+    """The same for the same parts, in whatever order they were named."""
+    return tuple(sorted(parts, key=lambda part: part[0]))
 
 
 class QuotaKey(NamedTuple):

@@ -8,9 +8,13 @@ deletions of partitions with a bucket of tokens (KIP-599). Time is passed in.
 from collections import deque
 from typing import NamedTuple
 
-from tidelog.core.security.quota_keys import CLIENT_ID, CONNECTION_CREATION_RATE, IP, USER
-
-Entity = tuple[tuple[str, str | None], ...]
+from tidelog.core.security.quota_keys import (
+    CLIENT_ID,
+    CONNECTION_CREATION_RATE,
+    IP,
+    USER,
+    Entity,
+)
 
 METERS_MAX = 10_000
 """Clients that are remembered; then those that were not heard of for the longest time are not."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.security.acls import Acl
+from tidelog.core.security.quota_keys import Entity
 from tidelog.core.security.scram import ScramCredential
 from tidelog.core.types import NO_LEADER, LogEntry, PartitionId
 
@@ -67,7 +68,7 @@ class PlainImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.acls: dict[bytes, Acl] = {}
-        self.quotas: dict[tuple[r.QuotaEntity, str], float] = {}
+        self.quotas: dict[tuple[Entity, str], float] = {}
         self.users: dict[tuple[str, int], ScramCredential] = {}
 
     def apply(self, record: object) -> None:
