@@ -150,6 +150,33 @@ def test_the_indexes_of_a_segment_are_on_disk_before_its_end_counts_as_synced() 
     assert [each.producer_id for each in again.aborted_transactions(0, 3)] == [7]
 
 
+def test_a_checkpoint_from_before_a_roll_does_not_vouch_for_the_indexes_of_the_old_segment() -> (
+    None
+):
+    """While a segment is the last one, its end may be checkpointed: a load walks over the last
+    segment in any case. After a roll it is not the last one any more, and whatever of the roll a
+    power loss keeps, its aborted transactions are known."""
+    disk = SimDisk()
+    log = new_log(disk)
+    log.append_as_leader(batch(b"1", producer=7, sequence=0, transactional=True), 0)
+    log.append_as_leader(marker(7, commit=False), 0)
+    log.sync()
+    log.store_epochs()
+    checkpointed = log.storable_recovery_point
+    assert checkpointed == log.log_end_offset == 2
+    log.roll()
+    append(log, b"3")
+    pending = disk.pending()
+    assert len(pending) < 12
+    for kept in range(1 << len(pending)):
+        survivors = [effect for bit, effect in enumerate(pending) if kept >> bit & 1]
+        left = disk.after_power_loss(survivors)
+        again = Log.open(left, PATH, config(), recovery_point=checkpointed)
+        assert again.log_end_offset >= 2
+        aborted = again.aborted_transactions(0, 2)
+        assert [each.producer_id for each in aborted] == [7], left.story
+
+
 def test_a_segment_that_is_rolled_away_again_after_a_truncation_is_sealed_again() -> None:
     disk = SimDisk()
     log = new_log(disk)

@@ -220,10 +220,12 @@ def recover_segments(
 
 
 def doubts_about(request: LoadRequest, segment: Segment, is_last: bool) -> Repairs | None:
-    """None if it need not be walked over. It must be, after a crash: the segment with the recovery
-    point and all behind it. Always: one whose indexes are missing or bad, which are named, and the
-    last one if it does not end with a whole batch."""
-    if not request.clean_shutdown and (is_last or segment.next_offset > request.recovery_point):
+    """None if it need not be walked over. It must be, after a crash: the segment that reaches the
+    recovery point and all behind it. One that ends exactly there may have been the last one when
+    the recovery point was stored, and its indexes are synced only after a roll. Always: one whose
+    indexes are missing or bad, which are named, and the last one if it does not end with a whole
+    batch."""
+    if not request.clean_shutdown and (is_last or segment.next_offset >= request.recovery_point):
         return []
     if not is_last and not request.may_have_gaps and not seems_to_reach_its_end(segment):
         return [bad_index(request, segment, f"it does not lead to offset {segment.next_offset}")]
