@@ -4,8 +4,8 @@ What is durable when:
 - An epoch is in the epoch checkpoint before the recovery point on disk passes its first record;
   until then its batches tell of it (ADR 0028).
 - A segment that was rolled away is sealed by the next sync: batches, indexes, the snapshot of
-  producers and names. Until then the recovery point on disk does not pass its last record, so a
-  load after a crash walks over it. A hole below the recovery point is always the disk's doing.
+  producers and names. Until then the recovery point on disk does not pass its end, and a load
+  after a crash walks over it. A hole below the recovery point is always the disk's doing.
 - The recovery point moves only behind a sync. `durable_offset` is the recovery point, or the
   log end when `ack.durability` is `page-cache`.
 - A truncation lowers the checkpoints first, then cuts from the end towards the front, and is
