@@ -90,7 +90,7 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
         entropy = stream(seed, "late markers of whole nodes")
         if clients.late and entropy.random() < 0.3:
             plots += draw_plot("stale_coordinator", entropy, cluster, begin_ms)
-    if clients.gambles and cluster.brokers > 1:
+    if clients.gambles and cluster.brokers > 1 and (not focus or "gambles" in focus):
         entropy = stream(seed, "plots of gambles")
         plots += draw_plot("gamble", entropy, cluster, entropy.randrange(begin_ms, end_ms))
     faults = list(plots)
