@@ -51,11 +51,11 @@ def misfit(parts: tuple[FilterPart, ...]) -> tuple[Error, str] | None:
         if not EXACT <= part.match_type <= ANY:
             return Error.INVALID_REQUEST, f"Unexpected match type: {part.match_type}"
         if part.match_type == EXACT and part.name is None:
-            return Error.INVALID_REQUEST, "Request specifies an exact match without a name"
+            return Error.INVALID_REQUEST, "an exact match needs a name"
     if len(set(kinds)) < len(kinds):
-        return Error.INVALID_REQUEST, "Entity type cannot appear more than once in the filter"
+        return Error.INVALID_REQUEST, "a filter names each type of entity once"
     if IP in kinds and len(kinds) > 1:
-        reason = "Invalid entity filter component combination, IP filter component should be alone"
+        reason = "a filter by IP has no other parts"
         return Error.INVALID_REQUEST, reason
     return None
 

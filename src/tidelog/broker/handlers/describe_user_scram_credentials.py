@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.rpc import Call
 
-MISSING = "Attempt to describe a user credential that does not exist: "
+MISSING = "no such user: "
 TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
 
 

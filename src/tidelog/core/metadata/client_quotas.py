@@ -34,7 +34,7 @@ def decide_alter_quota(view: View, request: AlterQuotaRequest) -> Decision:
 def misfit_of_entity(entity: Entity) -> str | None:
     types = [kind for kind, _ in entity]
     if not types:
-        return "Invalid empty client quota entity"
+        return "a quota needs an entity"
     for kind, name in entity:
         if kind not in (USER, CLIENT_ID, IP):
             return f"Unhandled client quota entity type: {kind}"

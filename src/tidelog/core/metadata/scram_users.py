@@ -30,7 +30,7 @@ def decide_alter_scram(view: View, request: AlterScramRequest) -> Decision:
         )
         mechanisms = [mechanism for mechanism, _ in request.changes]
         if len(set(mechanisms)) < len(mechanisms):
-            reason = "A user credential cannot be altered twice in the same request"
+            reason = f"{request.user} is there twice with one mechanism"
             raise CredentialError(Error.DUPLICATE_RESOURCE, reason)
     except CredentialError as refused:
         return Decision(AdminResponse(refused.error, refused.reason))
@@ -41,16 +41,20 @@ def record_of(
     view: View, user: str, mechanism: int, credential: ScramCredential | None
 ) -> MetadataRecord:
     if not user:
-        raise CredentialError(Error.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        raise CredentialError(Error.UNACCEPTABLE_CREDENTIAL, "a user needs a name")
     if mechanism not in tuple(ScramMechanism):
-        raise CredentialError(Error.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        raise CredentialError(
+            Error.UNSUPPORTED_SASL_MECHANISM, f"{mechanism} is the number of no SCRAM mechanism"
+        )
     if credential is None:
         if (mechanism, user) not in view.image.scram_credentials:
-            reason = "Attempt to delete a user credential that does not exist"
+            reason = f"{user} has no credential to remove"
             raise CredentialError(Error.RESOURCE_NOT_FOUND, reason)
         return RemoveUserScramCredential(user, mechanism)
     if credential.iterations < MIN_ITERATIONS:
-        raise CredentialError(Error.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+        raise CredentialError(
+            Error.UNACCEPTABLE_CREDENTIAL, f"at least {MIN_ITERATIONS} iterations"
+        )
     if credential.iterations > MAX_ITERATIONS:
-        raise CredentialError(Error.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+        raise CredentialError(Error.UNACCEPTABLE_CREDENTIAL, f"at most {MAX_ITERATIONS} iterations")
     return UserScramCredential(user, mechanism, credential)

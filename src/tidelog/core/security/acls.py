@@ -150,12 +150,12 @@ def misfit_of_new(acl: Acl) -> str | None:
     if acl.permission not in (Permission.DENY, Permission.ALLOW):
         return f"permission {acl.permission} cannot be in a rule: DENY or ALLOW"
     if not acl.resource_name:
-        return "Invalid empty resource name"
+        return "a rule needs the name of a resource"
     if acl.resource_type == ResourceType.CLUSTER and acl.resource_name != CLUSTER_NAME:
-        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+        return f"a rule about the cluster names it {CLUSTER_NAME}"
     kind, colon, name = acl.principal.partition(":")
     if not (kind and colon and name):
-        return f"Could not parse principal from `{acl.principal}`: it is written User:NAME"
+        return f"{acl.principal!r} is no principal: it is written User:NAME"
     if "/" in acl.host and network_of(acl.host) is None:
         return f"{acl.host} is neither an address nor a range of addresses"
     return None if acl.host else "a rule needs a host: * for all of them"
@@ -168,4 +168,4 @@ def misfit_of_filter(wanted: AclFilter) -> str | None:
         and wanted.operation in OPERATIONS
         and wanted.permission in PERMISSIONS
     )
-    return None if known else "The AclBindingFilter must not contain UNKNOWN elements."
+    return None if known else "the filter has a part that is not known here"

@@ -89,7 +89,7 @@ class PlainServer:
         try:
             authorize_as, user, password = message.decode("utf-8").split("\0")
         except ValueError:  # also of bytes that are no UTF-8
-            raise LoginFailed("Invalid SASL/PLAIN response: expected 3 tokens") from None
+            raise LoginFailed("Authentication failed: a PLAIN login has three parts") from None
         if not user or not password:
             what = "username" if not user else "password"
             raise LoginFailed(f"Authentication failed: {what} not specified")
@@ -102,8 +102,7 @@ class PlainServer:
             raise LoginFailed("Authentication failed: Invalid username or password", why, user)
         if authorize_as not in ("", user):
             raise LoginFailed(
-                "Authentication failed: Client requested an authorization id that is different "
-                "from username",
+                "Authentication failed: the authorization id is not the user who logs in",
                 user=user,
             )
         return Step(b"", LoggedIn(user))
