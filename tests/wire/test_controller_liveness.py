@@ -100,6 +100,22 @@ def test_a_broker_that_is_heard_again_is_not_probed_further(tell) -> None:
     tell(story)
 
 
+def test_a_probe_that_is_given_up_in_the_turn_of_its_next_time_fails_nobody(tell) -> None:
+    """Its timer fires before the cancelled task runs again."""
+
+    async def story():
+        async with controller_node() as node:
+            (broker,) = await node.start_brokers(1)
+            broker.peer.close()
+            await until(lambda: node.controller.liveness.pausing)
+            node.controller.liveness.stop()
+            node.pass_time(RETRY_AFTER_MS[0] + 5)
+            await until(lambda: not node.controller.liveness.probing)
+            assert not node.broker(1).fenced
+
+    tell(story)
+
+
 def test_only_the_connection_of_the_last_heartbeat_counts(tell) -> None:
     async def story():
         async with controller_node() as node:

@@ -16,6 +16,7 @@ from tidelog.broker.logs.directories import Directories
 from tidelog.broker.replication.hosted import Hosted
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.host import tasks
 from tidelog.host.disk import FileDisk, OpenFile
 from tidelog.host.findings import Finding
 from tidelog.host.workers import ThreadWorkers
@@ -264,6 +265,30 @@ def test_asking_for_the_present_place_ends_a_move(tmp_path: Path) -> None:
         assert s.broker.moves.under_way == {}
         assert hosted.directory is here
         assert list(there.logs) == []
+        assert not list(Path(path).glob("orders*"))
+
+    told(tmp_path, story, replica_alter_log_dirs_io_max_bytes_per_second="1")
+
+
+@pytest.mark.usefixtures("small_steps")
+def test_a_broker_that_stops_in_the_turn_in_which_a_copy_goes_on_fails_no_timer(
+    tmp_path: Path,
+) -> None:
+    """The timer of the pause fires before the cancelled task runs again."""
+
+    async def story(s: AdminStory) -> None:
+        s.create_topic(TOPIC)
+        hosted = hosted_of(s)
+        for _ in range(10):
+            append(s, hosted, b"x" * 1000)
+        path, _ = other_place(s, hosted)
+        assert await wish(s, path, 0) == [Error.NONE]
+        move = s.broker.moves.under_way[hosted.partition]
+        while move.future is None:
+            await asyncio.sleep(0)
+        stopping = asyncio.create_task(s.broker.moves.stop())
+        tasks.soon(s.pass_time, 10_000_000)
+        await stopping
         assert not list(Path(path).glob("orders*"))
 
     told(tmp_path, story, replica_alter_log_dirs_io_max_bytes_per_second="1")

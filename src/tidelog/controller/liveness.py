@@ -138,7 +138,7 @@ class Liveness:
         if delay_ms == 0:
             return
         over: asyncio.Future[None] = tasks.promise()
-        timer = self._host.timers.after(delay_ms, lambda: over.set_result(None))
+        timer = self._host.timers.after(delay_ms, lambda: tasks.fulfil(over))
         self._pauses[over] = None
         try:
             await over

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.host import tasks
 from tidelog.host.client import FrameConnection
 from tidelog.host.frames import kept
 from tidelog.host.network import TcpNetwork
@@ -85,7 +86,7 @@ class GatedNetwork:
         self.faults = faults
         self.is_open = not faults.blocked and not faults.latency_ms
         for waiter in self._waiters:
-            _wake(waiter)
+            tasks.fulfil(waiter)
         for connection in list(self._connections):
             connection.on_change()
 
@@ -150,7 +151,7 @@ class GatedNetwork:
     async def _wait(self, until_ms: int) -> None:
         """Until that time or until the faults change."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self._timers.add(until_ms, lambda: _wake(woken))
+        timer = self._timers.add(until_ms, lambda: tasks.fulfil(woken))
         self._waiters[woken] = None
         try:
             await woken
@@ -310,11 +311,6 @@ class GatedConnection:
         held = Pending(b"", 0)
         self._expect(held, on_outcome, deadline_ms)
         self._held.append((held, kept(outcome) if isinstance(outcome, memoryview) else outcome))
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 def _settle(pending: Pending, outcome: Outcome) -> None:

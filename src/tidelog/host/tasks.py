@@ -29,6 +29,13 @@ def promise() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
+def fulfil(promise: asyncio.Future[None]) -> None:
+    """Wake whoever waits for it. Nothing happens if that was done before, or if the waiter was
+    cancelled: until its task runs again, a timer may still fire for it."""
+    if not promise.done():
+        promise.set_result(None)
+
+
 async def pause(pause_ms: float) -> None:
     """Let others run for so long; 0: for one turn of the loop."""
     await asyncio.sleep(pause_ms / 1000)

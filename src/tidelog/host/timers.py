@@ -10,6 +10,7 @@ import asyncio
 import heapq
 from collections.abc import Callable
 
+from tidelog.host import tasks
 from tidelog.host.ports import Clock
 
 TICK_MS = 5
@@ -154,14 +155,9 @@ class LoopDriver:
 
 async def pause(timers: TimerWheel, delay_ms: int) -> None:
     """Sleep by the clock of the wheel."""
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    timer = timers.after(delay_ms, lambda: _settle(over))
+    over: asyncio.Future[None] = tasks.promise()
+    timer = timers.after(delay_ms, lambda: tasks.fulfil(over))
     try:
         await over
     finally:
         timer.cancel()
-
-
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -66,8 +66,8 @@ class TokenKeys:
             timer.cancel()
 
     def _end_wait(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        if self._wake is not None:
+            tasks.fulfil(self._wake)
 
     def _ask_early(self) -> None:
         if self._host.now_ms() - self._asked_at_ms >= LEAST_BETWEEN_MS:

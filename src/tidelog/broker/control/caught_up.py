@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.host import tasks
@@ -28,11 +29,7 @@ async def caught_up(
 async def _next_metadata(metadata: LocalMetadata, timers: TimerWheel, deadline_ms: int) -> None:
     """Until something was applied, or the deadline."""
     woken: asyncio.Future[None] = tasks.promise()
-
-    def wake() -> None:
-        if not woken.done():
-            woken.set_result(None)
-
+    wake = partial(tasks.fulfil, woken)
     timer = timers.add(deadline_ms, wake)
     metadata.when_followed(metadata.offset + 1, wake)
     try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.broker.answers.effective_config import effective_broker
 from tidelog.host import tasks
+from tidelog.host.timers import pause
 from tidelog.storage.directory_names import directory_of
 from tidelog.storage.errors import DirectoryOffline, StorageError
 
@@ -205,20 +206,12 @@ class Moves:
         )
         if self._is_wanted(move):
             self.under_way[move.hosted.partition] = self.under_way.pop(move.hosted.partition)
-        await self._wait(TRY_AGAIN_MS // max(len(self.under_way), 1))
+        await pause(self._host.timers, TRY_AGAIN_MS // max(len(self.under_way), 1))
 
     async def _pause(self, copied_bytes: int) -> None:
         text = effective_broker(self._metadata.image, self._config, RATE)
         assert text is not None, "it has a default"
-        await self._wait(copied_bytes * 1000 // max(int(text), 1))
-
-    async def _wait(self, pause_ms: int) -> None:
-        over: asyncio.Future[None] = tasks.promise()
-        timer = self._host.timers.after(max(pause_ms, 0), lambda: over.set_result(None))
-        try:
-            await over
-        finally:
-            timer.cancel()
+        await pause(self._host.timers, copied_bytes * 1000 // max(int(text), 1))
 
 
 def copy_slice(log: Log, future: Log) -> int:
