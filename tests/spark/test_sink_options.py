@@ -100,7 +100,7 @@ def test_known_options_of_producers_are_heeded():
         ({"txnAppId": "a", "txnVersion": "1", "exactlyOnce": "false"}, "leave one of the two"),
         ({"kafka.transactional.id": "mine"}, "kafka.transactional.id is not supported"),
         ({"kafka.value.serializer": "X"}, "kafka.value.serializer is not supported"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "connections are PLAINTEXT"),
+        ({"kafka.sasl.mechanism": "PLAIN"}, "say kafka.security.protocol=SASL_SSL"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_would_be_right(given, words):

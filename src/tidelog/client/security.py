@@ -4,8 +4,9 @@ Names of Java's clients and of librdkafka are understood, so that one file serve
 Properties that say nothing about security are left alone.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from tidelog.core.security.jaas import parse_jaas
@@ -25,6 +26,57 @@ from tidelog.rpc.mechanisms import credentials_of
 from tidelog.rpc.secured_network import SecuredNetwork
 
 Properties = Mapping[str, str]
+
+OF_PROTOCOL: Final = "security.protocol"
+OF_TLS: Final = frozenset(
+    (
+        "ssl.ca.location",
+        "ssl.ca.pem",
+        "ssl.certificate.location",
+        "ssl.certificate.pem",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+    )
+)
+OF_LOGIN: Final = frozenset(
+    (
+        "sasl.jaas.config",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.password",
+        "sasl.username",
+    )
+)
+SECRET_NAME: Final = r"password|passphrase|secret|jaas|keystore[.]key$|key[.]pem$"  # noqa: S105
+"""What the names of properties have in common whose values nobody may see."""
+_SECRET = re.compile(SECRET_NAME, re.IGNORECASE)
+
+
+def is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None
+
+
+def is_of_security(name: str) -> bool:
+    return name == OF_PROTOCOL or name.startswith(("sasl.", "ssl."))
+
+
+def names_read(protocol: str) -> frozenset[str]:
+    """The properties that count with a protocol, of those that are about security."""
+    tls = OF_TLS if has_tls(protocol.upper()) else frozenset()
+    login = OF_LOGIN if has_sasl(protocol.upper()) else frozenset()
+    return frozenset((OF_PROTOCOL,)) | tls | login
 
 
 class BadProperties(ValueError):  # noqa: N818 - it names what was given
@@ -48,17 +100,30 @@ def secured(world: Surroundings, properties: Properties, client_id: str) -> Netw
     security = read_properties(properties)
     if security.protocol == PLAINTEXT:
         return world.network
-    tls = credentials = None
-    if security.tls is not None:
-        try:
-            tls = TlsSource(security.tls, server_side=False)
-        except TlsError as reason:
-            raise BadProperties(str(reason)) from None
+    tls = None if security.tls is None else _tls_source(security.tls, properties)
+    credentials = None
     if security.login is not None:
         credentials = credentials_of(security.login, world.entropy, read_text)
     return SecuredNetwork(
         world.network, world.clock, tls=tls, credentials=credentials, client_id=client_id
     )
+
+
+def check_properties(properties: Properties) -> None:
+    """BadProperties if no connection can be made with them. Reads the files that they name."""
+    security = read_properties(properties)
+    if security.tls is not None:
+        _tls_source(security.tls, properties)
+
+
+def _tls_source(settings: TlsSettings, properties: Properties) -> TlsSource:
+    try:
+        return TlsSource(settings, server_side=False)
+    except TlsError as reason:
+        told = str(reason)
+        path = told.partition(": ")[0]
+        named = next((name for name in OF_TLS if properties.get(name) == path), None)
+        raise BadProperties(f"{named}={told}" if named else told) from None
 
 
 def read_properties(given: Properties) -> PeerSecurity:

@@ -13,7 +13,10 @@ __all__ = ["register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("tidelog")` known to a session that could not find it by itself."""
+    """Make `format("tidelog")` known to a session that could not find it by itself. Private keys
+    among the options of a query are hidden in its plans from then on."""
     from tidelog.spark.data_source import TidelogDataSource  # noqa: PLC0415 - pyspark is an extra
+    from tidelog.spark.session import hide_secrets  # noqa: PLC0415
 
     spark.dataSource.register(TidelogDataSource)
+    hide_secrets(spark)

@@ -24,6 +24,7 @@ from tidelog.spark.client_settings import ClientSettings
 from tidelog.spark.connection import connect
 from tidelog.spark.failure import DataLoss, TidelogError
 from tidelog.spark.ranges import OffsetRange
+from tidelog.spark.security_options import UNREACHABLE_ADVICE, advice_for
 from tidelog.spark.value_format import ValueFormat
 from tidelog.wire.arrow import AbortedRange, Selection, decode_columns
 from tidelog.wire.records import InvalidBatch
@@ -56,7 +57,7 @@ def read_ranges(ranges: Sequence[OffsetRange], plan: ReadPlan) -> Iterator[pa.Re
     spans = [Span(*each) for each in ranges if each.size > 0]
     if not spans:
         return
-    connection = connect(plan.bootstrap, plan.client.client_id, plan.client.timeout_ms)
+    connection = connect(plan.bootstrap, plan.client, plan.client.timeout_ms)
     on_loss = fail_on_loss if plan.fail_on_data_loss else go_on_after_loss
     regions = fetch_spans(connection.client, spans, _fetch_settings(plan), on_loss)
 
@@ -69,11 +70,10 @@ def read_ranges(ranges: Sequence[OffsetRange], plan: ReadPlan) -> Iterator[pa.Re
     except GarbledAnswer as error:
         raise TidelogError(str(error), AUDIT) from error
     except KafkaError as error:
-        advice = "see `tidelog topic describe` for its leader and replicas"
+        advice = advice_for(error) or "see `tidelog topic describe` for its leader and replicas"
         raise TidelogError(f"a topic cannot be read: {error}", advice) from error
     except ClientError as error:
-        advice = "check kafka.bootstrap.servers and the network between Spark and the brokers"
-        raise TidelogError(str(error), advice) from error
+        raise TidelogError(str(error), advice_for(error) or UNREACHABLE_ADVICE) from error
     finally:
         connection.run(regions.aclose())
 

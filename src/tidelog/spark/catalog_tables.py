@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructField, StructType
 
+from tidelog.client.security import is_secret
 from tidelog.spark.failure import InvalidOption
 
 OPTIONS_KEY = "tidelog.options"
@@ -35,6 +36,14 @@ def without_catalog(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_options(schema: StructType, values: Mapping[str, str]) -> StructType:
+    """InvalidOption for secrets: whoever may read a catalog would read them."""
+    for name in values:
+        if is_secret(name):
+            raise InvalidOption(
+                f"the option {name} is a secret, and a catalog shows what it keeps",
+                "leave it out here and give it with the query:"
+                " spark.read.option(…).table(…), or SELECT … FROM … WITH (…)",
+            )
     first, *others = schema.fields
     metadata = {OPTIONS_KEY: json.dumps(values)}
     return StructType([StructField(first.name, first.dataType, True, metadata), *others])

@@ -1,7 +1,7 @@
 """What `kafka.…` options mean to our client.
 
-Those that the stock connector refuses are refused, those that we cannot honour are refused where
-ignoring them would be wrong, and the rest that we do not know are named in a warning.
+Options that the stock connector refuses are refused. So are those that we cannot honour, where
+ignoring them would be wrong. The rest that we do not know are named in a warning.
 """
 
 import logging
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from tidelog.client import parse_bootstrap
+from tidelog.client.security import OF_PROTOCOL, names_read
 from tidelog.spark.failure import InvalidOption
 from tidelog.spark.options import Options
+from tidelog.spark.security_options import BOOTSTRAP, PREFIX, Security, checked_security
 
 LOGGER = logging.getLogger("tidelog.spark")
 
-PREFIX: Final = "kafka."
-BOOTSTRAP: Final = "kafka.bootstrap.servers"
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS: Final = {"0": 0, "1": 1, "all": -1, "-1": -1}
 
@@ -33,14 +33,12 @@ REFUSED_FOR_SOURCE: Final[Mapping[str, str]] = {
 REFUSED_FOR_SINK: Final[Mapping[str, str]] = {
     "transactional.id": "leave it out and say sinkId, which it is made of",
 }
-SECURITY: Final = ("sasl.", "ssl.")
 OF_BOTH: Final = frozenset(
     (
         "bootstrap.servers",
         "client.id",
         "default.api.timeout.ms",
         "request.timeout.ms",
-        "security.protocol",
     )
 )
 OF_SOURCE: Final = frozenset(
@@ -86,6 +84,7 @@ class ClientSettings(NamedTuple):
     delivery_timeout_ms: int = 120_000
     transaction_timeout_ms: int = 60_000
     in_flight: int = 5
+    security: Security = Security()
 
 
 DEFAULTS: Final = ClientSettings()
@@ -104,6 +103,7 @@ def bootstrap_of(options: Options) -> str:
 def client_settings(kafka: Mapping[str, str], *, for_sink: bool) -> ClientSettings:
     """From `kafka.…` options without their prefix, as `Options.with_prefix` gives them."""
     _refuse(kafka, for_sink=for_sink)
+    security = checked_security(kafka)
     _warn(kafka, for_sink=for_sink)
     given = Options({PREFIX + name: value for name, value in kafka.items()})
 
@@ -129,6 +129,7 @@ def client_settings(kafka: Mapping[str, str], *, for_sink: bool) -> ClientSettin
         delivery_timeout_ms=whole("delivery.timeout.ms", DEFAULTS.delivery_timeout_ms),
         transaction_timeout_ms=whole("transaction.timeout.ms", DEFAULTS.transaction_timeout_ms),
         in_flight=whole("max.in.flight.requests.per.connection", DEFAULTS.in_flight),
+        security=security,
     )
 
 
@@ -137,22 +138,11 @@ def _refuse(kafka: Mapping[str, str], *, for_sink: bool) -> None:
     for name, advice in refused.items():
         if name in kafka:
             raise InvalidOption(f"the option kafka.{name} is not supported", advice)
-    protocol = kafka.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise InvalidOption(
-            f"the option kafka.security.protocol is {protocol!r}",
-            "connections are PLAINTEXT so far; leave it out and protect the network",
-        )
-    for name in kafka:
-        if name.startswith(SECURITY):
-            raise InvalidOption(
-                f"the option kafka.{name} cannot be honoured: connections are PLAINTEXT so far",
-                "leave it out and protect the network",
-            )
 
 
 def _warn(kafka: Mapping[str, str], *, for_sink: bool) -> None:
     known = OF_BOTH | (OF_SINK if for_sink else OF_SOURCE)
+    known |= names_read(kafka.get(OF_PROTOCOL, ""))
     for name in sorted(set(kafka) - known):
         kind = "sink" if for_sink else "source"
         LOGGER.warning("the option kafka.%s has no effect on a %s", name, kind)

@@ -8,9 +8,11 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from tidelog.client import Client
+from tidelog.client import BadProperties, Client
 from tidelog.client.loop_thread import LoopThread
+from tidelog.spark.client_settings import ClientSettings
 from tidelog.spark.failure import InvalidOption
+from tidelog.spark.security_options import Security, invalid
 
 Result = TypeVar("Result")
 
@@ -20,11 +22,11 @@ class Connection:
 
     __slots__ = ("_loop", "client", "made_by")
 
-    def __init__(self, bootstrap: str, client_id: str, timeout_ms: int) -> None:
+    def __init__(self, bootstrap: str, settings: ClientSettings, timeout_ms: int) -> None:
         self._loop = LoopThread()
         self.made_by = os.getpid()
         try:
-            self.client = self._loop.run(_open(bootstrap, client_id, timeout_ms))
+            self.client = self._loop.run(_open(bootstrap, settings, timeout_ms))
         except BaseException:
             self._loop.close()
             raise
@@ -41,10 +43,17 @@ class Connection:
         self._loop.close()
 
 
-async def _open(bootstrap: str, client_id: str, timeout_ms: int) -> Client:
+async def _open(bootstrap: str, settings: ClientSettings, timeout_ms: int) -> Client:
     """Clients belong to the loop that they are made on."""
     try:
-        return Client(bootstrap, client_id=client_id, timeout_ms=timeout_ms)
+        return Client(
+            bootstrap,
+            client_id=settings.client_id,
+            timeout_ms=timeout_ms,
+            properties=settings.security.properties,
+        )
+    except BadProperties as error:  # fine on the driver, and a file is not there on an executor
+        raise invalid(error) from None
     except ValueError as error:
         raise InvalidOption(
             f"the option kafka.bootstrap.servers is {bootstrap!r}: {error}",
@@ -52,15 +61,15 @@ async def _open(bootstrap: str, client_id: str, timeout_ms: int) -> Client:
         ) from None
 
 
-_connections: dict[tuple[str, str, int], Connection] = {}
+_connections: dict[tuple[str, str, Security, int], Connection] = {}
 
 
-def connect(bootstrap: str, client_id: str, timeout_ms: int) -> Connection:
+def connect(bootstrap: str, settings: ClientSettings, timeout_ms: int) -> Connection:
     """The connection of this process to a cluster; nobody is asked yet."""
-    key = (bootstrap, client_id, timeout_ms)
+    key = (bootstrap, settings.client_id, settings.security, timeout_ms)
     known = _connections.get(key)
     if known is None or known.made_by != os.getpid():  # threads do not survive a fork
-        known = _connections[key] = Connection(bootstrap, client_id, timeout_ms)
+        known = _connections[key] = Connection(bootstrap, settings, timeout_ms)
     return known
 
 

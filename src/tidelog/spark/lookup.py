@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
-from tidelog.client import Admin, Client, ClientError, KafkaError
+from tidelog.client import Admin, Client, ClientError, KafkaError, NotTrusted
 from tidelog.client.groups import GroupAdmin
 from tidelog.client.offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, find_offsets
 from tidelog.core.errors import Error
 from tidelog.spark.connection import Connection, connect
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.ranges import Offsets, TopicPartition
+from tidelog.spark.security_options import UNREACHABLE_ADVICE, advice_for
 from tidelog.spark.source_options import Place, SourceOptions
 from tidelog.spark.start_offsets import Bounds, Resolved, resolve
 from tidelog.spark.topics import Seen, look
@@ -81,15 +82,14 @@ class Lookup:
             share_ms = self._options.client.timeout_ms // (retries + 1)
             self._connection = connect(
                 self._options.bootstrap,
-                self._options.client.client_id,
+                self._options.client,
                 max(SHORTEST_TRY_MS, share_ms),
             )
         while True:
             try:
                 return self._connection.run(work(self._connection.client))
             except ClientError as error:
-                passing = not isinstance(error, KafkaError) or error.is_passing
-                if not retries or not passing:
+                if not retries or not _may_pass(error):
                     raise as_failure(error) from error
             retries -= 1
             time.sleep(self._options.lookups.interval_ms / 1000)
@@ -110,6 +110,12 @@ class NoSuchPartition(TidelogError):  # noqa: N818 - says what is so
     """A partition that was there is not there any more."""
 
 
+def _may_pass(error: ClientError) -> bool:
+    if isinstance(error, KafkaError):
+        return error.is_passing
+    return not isinstance(error, NotTrusted)
+
+
 def as_failure(error: ClientError) -> TidelogError:
     """What a client could not do, in one line."""
     words = " ".join(str(error).split())
@@ -117,9 +123,12 @@ def as_failure(error: ClientError) -> TidelogError:
         return NoSuchPartition(
             f"a partition is not there any more: {words}", "see `tidelog topic list`"
         )
+    advice = advice_for(error)
+    if advice is not None:
+        return TidelogError(f"the cluster refuses this query: {words}", advice)
     if isinstance(error, KafkaError):
         return TidelogError(
             f"the cluster does not answer what the driver must know: {words}",
             "see `tidelog topic describe` for leaders and replicas",
         )
-    return TidelogError(words, "check kafka.bootstrap.servers, and that the brokers run")
+    return TidelogError(words, UNREACHABLE_ADVICE)

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidelog.client.security import SECRET_NAME
 from tidelog.spark.failure import TidelogError
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ PYTHONPATH=$kept exec {python} "$@"
 """
 """What lies in the installed package are its archives. Those of another Spark stay."""
 _VERSION = re.compile(r'version "(\d+)')
+
+REDACTION = "spark.sql.redaction.options.regex"
+"""Options whose names it matches are hidden in plans."""
 
 QUIET: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -86,7 +90,17 @@ def open_session(
     builder = SparkSession.builder.appName(name).master(spark_url)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    hide_secrets(session)
+    return session
+
+
+def hide_secrets(spark: "SparkSession") -> None:
+    """In plans. Spark hides passwords by itself, also those in `sasl.jaas.config`, and shows a
+    private key that is given as text (`ssl.keystore.key`)."""
+    hidden = spark.conf.get(REDACTION, None)
+    if hidden is None or SECRET_NAME not in hidden:
+        spark.conf.set(REDACTION, f"{hidden}|{SECRET_NAME}" if hidden else f"(?i){SECRET_NAME}")
 
 
 def quick_python(program: Path) -> Path:

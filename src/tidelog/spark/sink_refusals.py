@@ -7,6 +7,7 @@ from tidelog.client import ClientError, ClusterUnreachable, KafkaError
 from tidelog.client.errors import error_name
 from tidelog.core.errors import Error
 from tidelog.spark.failure import TidelogError
+from tidelog.spark.security_options import UNREACHABLE_ADVICE, advice_for
 
 FENCED: Final = frozenset((Error.PRODUCER_FENCED, Error.INVALID_PRODUCER_EPOCH))
 
@@ -31,17 +32,21 @@ LASTING: Final = frozenset(ADVICE) - {
 
 def is_lasting(error: ClientError) -> bool:
     """Whether the same would be refused again."""
+    if advice_for(error) is not None:
+        return True
     return isinstance(error, KafkaError) and error.error in LASTING
 
 
 def told(error: ClientError, what: str, advice: str) -> TidelogError:
     """`what` says what was not done; `advice` is for errors that nothing better is known of."""
+    better = advice_for(error)
+    if better is not None:
+        return TidelogError(f"{what}: {error}", better)
     if isinstance(error, KafkaError):
         advice = ADVICE.get(error.error, advice)
         return TidelogError(f"{what}: {error.message or error_name(error.error)}", advice)
     if isinstance(error, ClusterUnreachable):
-        advice = "check kafka.bootstrap.servers and that the brokers run"
-        return TidelogError(f"{what}: {error}", advice)
+        return TidelogError(f"{what}: {error}", UNREACHABLE_ADVICE)
     return TidelogError(f"{what}: {error}", advice)
 
 

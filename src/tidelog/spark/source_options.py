@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from tidelog.client.offsets import EARLIEST, LATEST
 from tidelog.spark.client_settings import (
-    BOOTSTRAP,
     LOGGER,
     ClientSettings,
     bootstrap_of,
@@ -20,6 +19,7 @@ from tidelog.spark.client_settings import (
 from tidelog.spark.failure import InvalidOption
 from tidelog.spark.options import Options
 from tidelog.spark.ranges import Offsets, TopicPartition
+from tidelog.spark.security_options import BOOTSTRAP
 
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 ENDINGS: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")

@@ -57,7 +57,7 @@ class SentRows(WriterCommitMessage):
     records: int
 
 
-_markers: dict[tuple[str, str, int], MarkerLog] = {}
+_markers: dict[Connection, MarkerLog] = {}
 """What the commit process has read. Spark keeps it for the next micro-batch."""
 
 
@@ -68,12 +68,12 @@ def deliver(
     staged: Sequence[StagedRows],
 ) -> bool:
     """Commit on the driver. Files go when it is decided; after a failure nothing is kept."""
-    key = (settings.bootstrap, settings.client.client_id, settings.client.delivery_timeout_ms)
-    connection = connect(*key)
-    markers = _markers.pop(key, None) or MarkerLog(connection.client)
-    delivery = kind(connection.client, markers, batch, settings.client)
+    client = settings.client
+    connection = connect(settings.bootstrap, client, client.delivery_timeout_ms)
+    markers = _markers.pop(connection, None) or MarkerLog(connection.client)
+    delivery = kind(connection.client, markers, batch, client)
     written = connection.run(delivery.deliver(staged))
-    _markers[key] = markers
+    _markers[connection] = markers
     remove(staged)
     for directory in {Path(rows.path).parent for rows in staged if rows.path is not None}:
         sweep(directory, batch.query_id, batch.number)
@@ -122,7 +122,7 @@ class TaskRows:
 
     def _connection(self) -> Connection:
         client = self.settings.client
-        return connect(self.settings.bootstrap, client.client_id, client.delivery_timeout_ms)
+        return connect(self.settings.bootstrap, client, client.delivery_timeout_ms)
 
     def _encoded(
         self, connection: Connection, rows: Iterator["pa.RecordBatch"]

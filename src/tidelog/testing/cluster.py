@@ -77,17 +77,24 @@ class Cluster:
         separate: bool = False,
         racks: Sequence[str] = (),
         directory: Path | None = None,
+        secure: bool = False,
     ) -> None:
         """So many brokers, of which so many are controllers too; `separate` makes the controllers
         processes of their own. In `directory`, if given, data is kept; otherwise it goes when the
-        block ends."""
+        block ends. `secure` is `tidelog up --secure`: `client_properties` has the login then."""
         texts = {key: _text(value) for key, value in (config or {}).items()}
-        self._shape = Shape(brokers, controllers, tuple(racks), texts, separate=separate)
+        self._shape = Shape(
+            brokers, controllers, tuple(racks), texts, separate=separate, secure=secure
+        )
         self._keeps_data = directory is not None
         self._directory = directory or Path(tempfile.mkdtemp(prefix="tidelog-"))
         self._nodes = LocalNodes(
             self._directory, layout.create(self._directory, "test", self._shape)
         )
+        if secure:
+            from tidelog.cluster.securing import secure as make_keys  # noqa: PLC0415 - an extra
+
+            make_keys(self._directory, self._nodes.state)
         self._loop: LoopThread | None = None
         self._client: Client | None = None
         self._asked: tuple[int, ...] = ()
@@ -133,6 +140,12 @@ class Cluster:
     @property
     def bootstrap_servers(self) -> str:
         return self._nodes.state.bootstrap_servers
+
+    @property
+    def client_properties(self) -> dict[str, str]:
+        """How a client connects, in the words of Java's clients: address, TLS and login."""
+        security = layout.admin_properties(self._directory, self._nodes.state)
+        return {**security, "bootstrap.servers": self.bootstrap_servers}
 
     @property
     def brokers(self) -> list[int]:
@@ -293,7 +306,10 @@ class Cluster:
             if self._client is not None:
                 await self._client.close()
             addresses = ",".join(f"{state.host}:{node.port}" for node in running)
-            self._client, self._asked = Client(addresses, client_id="tidelog.testing"), asked
+            self._client = Client(
+                addresses, client_id="tidelog.testing", properties=self.client_properties
+            )
+            self._asked = asked
         return await work(self._client)
 
     def _is_led(self, topic: str, partitions: int) -> bool:

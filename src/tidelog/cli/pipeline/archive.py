@@ -99,7 +99,7 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
 
     def start(spark: "SparkSession", state: "PipelineState", launch: Launch) -> "StreamingQuery":
         topics = Topics(
-            looked.bootstrap,
+            looked.access,
             looked.names,
             given["starting"],
             given["max_records"],

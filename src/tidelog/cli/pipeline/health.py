@@ -12,6 +12,7 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import duration, plural, print_json
 from tidelog.cli.pipeline.archive import local_directory
 from tidelog.cli.pipeline.launching import Launch, runs_spark, session, spoken
+from tidelog.cli.pipeline.topic_check import access_of
 from tidelog.cli.tables import Column, show
 from tidelog.cli.times import moment
 from tidelog.cli.topic.describe import named_topic
@@ -21,6 +22,7 @@ from tidelog.spark.pipelines import health as pipeline
 from tidelog.spark.pipelines.health_events import EVENTS_TOPIC
 from tidelog.spark.pipelines.running import asked_to_stop, follow, noting_failure
 from tidelog.spark.pipelines.state import FINISHED, PipelineState
+from tidelog.spark.security_options import Access
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,12 +143,11 @@ class Looks:
     def look(
         self, spark: "SparkSession", state: PipelineState, topics: list[TopicView]
     ) -> pipeline.Report:
-        bootstrap = self._asking.bootstrap
-        assert bootstrap is not None, self._asking
+        access = access_of(self._asking)
         if self._to is None:
-            events = pipeline.events_of_topic(spark, bootstrap)
+            events = pipeline.events_of_topic(spark, access)
         else:
-            events = self._kept(spark, bootstrap, self._to, state)
+            events = self._kept(spark, access, self._to, state)
         found, made = pipeline.report(spark, events, topics)
         state.note(rows_in=found.events)
         if self._to is not None:
@@ -157,12 +158,12 @@ class Looks:
             click.echo(f"written: {write_page(found, self._plot)}", err=True)
         return found
 
-    def _kept(self, spark: "SparkSession", bootstrap: str, to: Path, state: PipelineState) -> Any:
-        run = follow(pipeline.keep_events(spark, bootstrap, to, state), state, lambda batch: None)
+    def _kept(self, spark: "SparkSession", access: Access, to: Path, state: PipelineState) -> Any:
+        run = follow(pipeline.keep_events(spark, access, to, state), state, lambda batch: None)
         if run.interrupted:
             raise KeyboardInterrupt
         events = pipeline.kept_events(spark, to)
-        return pipeline.events_of_topic(spark, bootstrap) if events is None else events
+        return pipeline.events_of_topic(spark, access) if events is None else events
 
 
 def show_report(report: pipeline.Report, given: dict[str, Any]) -> None:

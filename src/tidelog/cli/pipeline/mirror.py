@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidelog.cli.asking import Asking
+from tidelog.cli.asking import Asking, read_command_config
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
 @click.option("--from", "source", required=True, metavar="HOST:PORT,…", help="Brokers to read.")
 @click.option("--to", "target", required=True, metavar="HOST:PORT,…", help="Brokers to write to.")
+@click.option(
+    "--from-config", "source_config", metavar="FILE", help="Properties of a client for --from."
+)
+@click.option(
+    "--to-config", "target_config", metavar="FILE", help="Properties of a client for --to."
+)
 @click.option("--prefix", default="", metavar="TEXT", help="Before the names of the copies.")
 @click.option(
     "--starting",
@@ -56,6 +62,7 @@ def command(context: click.Context, /, launch: Launch, **given: Any) -> None:
     Examples:
       tidelog pipeline mirror --from a:9092 --to b:9092 orders payments
       tidelog pipeline mirror --from a:9092 --to a:9092 orders --prefix copy. --once
+      tidelog pipeline mirror --from a:9092 --to b:9092 orders --to-config b.properties
 
     Topics that are missing over there are made with as many partitions. Goes on until Ctrl-C
     unless --once is given, and where it was when it is started again.
@@ -68,14 +75,16 @@ def command(context: click.Context, /, launch: Launch, **given: Any) -> None:
             advice="--prefix copy.",
             code=USAGE,
         )
-    here = Asking(given["source"], given["timeout_ms"])
-    there = here._replace(bootstrap=given["target"])
+    here, there = (
+        Asking(given[side], given["timeout_ms"], read_command_config(given[f"{side}_config"]))
+        for side in ("source", "target")
+    )
     looked = look_at(here, given["topics"])
     other = look_at(there, ())
     with spoken():
         for made in make_topics(here, there, looked, prefix):
             click.echo(f"made the topic {made} on {given['target']}", err=True)
-    mirror = pipeline.Mirror(given["target"], prefix)
+    mirror = pipeline.Mirror(other.access, prefix)
     context.exit(launch_job(launch, make_job(looked, other, mirror, given), given["output"]))
 
 
@@ -84,8 +93,10 @@ def make_topics(here: Asking, there: Asking, looked: Looked, prefix: str) -> lis
     made: list[str] = []
 
     async def from_here(source: Client) -> None:
-        assert there.bootstrap is not None, there
-        async with Client(there.bootstrap, timeout_ms=there.timeout_ms) as target:
+        assert there.bootstrap is not None, "--to is required"
+        async with Client(
+            there.bootstrap, timeout_ms=there.timeout_ms, properties=there.properties
+        ) as target:
             for place in await pipeline.places(source, target, looked.topics, prefix):
                 if await pipeline.make_target(source, target, place):
                     made.append(place.target)
@@ -97,7 +108,7 @@ def make_topics(here: Asking, there: Asking, looked: Looked, prefix: str) -> lis
 def make_job(looked: Looked, other: Looked, mirror: pipeline.Mirror, given: dict[str, Any]) -> Job:
     def start(spark: "SparkSession", state: "PipelineState", launch: Launch) -> "StreamingQuery":
         topics = Topics(
-            looked.bootstrap,
+            looked.access,
             looked.names,
             given["starting"],
             given["max_records"],
@@ -112,5 +123,6 @@ def make_job(looked: Looked, other: Looked, mirror: pipeline.Mirror, given: dict
         "prefix": mirror.prefix,
     }
     usual_name = f"{pipeline.KIND}-{'-'.join(looked.names)}"[:100]
-    target = f"{mirror.target} {mirror.prefix}…" if mirror.prefix else mirror.target
+    brokers = mirror.target.bootstrap
+    target = f"{brokers} {mirror.prefix}…" if mirror.prefix else brokers
     return Job(pipeline.KIND, usual_name, arguments, target, start)

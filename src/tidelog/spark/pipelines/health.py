@@ -14,6 +14,7 @@ from tidelog.spark.pipelines.health_events import EVENTS_TOPIC, parsed
 from tidelog.spark.pipelines.running import Pace
 from tidelog.spark.pipelines.state import PipelineState
 from tidelog.spark.pipelines.topics import Topics, stream_of
+from tidelog.spark.security_options import Access
 from tidelog.spark.tables.forms import read_table
 from tidelog.spark.tables.words import DELTA, TableSpec
 
@@ -44,18 +45,18 @@ class Report(NamedTuple):
     lag: Rows
 
 
-def events_of_topic(spark: "SparkSession", bootstrap: str) -> "DataFrame":
+def events_of_topic(spark: "SparkSession", access: Access) -> "DataFrame":
     """What is in the topic now."""
-    reader = spark.read.format("tidelog").option("kafka.bootstrap.servers", bootstrap)
+    reader = spark.read.format("tidelog").options(**access.options())
     reader = reader.option("subscribe", EVENTS_TOPIC)
     return parsed(reader.schema("value BINARY, offset BIGINT").load())
 
 
 def keep_events(
-    spark: "SparkSession", bootstrap: str, directory: Path, state: PipelineState
+    spark: "SparkSession", access: Access, directory: Path, state: PipelineState
 ) -> "StreamingQuery":
     """What is new in the topic, into the table of events."""
-    topics = Topics(bootstrap, (EVENTS_TOPIC,), source_id=f"pipeline-{state.name}")
+    topics = Topics(access, (EVENTS_TOPIC,), source_id=f"pipeline-{state.name}")
     archive = Archive(events_table(directory))
     return start(parsed(stream_of(spark, topics)), archive, state, Pace(once=True))
 

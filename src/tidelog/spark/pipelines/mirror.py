@@ -13,6 +13,7 @@ from tidelog.core.errors import Error
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.pipelines.running import Pace, paced
 from tidelog.spark.pipelines.state import PipelineState
+from tidelog.spark.security_options import Access
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,8 +35,8 @@ COPIED_CONFIGS = (
 
 
 class Mirror(NamedTuple):
-    target: str
-    """Brokers of the other cluster."""
+    target: Access
+    """The other cluster."""
     prefix: str = ""
     """Before the names of topics over there."""
 
@@ -112,7 +113,7 @@ def start(rows: "DataFrame", mirror: Mirror, state: PipelineState, pace: Pace) -
     )
     writer = (
         copies.writeStream.format("tidelog")
-        .option("kafka.bootstrap.servers", mirror.target)
+        .options(**mirror.target.options())
         .option("checkpointLocation", str(state.checkpoint))
         .queryName(state.name)
     )

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.spark.failure import InvalidOption
+from tidelog.spark.security_options import Access
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +20,7 @@ OTHER_COLUMNS = (
 class Topics(NamedTuple):
     """Which topics of which cluster, and from where on."""
 
-    bootstrap: str
+    access: Access
     names: tuple[str, ...]
     starting: str = EARLIEST
     records_per_batch: int | None = None
@@ -30,7 +31,7 @@ class Topics(NamedTuple):
 
     def options(self) -> dict[str, str]:
         return {
-            "kafka.bootstrap.servers": self.bootstrap,
+            **self.access.options(),
             "subscribe": ",".join(self.names),
             "includeHeaders": "true",
         }
