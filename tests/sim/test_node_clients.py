@@ -26,6 +26,7 @@ from tidelog.sim.nodes.clients.group_keeper import TASKS
 from tidelog.sim.nodes.clients.history import ABORTED, ASKED, COMMITTED, OPEN
 from tidelog.sim.nodes.clients.late_writer import GAP, LATE_BATCH, LATE_END, REPEATED_END
 from tidelog.sim.nodes.clients.liveness import Finisher
+from tidelog.sim.nodes.clients.sensible import SPARE
 from tidelog.sim.nodes.clients.stage import INPUTS, INPUTS_WRITER, Stage
 from tidelog.sim.nodes.cluster import NodeCluster
 from tidelog.sim.nodes.cluster_plan import RACKS
@@ -120,6 +121,8 @@ def test_an_inspector_is_answered_whatever_it_asks():
     assert result.violations == ()
     assert result.refused == 0
     assert len(run.workload.history.done) > 40
+    assert run.workload.history.done["spare broker"] >= 1
+    assert SPARE not in run.judging.view.image.brokers, "new partitions would get replicas there"
 
 
 def test_what_producers_say_too_late_is_refused_in_both_versions_of_transactions():

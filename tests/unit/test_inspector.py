@@ -7,6 +7,7 @@ import pytest
 from tidelog.sim.nodes.clients.sensible import (
     CONTROLLER,
     REQUESTS,
+    SPARE_REGISTERS,
     TOGETHER,
     Drawn,
     Sensible,
@@ -18,7 +19,7 @@ from tidelog.wire.protocol.apis import API_BY_KEY, request_class
 TOPIC_ID = bytes(16)
 
 each_row = pytest.mark.parametrize(
-    "request_row", [*REQUESTS, *TOGETHER], ids=lambda row: API_BY_KEY[row.key].name
+    "request_row", [*REQUESTS, *TOGETHER, SPARE_REGISTERS], ids=lambda row: API_BY_KEY[row.key].name
 )
 
 

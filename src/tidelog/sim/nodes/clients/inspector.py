@@ -5,6 +5,7 @@ Questions name what exists. Changes name what nobody else uses, so that no other
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from tidelog.client.admin import BROKER_RESOURCE, TOPIC_RESOURCE, Admin
 from tidelog.client.coordinator import OF_GROUP, find_coordinator
 from tidelog.client.groups import GroupAdmin
 from tidelog.client.transactions import TransactionAdmin
+from tidelog.core.errors import Error
 from tidelog.rpc import Peer
 from tidelog.sim.nodes.clients.nonsense import Nonsense
 from tidelog.sim.nodes.clients.old_clients import old_fetch_session, old_member, old_transaction
@@ -22,6 +24,8 @@ from tidelog.sim.nodes.clients.sensible import (
     LEADER,
     OWN,
     REQUESTS,
+    SPARE,
+    SPARE_REGISTERS,
     TOGETHER,
     Sensible,
     message_of,
@@ -37,6 +41,8 @@ from tidelog.sim.nodes.cluster import (
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
 from tidelog.wire.protocol import Listener, Message, Release, offered, request_class
 from tidelog.wire.protocol.apis import API_BY_KEY
+from tidelog.wire.protocol.schemas.unregister_broker_request import UnregisterBrokerRequest
+from tidelog.wire.protocol.schemas.unregister_broker_response import UnregisterBrokerResponse
 
 QUESTIONS: Final = (
     *(1, 2, 3, 9, 10, 15, 16, 18, 23, 29, 32, 35, 46, 55, 60, 61, 65, 66, 69, 74, 75),
@@ -48,6 +54,12 @@ CHANGES: Final = (
 """Without elections, voters and unregistered brokers: those would harm the others."""
 WORDS: Final = ("", "nonsense", "inspected", "worse nonsense / \0 ü")
 ANSWER_WITHIN_MS: Final = 1_000
+SPARE_IS_GONE: Final = (
+    Error.NONE,
+    Error.BROKER_ID_NOT_REGISTERED,
+    Error.CLUSTER_AUTHORIZATION_FAILED,
+)
+"""Whoever may not unregister a broker may not register it either."""
 
 Address = tuple[str, int]
 
@@ -72,6 +84,7 @@ class Inspector:
         voters = [(machine_name(voter), CONTROLLER_PORT) for voter in self._plan.voter_ids]
         for address in (*brokers, *voters):
             self._peers[address] = Peer(network, address, "inspector")
+        await self._spare_broker(brokers, voters)
         while not self._stage.stopped:
             try:
                 await self._ask(process)
@@ -79,6 +92,24 @@ class Inspector:
                 self._close()
             await asyncio.sleep(pause_s(self._entropy, self._pause_ms))
         self._close()
+
+    async def _spare_broker(self, brokers: list[Address], voters: list[Address]) -> None:
+        """A broker that never runs is registered and unregistered while every other one is
+        unfenced. Later, new partitions could get replicas on it, and would never be whole."""
+        request = UnregisterBrokerRequest(broker_id=SPARE)
+        with suppress(*FAILURES):
+            for voter in voters:
+                asked = self._draw(SPARE_REGISTERS, b"", Listener.CLUSTER)
+                await self._send(self._peers[voter], *asked)
+        while not self._stage.stopped:
+            with suppress(*FAILURES):
+                peer = self._peers[self._entropy.choice(brokers)]
+                answer = await peer.ask(request, 0, timeout_ms=ANSWER_WITHIN_MS)
+                assert isinstance(answer, UnregisterBrokerResponse), answer
+                if answer.error_code in SPARE_IS_GONE:
+                    self._stage.history.done["spare broker"] += answer.error_code == Error.NONE
+                    return
+            await asyncio.sleep(pause_s(self._entropy, self._pause_ms))
 
     def _close(self) -> None:
         for peer in self._peers.values():

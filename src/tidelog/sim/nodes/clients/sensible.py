@@ -18,7 +18,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE, LOGGER_RESOURCE = 2, 4, 8
 METRICS_RESOURCE, GROUP_RESOURCE = 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 SPARE: Final = 77
-"""A broker that is registered and never seen."""
+"""A broker that is registered for a moment and never runs."""
 MANY_NAMES: Final = 12_000
 """As many as make a request that is decoded beside the loop."""
 LONG_AGO_MS: Final = 1_700_000_000_000
@@ -215,6 +215,20 @@ def _of_quorum(key: int, asker: str) -> Sensible:
     return Sensible(key, {"cluster_id": CLUSTER, "topics": topics}, CONTROLLER)
 
 
+SPARE_REGISTERS: Final = Sensible(
+    62,
+    {
+        "broker_id": SPARE,
+        "cluster_id": "simulated",
+        "incarnation_id": one_of(b"1" * 16, b"2" * 16),
+        "log_dirs": [b"d" * 16],
+        "listeners": [{"name": "PLAINTEXT", "host": "nowhere", "port": 9092}],
+        "features": [
+            {"name": "metadata.version", "min_supported_version": 1, "max_supported_version": 99}
+        ],
+    },
+    CONTROLLER,
+)
 REQUESTS: Final = (
     Sensible(0, {"acks": one_of(-1, -1, 1, 2), "timeout_ms": TIMEOUT_MS,
                  "transactional_id": one_of(None, None, OWN),
@@ -314,11 +328,7 @@ REQUESTS: Final = (
     Sensible(60, {"endpoint_type": one_of(1, 2, 3), "include_fenced_brokers": BOTH},
              one_of("", CONTROLLER)),
     Sensible(61, {"topics": [{"name": OWN, "partition_indexes": [0, 99]}]}, LEADER),
-    Sensible(62, {"broker_id": SPARE, "cluster_id": one_of("simulated", "simulated", "another"),
-                  "incarnation_id": one_of(b"1" * 16, b"2" * 16), "log_dirs": [b"d" * 16],
-                  "listeners": [{"name": "PLAINTEXT", "host": "nowhere", "port": 9092}],
-                  "features": [{"name": "metadata.version", "min_supported_version": 1,
-                                "max_supported_version": 99}]}, CONTROLLER),
+    Sensible(62, {"broker_id": SPARE, "cluster_id": "another"}, CONTROLLER),
     Sensible(63, {"broker_id": one_of(SPARE, 99), "broker_epoch": one_of(-1, 1),
                   "want_fence": True}, CONTROLLER),
     Sensible(64, {"broker_id": one_of(SPARE, 99)}, one_of("", CONTROLLER)),
