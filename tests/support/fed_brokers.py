@@ -4,7 +4,7 @@ There is no controller: the test commits metadata records, to all brokers or to 
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -194,6 +194,7 @@ class FedBroker:
         self.broker.markers.close()
         self.broker.verifications.close()
         self.broker.mending.close()
+        self.broker.restoring.close()
         self.broker.leaving_isr.close()
         self.broker.scrubbing.close()
         self.broker.rooms.close()
@@ -240,9 +241,10 @@ async def fed_brokers(
     *broker_ids: int,
     racks: bool = False,
     apis: Callable[[Broker], dict[int, Handler]] = readers,
+    known: Sequence[r.MetadataRecord] = (),
     **settings: str,
 ) -> AsyncIterator[FedCluster]:
-    """These brokers, registered and serving; there are no topics."""
+    """These brokers, registered and serving; there are no topics but those `known` before."""
     members: dict[int, FedBroker] = {}
     cluster = FedCluster(members)
     try:
@@ -253,7 +255,7 @@ async def fed_brokers(
                 network.wheel.clock, network.wheel, network, SystemEntropy(), events.append
             )
             directory = data / f"broker-{broker_id}"
-            directory.mkdir()
+            directory.mkdir(exist_ok=True)  # else it is a restart
             config = node_config(broker_id, directory, **settings)
             member = FedBroker(*build(config, directory, host), network, apis)
             members[broker_id] = member
@@ -261,6 +263,8 @@ async def fed_brokers(
         for broker_id, member in members.items():
             rack = f"rack-{broker_id}" if racks else None
             cluster.commit(registration(broker_id, member.port, rack))
+        if known:
+            cluster.commit(*known)
         for broker_id in members:
             cluster[broker_id].committed.begin_serving()
         yield cluster

@@ -191,6 +191,7 @@ async def lone_broker(
             broker.markers.close()
             broker.verifications.close()
             broker.mending.close()
+            broker.restoring.close()
             broker.leaving_isr.close()
             broker.rooms.close()
             broker.link.close()

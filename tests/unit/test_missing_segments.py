@@ -12,7 +12,10 @@ from tidelog.storage.checkpoints import LOG_STARTS, PartitionName, read_offsets,
 from tidelog.storage.clean_shutdown import NO_BROKER_EPOCH
 from tidelog.storage.errors import MissingRecords
 from tidelog.storage.log import Log
+from tidelog.storage.mending import Fit
 from tidelog.storage.meta_properties import MetaProperties, format_directory
+from tidelog.storage.restoring import Restoration
+from tidelog.wire.records import iter_batches
 
 ORDERS: PartitionName = ("orders", 0)
 COUNT = 20
@@ -211,3 +214,88 @@ def test_a_new_replica_that_begins_further_on_stores_no_log_start_by_itself() ->
     log.truncate_fully_and_start_at(500)
     assert disk.files()[LOG_STARTS] == before
     assert open_directory(disk).logs["new", 0].log_start_offset == 500
+
+
+# Records that come back from another replica
+
+
+def segment_of(disk: SimDisk, base: int) -> bytes:
+    return disk.files()[f"orders-0/{base:020d}.log"]
+
+
+def put_back(disk: SimDisk, directory: LogDirectory, records: bytes) -> None:
+    found = Restoration(disk, directory.refused[ORDERS])
+    found.add(records)
+    found.prepare()
+    found.finish()
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_segment_that_another_replica_has_is_put_back(orderly: bool, lost: int) -> None:
+    disk, bases = stopped(orderly=orderly)
+    healthy = {path: data for path, data in disk.files().items() if path.endswith(".log")}
+    records = segment_of(disk, bases[lost])
+    lose(disk, bases[lost], all_files=True)
+    directory = open_directory(disk)
+    put_back(disk, directory, records)
+    assert directory.open_again(ORDERS) is None
+    log = directory.logs[ORDERS]
+    assert (log.log_start_offset, log.log_end_offset) == (0, COUNT)
+    assert log_faults(disk, log) == []
+    assert {path: disk.files()[path] for path in healthy} == healthy
+
+
+def test_a_large_hole_is_filled_piece_by_piece() -> None:
+    disk, bases = stopped(orderly=True)
+    records = segment_of(disk, bases[0])
+    lose(disk, bases[0], all_files=True)
+    directory = open_directory(disk)
+    half = [at for at, _ in iter_batches(records)][2]
+    put_back(disk, directory, records[:half])
+    error = directory.open_again(ORDERS)
+    assert isinstance(error, MissingRecords)
+    assert (error.offset, error.end) == (2, bases[1]), "what is back counts"
+    put_back(disk, directory, records)
+    assert directory.open_again(ORDERS) is None
+    assert log_faults(disk, directory.logs[ORDERS]) == []
+    assert directory.logs[ORDERS].log_end_offset == COUNT
+
+
+def test_damaged_batches_beside_each_other_are_written_over() -> None:
+    disk, bases = stopped(orderly=False)
+    whole = segment_of(disk, bases[1])
+    path, places = f"orders-0/{bases[1]:020d}.log", [at for at, _ in iter_batches(whole)]
+    for place in places[1:3]:
+        disk.flip_bit(path, place + 5)  # of its offset
+    disk.remove(f"orders-0/{bases[1]:020d}.index")  # so that the start walks over it
+    directory = open_directory(disk)
+    found = Restoration(disk, directory.refused[ORDERS])
+    assert found.add(whole[: places[2]]) is Fit.MORE, "the next one is damaged too"
+    assert found.add(whole[places[2] :]) is Fit.WHOLE
+    found.prepare()
+    assert segment_of(disk, bases[1]) != whole
+    found.finish()
+    assert segment_of(disk, bases[1]) == whole
+    assert directory.open_again(ORDERS) is None
+    assert log_faults(disk, directory.logs[ORDERS]) == []
+
+
+def other_epoch(number: int) -> bytes:
+    return bytes(batch(b"value %d" % number, time_ms=number, base_offset=number, epoch=5))
+
+
+def test_batches_that_were_not_there_are_not_taken() -> None:
+    disk, bases = stopped(orderly=True)
+    records = segment_of(disk, bases[0])
+    first_two = [at for at, _ in iter_batches(records)][2]
+    beyond = records + segment_of(disk, bases[1])
+    lose(disk, bases[0], all_files=True)
+    error = open_directory(disk).refused[ORDERS]
+    flipped = bytearray(records)
+    flipped[80] ^= 1
+    for foreign in (bytes(flipped), records[first_two:], other_epoch(0), b"no batch at all" * 9):
+        assert Restoration(disk, error).add(foreign) is Fit.FOREIGN
+    assert Restoration(disk, error).add(records[:first_two]) is Fit.MORE
+    found = Restoration(disk, error)
+    assert (found.add(beyond), found.next_offset) == (Fit.WHOLE, bases[1]), "no more than is lost"

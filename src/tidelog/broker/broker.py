@@ -20,6 +20,7 @@ from tidelog.broker.logs.directories import Directories
 from tidelog.broker.logs.disk_rooms import DiskRooms
 from tidelog.broker.logs.mending import Mending
 from tidelog.broker.logs.moves import Moves
+from tidelog.broker.logs.restoring import Restoring
 from tidelog.broker.logs.scrubbing import Scrubbing
 from tidelog.broker.produce.appends import Appends
 from tidelog.broker.produce.early_produces import EarlyProduces
@@ -73,20 +74,7 @@ class Broker:
         self.link = ControllerLink(identity, metadata, self.replicas, host)
         self.rooms = DiskRooms(directories.all, config, host)
         self.leaving_isr = LeavingIsr(metadata, self.replicas, self.rooms, self.link, host.timers)
-        self.mending = Mending(
-            metadata,
-            self.replicas,
-            self.leaving_isr,
-            self._connections("mending"),
-            host,
-            ask_timeout_ms=config.replication.socket_timeout_ms,
-        )
-        self.scrubbing = Scrubbing(
-            self.replicas,
-            self.mending,
-            host,
-            bytes_per_second=config.logs.scrub_bytes_per_second,
-        )
+        self._make_mending()
         self.moves = Moves(metadata, self.replicas, config, host)
         self.recently_fenced = RecentlyFenced(metadata, host.clock)
         self.suspected = SuspectedBrokers(metadata, host)
@@ -110,6 +98,33 @@ class Broker:
             host,
             stalled=StalledReplicas(self.replicas, self.fetchers, host),
             config=config,
+        )
+
+    def _make_mending(self) -> None:
+        """What brings back records that were lost or have changed at rest."""
+        host, config, metadata = self.host, self.config, self.metadata
+        ask_timeout_ms = config.replication.socket_timeout_ms
+        self.mending = Mending(
+            metadata,
+            self.replicas,
+            self.leaving_isr,
+            self._connections("mending"),
+            host,
+            ask_timeout_ms=ask_timeout_ms,
+        )
+        self.restoring = Restoring(
+            metadata,
+            self.replicas,
+            self._connections("restoring"),
+            host,
+            ask_timeout_ms=ask_timeout_ms,
+        )
+        self.replicas.refused.on_refused = self.restoring.begin
+        self.scrubbing = Scrubbing(
+            self.replicas,
+            self.mending,
+            host,
+            bytes_per_second=config.logs.scrub_bytes_per_second,
         )
 
     def _make_fetch(self) -> None:

@@ -264,6 +264,7 @@ class Node:
             broker.markers.close()
             broker.verifications.close()
             broker.mending.close()
+            broker.restoring.close()
             broker.leaving_isr.close()
             await broker.moves.stop()
         if self.controller is not None:

@@ -10,7 +10,7 @@ it then refuses every operation with DirectoryOffline until a new process starts
 
 Bad files at load: a checkpoint that cannot be read is replaced by the value that is safe to
 assume, and noted in `repairs`. A log whose synced records are bad is not opened: it stands in
-`refused`, and `repair` opens it once it is known that another replica has the records.
+`refused`. `repair` opens it when another replica leads, `open_again` when its records are back.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -199,12 +199,10 @@ class LogDirectory:
     # Logs
 
     def _load(self, name: PartitionName) -> None:
-        path = directory_of(name)
+        path = join(directory_of(name), partition_metadata.FILE_NAME)
         try:
-            topic_id = partition_metadata.read_topic_id(
-                self._disk, join(path, partition_metadata.FILE_NAME)
-            )
-            reason = CorruptFile(join(path, partition_metadata.FILE_NAME), "byte 0", "it is gone")
+            topic_id = partition_metadata.read_topic_id(self._disk, path)
+            reason = CorruptFile(path, "byte 0", "it is gone")
         except CorruptFile as error:
             reason, topic_id = error, None
         if topic_id is None:
@@ -227,7 +225,7 @@ class LogDirectory:
             knows_start=name in self.checkpoints.log_starts.offsets,
             clean_shutdown=clean,
             repair=repair,
-            gaps=self._may_have_gaps(name),
+            gaps=self.may_have_gaps(name),
             repairs=self.repairs,
         )
         try:
@@ -277,10 +275,10 @@ class LogDirectory:
         assert name not in self.logs, f"{name} exists"
         assert name not in self.leaving, f"the directory of {name} is still there"
         self.checkpoints.forget(name)
-        config, gaps = self._config_of(name[0]), self._may_have_gaps(name)
+        config, gaps = self._config_of(name[0]), self.may_have_gaps(name)
         return NewLog(self._disk, directory_of(name), topic_id, config, gaps, self.repairs)
 
-    def _may_have_gaps(self, name: PartitionName) -> bool:
+    def may_have_gaps(self, name: PartitionName) -> bool:
         clean_points = self.checkpoints.clean_points
         if self._clean_points_are_lost and name not in clean_points.offsets:
             clean_points.put(name, 0)
@@ -298,6 +296,12 @@ class LogDirectory:
         log = self._open_log(name, clean=False, repair=True)
         del self.refused[name]
         return log
+
+    def open_again(self, name: PartitionName) -> CorruptSegment | None:
+        """A refused log whose records were put back. What else is wrong, if it stays refused."""
+        del self.refused[name]
+        self._load(name)
+        return self.refused.get(name)
 
     def delete_log(self, name: PartitionName) -> None:
         """The log is gone for good when this returns, whatever happens next."""

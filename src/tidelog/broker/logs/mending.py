@@ -169,7 +169,7 @@ class Mending:
         if damage.offset >= hosted.replica.high_watermark:
             return Round(self._cut(hosted, damage))
         without: list[int] = []
-        others = self._others(hosted)
+        others = others_of(self._metadata, hosted.partition)
         for broker_id in others:
             outcome = await self._ask(hosted, damage, broker_id)
             if outcome is Outcome.MENDED or not self._is_wanted(hosted, damage):
@@ -179,20 +179,18 @@ class Mending:
         nowhere = len(without) == len(others)
         return Round(Outcome.NOWHERE if nowhere else Outcome.NOT_YET, tuple(without))
 
-    def _others(self, hosted: Hosted) -> list[int]:
-        """The leader first, then who is in sync, then the rest."""
-        state = self._metadata.image.partition(hosted.partition)
-        if state is None:
-            return []
-        ordered = dict.fromkeys((state.leader, *state.isr, *state.replicas))
-        return [each for each in ordered if each >= 0 and each != self._metadata.own_id]
-
     async def _ask(self, hosted: Hosted, damage: Damage, broker_id: int) -> Outcome:
         """Fetch until the damaged place is filled, and put it back."""
         patch = Patch(hosted.log, damage, committed_offset=hosted.replica.high_watermark)
         size_bytes = 0
         while size_bytes < PATCH_MAX_BYTES:
-            records = await self._fetch(hosted, broker_id, patch.next_offset)
+            records = await fetch_as_consumer(
+                self._lines,
+                broker_id,
+                hosted.partition,
+                patch.next_offset,
+                timeout_ms=self._ask_timeout_ms,
+            )
             if records is None:
                 return Outcome.NOT_YET
             if not records:
@@ -207,32 +205,6 @@ class Mending:
                 return self._other_form(hosted, damage, broker_id, records)
             size_bytes += len(records)
         return Outcome.NOWHERE
-
-    async def _fetch(self, hosted: Hosted, broker_id: int, offset: int) -> bytes | None:
-        """As a consumer: it says nothing about our log. None if there was no answer that counts,
-        empty if that replica does not have the offset."""
-        peer = self._lines.to(broker_id)
-        if peer is None:
-            return None
-        wanted = FetchPartition(
-            partition=hosted.index, fetch_offset=offset, partition_max_bytes=ASKED_BYTES
-        )
-        topic = FetchTopic(topic_id=hosted.partition.topic_id, partitions=[wanted])
-        timeout_ms = self._ask_timeout_ms
-        try:
-            request = FetchRequest(max_bytes=ASKED_BYTES, topics=[topic])
-            answer = await peer.ask(request, FETCH_VERSION, timeout_ms=timeout_ms)
-        except NetworkError:
-            return None
-        assert isinstance(answer, FetchResponse), answer
-        for found in answer.responses:
-            for data in found.partitions:
-                if data.error_code in _HAS_NOT:
-                    return b""
-                if data.error_code != NO_ERROR or not data.records:
-                    return None
-                return bytes(data.records)
-        return None
 
     async def _write(self, hosted: Hosted, damage: Damage, patch: Patch, source: int) -> None:
         written = patch.write()
@@ -308,6 +280,48 @@ class Mending:
             f" --before {damage.next_offset} --yes"
         )
         self._host.findings.report(UNREADABLE, _name(hosted), text, advice=advice)
+
+
+async def fetch_as_consumer(
+    lines: BrokerConnections,
+    broker_id: int,
+    partition: PartitionId,
+    offset: int,
+    *,
+    timeout_ms: int,
+) -> bytes | None:
+    """It says nothing about our log. None if there was no answer that counts, empty if that
+    replica does not have the offset."""
+    peer = lines.to(broker_id)
+    if peer is None:
+        return None
+    wanted = FetchPartition(
+        partition=partition.partition, fetch_offset=offset, partition_max_bytes=ASKED_BYTES
+    )
+    topic = FetchTopic(topic_id=partition.topic_id, partitions=[wanted])
+    try:
+        request = FetchRequest(max_bytes=ASKED_BYTES, topics=[topic])
+        answer = await peer.ask(request, FETCH_VERSION, timeout_ms=timeout_ms)
+    except NetworkError:
+        return None
+    assert isinstance(answer, FetchResponse), answer
+    for found in answer.responses:
+        for data in found.partitions:
+            if data.error_code in _HAS_NOT:
+                return b""
+            if data.error_code != NO_ERROR or not data.records:
+                return None
+            return bytes(data.records)
+    return None
+
+
+def others_of(metadata: LocalMetadata, partition: PartitionId) -> list[int]:
+    """Its replicas elsewhere: the leader first, then who is in sync, then the rest."""
+    state = metadata.image.partition(partition)
+    if state is None:
+        return []
+    ordered = dict.fromkeys((state.leader, *state.isr, *state.replicas))
+    return [each for each in ordered if each >= 0 and each != metadata.own_id]
 
 
 def _are_intact(records: bytes, damage: Damage) -> bool:

@@ -67,13 +67,13 @@ class Replicas:
         "_now_ms",
         "_others",
         "_perform",
-        "_refused",
         "_topics",
         "_without_space",
         "coming",
         "directories",
         "hosted",
         "problems",
+        "refused",
         "statuses",
         "works_beside_the_loop",
     )
@@ -94,7 +94,7 @@ class Replicas:
         self._by_name: dict[PartitionName, Hosted] = {}
         self._by_log: dict[Log, Hosted] = {}
         self._topics: dict[str, TopicSettings] = {}
-        self._refused = RefusedLogs(host.findings)
+        self.refused = RefusedLogs(host.findings)
         self._without_space: dict[PartitionId, None] = {}
         self.coming: dict[PartitionId, None] = {}
         """Partitions whose logs are still to be made."""
@@ -365,10 +365,10 @@ class Replicas:
         if state.leader == self._metadata.own_id or state.isr in ((), (self._metadata.own_id,)):
             error = directory.refused[name]
             self.problems[state.id] = str(error)
-            self._refused.report(state.id, name, error)
+            self.refused.report(state.id, name, error)
             return None
         self.problems.pop(state.id, None)
-        self._refused.clear(state.id)
+        self.refused.clear(state.id)
         return directory.repair(name)
 
     def _adopt(
@@ -414,7 +414,7 @@ class Replicas:
 
     def _stop_hosting(self, partition: PartitionId) -> None:
         self.problems.pop(partition, None)
-        self._refused.clear(partition)
+        self.refused.clear(partition)
         self._without_space.pop(partition, None)
         hosted = self.hosted.pop(partition, None)
         if hosted is None:
