@@ -13,8 +13,10 @@ from tidelog.core import events as e
 from tidelog.core.types import PartitionId
 from tidelog.observe.render import Renderer
 from tidelog.observe.stream import NumberedEvent
+from tidelog.spark.pipelines.health import Report
 from tidelog.spark.pipelines.health_events import EVENTS_TOPIC, parsed
 from tidelog.spark.pipelines.health_figures import REPLICAS_SCHEMA, figures
+from tidelog.spark.pipelines.health_page import draw_leaders
 from tidelog.testing import Cluster
 
 
@@ -268,3 +270,13 @@ def test_a_killed_leader_is_a_failover_in_the_report(watched, spark, tmp_path):
     assert asked == [], "the page asks nobody for anything"
     status = home.status("health")
     assert (status["state"], status["arguments"]["to"]) == ("finished", str(lake))
+
+
+def test_a_partition_whose_leader_is_not_known_is_drawn_as_unknown():
+    """The first event that is kept of a partition may be a change of its ISR."""
+    row = {"topic": "old", "index": 0, "leader_changes": 0, "under_times": 1}
+    span = {"topic": "old", "index": 0, "from_ms": 1_000, "for_ms": 500, "is_under": True}
+    spans = [span | {"leader": leader} for leader in (None, -1, 3)]
+    report = Report(3, 1_000, 3_000, [row], [], [], [], spans, [])
+    figure = draw_leaders(report)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["?", "–", "3"]

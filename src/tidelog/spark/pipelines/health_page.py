@@ -130,11 +130,13 @@ def draw_leaders(report: Report) -> "Figure":
             continue
         level = len(shown) - 1 - shown.index(name(row))
         start, length = _seconds(report, row["from_ms"]), row["for_ms"] / 1000
-        nobody = row["leader"] == -1
-        colour = NOBODY_COLOUR if nobody else COLOURS[row["leader"] % len(COLOURS)]
+        leader = row["leader"]
+        # Events of an earlier time may be gone: then who led is not known.
+        known = leader is not None and leader != -1
+        colour = COLOURS[leader % len(COLOURS)] if known else NOBODY_COLOUR
         hatch = "////" if row["is_under"] else None
         axes.barh(level, length, left=start, color=colour, hatch=hatch, edgecolor="white")
-        who = "–" if nobody else str(row["leader"])
+        who = str(leader) if known else "?" if leader is None else "–"
         paper = {"facecolor": colour, "linewidth": 0, "pad": 1}
         axes.text(start, level, who, color="white", va="center", bbox=paper, clip_on=True)
     axes.set_yticks(range(len(shown)), shown[::-1])
