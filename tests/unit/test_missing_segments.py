@@ -5,7 +5,9 @@ import errno
 import pytest
 
 from support.batches import batch
+from tidelog.sim.crash_states import CrashStates
 from tidelog.sim.disk import SimDisk
+from tidelog.sim.disk_state import SyncDirectory
 from tidelog.sim.log_check import log_faults
 from tidelog.storage import LogConfig, LogDirectory, NoSpace
 from tidelog.storage.checkpoints import LOG_STARTS, PartitionName, read_offsets, write_offsets
@@ -121,6 +123,39 @@ def test_with_another_replica_the_log_begins_anew_below_the_hole(lost: int) -> N
     again = open_directory(disk)
     assert again.refused == {}
     assert again.logs[ORDERS].log_end_offset == bases[lost]
+
+
+def repaired(disk: SimDisk) -> Log:
+    """After any start: it may have been repaired before."""
+    directory = open_directory(disk)
+    return directory.repair(ORDERS) if ORDERS in directory.refused else directory.logs[ORDERS]
+
+
+def directory_syncs_of_repair(lost: int) -> int:
+    disk, bases = stopped(orderly=True)
+    lose(disk, bases[lost])
+    directory = open_directory(disk)
+    disk.trace = []
+    directory.repair(ORDERS)
+    return sum(isinstance(effect, SyncDirectory) for effect in disk.trace)
+
+
+def test_a_repair_syncs_as_often_for_many_segments_as_for_one() -> None:
+    """The event loop waits for it. It used to sync once for every segment it dropped."""
+    assert directory_syncs_of_repair(lost=1) == directory_syncs_of_repair(lost=-2)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_repair_that_a_crash_interrupts_is_finished_by_the_next(lost: int) -> None:
+    disk, bases = stopped(orderly=True)
+    lose(disk, bases[lost])
+    disk.sync_dir("orders-0")
+    states = CrashStates(repaired, start=disk.after_power_loss(()))
+    for crashed in states:
+        log = repaired(crashed)
+        assert (log.log_start_offset, log.log_end_offset) == (0, bases[lost]), crashed.story
+        assert log_faults(crashed, log) == [], crashed.story
+    assert states.count > 100
 
 
 def test_nothing_changes_on_disk_while_a_log_is_refused() -> None:

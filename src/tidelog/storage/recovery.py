@@ -345,11 +345,13 @@ def cut_in_words(fault: CorruptSegment, *, dropped: int) -> str:
 
 
 def drop_segments(request: LoadRequest, segments: list[Segment]) -> None:
-    """Last first, each for good before the next: a crash in between leaves no hole."""
-    for segment in reversed(segments):
-        for path in segment.mark_deleted():
-            discard(request.disk, path)
+    """With one sync for all: an event loop may wait for it. A crash in between may leave a hole.
+    The next load drops what stands behind it, or refuses the log, to be repaired once more."""
+    gone = [path for segment in reversed(segments) for path in segment.mark_deleted()]
+    if gone:
         request.disk.sync_dir(request.directory)
+    for path in gone:
+        discard(request.disk, path)
 
 
 # Steps 5 and 6: where it starts and ends
