@@ -4,15 +4,19 @@ from random import Random
 
 import pytest
 
+from tidelog.core.metadata.placement import PlacementBroker, place
+from tidelog.sim.nodes.clients.inspector import bears_spare_broker
 from tidelog.sim.nodes.clients.sensible import (
     CONTROLLER,
     REQUESTS,
+    SPARE,
     SPARE_REGISTERS,
     TOGETHER,
     Drawn,
     Sensible,
     message_of,
 )
+from tidelog.sim.nodes.cluster_plan import RACKS, ClusterPlan
 from tidelog.wire.protocol import Listener, Release, RequestHeader, encode_request, offered
 from tidelog.wire.protocol.apis import API_BY_KEY, request_class
 
@@ -62,3 +66,13 @@ def test_no_field_is_misspelt(request_row: Sensible):
         {"config_operation", "configs", "configuration_keys"} if in_three(request_row) else set()
     )
     assert unknown_fields(request_row.values, request_class(request_row.key)) <= shared
+
+
+@pytest.mark.parametrize("racks", [(), RACKS])
+def test_a_spare_broker_is_registered_only_where_it_gets_no_replicas(racks):
+    names = racks or (None, None, None)
+    brokers = [PlacementBroker(number, rack) for number, rack in enumerate(names[:3], start=1)]
+    spare = PlacementBroker(SPARE, None, fenced=True)
+    placed = place([*brokers, spare], 30, 3, Random(1).randrange)
+    gets_some = any(SPARE in replicas for replicas in placed)
+    assert bears_spare_broker(ClusterPlan(3, 3, racks=racks)) == (not gets_some)

@@ -84,7 +84,8 @@ class Inspector:
         voters = [(machine_name(voter), CONTROLLER_PORT) for voter in self._plan.voter_ids]
         for address in (*brokers, *voters):
             self._peers[address] = Peer(network, address, "inspector")
-        await self._spare_broker(brokers, voters)
+        if bears_spare_broker(self._plan):
+            await self._spare_broker(brokers, voters)
         while not self._stage.stopped:
             try:
                 await self._ask(process)
@@ -207,6 +208,12 @@ class Inspector:
                 await transactions.producers(topic, 0)
             case _:
                 await client.view()
+
+
+def bears_spare_broker(plan: ClusterPlan) -> bool:
+    """Whether new partitions get no replicas on a fenced broker while enough others are unfenced.
+    Where brokers have racks, every rack gets its turn, also one with nobody but the spare."""
+    return not plan.racks
 
 
 def _address(broker: int) -> Address:
