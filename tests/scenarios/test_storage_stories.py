@@ -104,15 +104,17 @@ def test_t25_a_flipped_bit_above_the_recovery_point_takes_the_later_segments_alo
 
 
 def test_t25_a_flipped_bit_below_the_recovery_point_is_not_a_torn_tail() -> None:
-    # Everything below 12 was synced. Then record 2 is damaged while the broker is down.
+    # Everything below 12 was synced, epochs included. Then record 2 is damaged while the broker is
+    # down.
     disk = SimDisk()
     log = written_log(disk)
+    log.store_epochs()
     damaged = log.segments[0].locate(2)
     assert damaged is not None
     disk.flip_bit(f"{FIRST}.log", damaged.position + damaged.header.size_bytes - 1)
 
     # A crash cannot have done that, and cutting the log there would throw away acknowledged
-    # records. The first segment is behind the recovery point, so it is not even looked through;
+    # records. The first segment ends below the recovery point, so it is not even looked through;
     # but no damaged byte is ever served.
     again = restart_after_crash(disk, recovery_point=12)
     assert again.log_end_offset == 16
