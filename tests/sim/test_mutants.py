@@ -10,7 +10,7 @@ SEEDS = 3
 QUICK = {
     "M2": "R09 committed on all in-sync replicas",
     "M17": "K16 clean elections",
-    "M25": "R17 once and in order",
+    "M26": "R13 acknowledged means committed",
     "S2": "R19 recovery",
     "S14": "N6 no callback of a node or client fails",
     "S19": "N6 no callback of a node or client fails",

@@ -20,6 +20,7 @@ from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.types import NO_LEADER, LogEntry
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Entropy
+from tidelog.node.life import STOPPED, until_the_end
 from tidelog.node.node import Node
 from tidelog.quorum import committed_mark
 from tidelog.quorum.entry_codec import KafkaEntryCodec
@@ -131,8 +132,11 @@ class QuorumServer(StoryServer):
             node.broker.link.registering.on_seat_taken = _wait_for_the_seat
             node.broker.changes._replicas = cast(Replicas, NoReplicas())
         await node.start(partial(self._on_ready, loop))
-        failure = await node.failed()
-        self._machine.note(f"stops: {failure}")
+        assert self._stop is not None, "it has not begun"
+        if await until_the_end(node, self._stop) == STOPPED:
+            self._kernel.call_in(0, self.machine.owner, self._exit, node)
+            return
+        self._machine.note(f"stops: {await node.failed()}")
         loop.call_soon(self._machine.crash)
 
     async def _run_member(self, host: NodeHost) -> None:
