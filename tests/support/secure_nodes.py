@@ -26,7 +26,8 @@ GUARD_S = 60
 CLUSTER_ID = "c2VjdXJlLWNsdXN0ZXIxMg"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-PORTS = 5
+LISTENERS = ("CLIENTS", "CERTS", "BROKERS", "CONTROLLER")
+PORTS = len(LISTENERS) + 1
 
 
 class SecureNodes:
@@ -89,6 +90,9 @@ class SecureNodes:
 
     def http_port(self, node: int) -> int:
         return self._ports[node][4]
+
+    def port(self, node: int, listener: str) -> int:
+        return self._ports[node][LISTENERS.index(listener)]
 
     @property
     def for_passwords(self) -> str:
@@ -155,14 +159,13 @@ class SecureNodes:
         assert done.returncode == 0, done.stdout + done.stderr
 
     def properties(self, node: int) -> dict[str, str]:
-        names = ("CLIENTS", "CERTS", "BROKERS", "CONTROLLER")
-        ports = dict(zip(names, self._ports[node], strict=False))
+        ports = {name: self.port(node, name) for name in LISTENERS}
         voters = [f"{each}@localhost:{found[3]}" for each, found in self._ports.items()]
         copies = str(min(3, len(self._ports)))
         return {
             "process.roles": "broker,controller",
             "node.id": str(node),
-            "listeners": ",".join(f"{name}://localhost:{ports[name]}" for name in names),
+            "listeners": ",".join(f"{name}://localhost:{ports[name]}" for name in LISTENERS),
             "listener.security.protocol.map": (
                 "CLIENTS:SASL_SSL,CERTS:SSL,BROKERS:SASL_SSL,CONTROLLER:SSL"
             ),

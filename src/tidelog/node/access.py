@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidelog.broker.access import GuardedMetadata, guards
+from tidelog.broker.handlers import forwarded
 from tidelog.controller.handlers import envelope
 from tidelog.core.metadata.records import (
     AccessControlEntry,
@@ -75,15 +76,17 @@ class AccessRules:
 def guarded_broker(
     gate: Gate | None, broker: "Broker", handlers: Mapping[int, Handler]
 ) -> dict[int, Handler]:
-    """What the client listeners serve."""
+    """What the client listeners serve. An API without a row in the table is not served at all."""
     if gate is None:
         return dict(handlers)
     rows = guards(broker)
-    served = {
-        key: guarded(gate, rows[key], handler) if key in rows else handler
-        for key, handler in handlers.items()
-    }
-    served[_METADATA] = GuardedMetadata(gate, broker, handlers[_METADATA]).handle
+    judged_elsewhere = FREE | (forwarded.ROWS.keys() - rows.keys())
+    served: dict[int, Handler] = {}
+    for key, handler in handlers.items():
+        if key == _METADATA:
+            served[key] = GuardedMetadata(gate, broker, handler).handle
+        else:
+            served[key] = handler if key in judged_elsewhere else guarded(gate, rows[key], handler)
     return served
 
 
