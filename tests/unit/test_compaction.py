@@ -503,6 +503,22 @@ def test_a_bad_segment_is_reported_once_and_left_alone() -> None:
     assert bench.compact_once() is None
 
 
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_rotten_base_offset_at_the_end_of_a_segment_ends_the_pass(segments: int) -> None:
+    """Gaps are allowed here: only where the segment ends shows that the offset is wrong."""
+    bench = Bench()
+    for _ in range(segments):
+        bench.put((b"a", b"1"))
+        bench.put((b"a", b"2"))
+        bench.log.roll()
+    file = bench.disk.open("t-0/00000000000000000000.log")
+    second = read_header(file.read(0, 61)).size_bytes
+    file.write(second, (1 << 20 | 1).to_bytes(8, "big"))
+    assert bench.compact_once() == CompactionProgress(NAME, finished=True, clean_point=0)
+    assert any("behind the segment" in str(problem) for problem in bench.directory.repairs)
+    assert bench.compact_once() is None
+
+
 @pytest.mark.parametrize(("policy", "kept"), [(("compact",), 3), (("compact", "delete"), 1)])
 def test_age_is_a_reason_to_delete_only_if_the_policy_says_so(
     policy: tuple[CleanupPolicy, ...], kept: int

@@ -16,7 +16,7 @@ The work is done in slices, and the log may be used between two of them. If a se
 being cleaned changes meanwhile, by truncation or retention, the pass is given up.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tidelog.host.ports import Buffer, Disk
@@ -29,6 +29,7 @@ from tidelog.storage.compaction_rules import (
     clean_batch,
 )
 from tidelog.storage.config import NEVER_MS, LogConfig
+from tidelog.storage.errors import CorruptSegment
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.key_offsets import KeyOffsets
 from tidelog.storage.log import Log
@@ -39,9 +40,9 @@ from tidelog.wire.records import BatchHeader, check_crc, iter_records, read_head
 
 SLICE_BYTES = 1 << 20
 DEDUPE_BUFFER_BYTES = 128 << 20
+"""`log.cleaner.dedupe.buffer.size`"""
 SWAP_COUNTS_BYTES = 128 << 10
 """A swap reads nothing and syncs a dozen times. Many small ones must not run in one piece."""
-"""`log.cleaner.dedupe.buffer.size`"""
 
 
 class CompactionProgress(NamedTuple):
@@ -231,7 +232,7 @@ class Compaction:
             if segment.next_offset <= first_dirty:
                 continue
             start = max(first_dirty, segment.base_offset)
-            for batch in segment.batches_from(start, intact=check_crc):
+            for batch in up_to_the_end(segment, segment.batches_from(start, intact=check_crc)):
                 yield batch.header.size_bytes
                 if not collect_batch(batch, keys, walk):
                     return
@@ -244,7 +245,7 @@ class Compaction:
         replaced = False
         try:
             for segment in group:
-                for batch in segment.batches(intact=check_crc):
+                for batch in up_to_the_end(segment, segment.batches(intact=check_crc)):
                     yield batch.header.size_bytes
                     cleaned = clean_batch(batch, self._rules, walk)
                     if batch.header.next_offset == group[-1].next_offset:
@@ -261,6 +262,22 @@ class Compaction:
             if not replaced:
                 writer.segment.close()
                 discard_cleaned(self._disk, log.directory, base)
+
+
+def up_to_the_end(segment: Segment, batches: Iterable[ScannedBatch]) -> Iterator[ScannedBatch]:
+    """These batches, the last of which ends the segment. CorruptSegment if it does not: where
+    gaps are allowed, only the end shows that the base offset of the last batch has rotted."""
+    end = segment.base_offset
+    for batch in batches:
+        if batch.header.next_offset > segment.next_offset:
+            lost = segment.end_before(batch)
+            reason = f"offset {batch.header.last_offset} lies behind the segment"
+            raise CorruptSegment(segment.path, position=batch.position, offset=lost, reason=reason)
+        yield batch
+        end = batch.header.next_offset
+    if end != segment.next_offset:
+        reason = f"it ends at {end} and not at {segment.next_offset}"
+        raise CorruptSegment(segment.path, position=segment.size, offset=end, reason=reason)
 
 
 def collect_batch(batch: ScannedBatch, keys: KeyOffsets, walk: TransactionWalk) -> bool:
