@@ -46,9 +46,9 @@ OFTEN = (
 class Town:
     """Three nodes, one client, and whoever breaks things."""
 
-    def __init__(self, settings=()):
+    def __init__(self, settings=(), voters=3):
         self.kernel = Kernel(1)
-        self.cluster = NodeCluster(self.kernel, 1, ClusterPlan(3, 3, settings=settings))
+        self.cluster = NodeCluster(self.kernel, 1, ClusterPlan(3, voters, settings=settings))
         self.told, self.problems, self.acknowledged = [], [], {}
         self.faults = NodeFaults(self.cluster, lambda unclean: not unclean, self.told.append)
         self.roles = Roles(self.cluster.servers)
@@ -263,6 +263,20 @@ def test_the_disk_fails_while_a_broker_notes_its_registration(town):
     server.start()
     town.until(lambda: server.starts == 3, 10)
     assert town.survives()
+
+
+@pytest.mark.parametrize(("voters", "operation", "after"), [(3, "read", 1), (1, "sync", 0)])
+def test_the_disk_fails_while_a_voter_looks_up_or_notes_its_vote(voters, operation, after):
+    """The only voter votes for itself as it starts."""
+    town = Town(voters=voters)
+    server = town.cluster.servers[1]
+    server.kill()
+    name = "quorum-state" if operation == "read" else "quorum-state.tmp"
+    server.files.open(DATA).inject(operation, path=f"__cluster_metadata-0/{name}", after=after)
+    server.start()
+    town.until(lambda: server.starts == 3, 10)
+    assert town.survives()
+    town.cluster.bury()
 
 
 def test_a_full_disk_is_a_finding_until_there_is_room_again(town):

@@ -39,7 +39,7 @@ from tidelog.node.own_address import OwnAddress
 from tidelog.node.security import NodeSecurity
 from tidelog.node.throttling import Throttling, quotas_of
 from tidelog.quorum.entry_codec import KafkaEntryCodec
-from tidelog.quorum.member import QuorumMember
+from tidelog.quorum.member import MemberFailed, QuorumMember
 from tidelog.quorum.membership import QuorumMembership
 from tidelog.rpc import ApiTable, serve
 from tidelog.rpc.authorization.gate import Gate
@@ -134,7 +134,8 @@ class Node:
     # -- life
 
     async def start(self, on_ready: Callable[[], None]) -> None:
-        """`on_ready` is called when clients may come: for a controller alone that is at once."""
+        """`on_ready` is called when clients may come: for a controller alone that is at once. A
+        node whose disk fails meanwhile never calls it; `failed` says why."""
         await self._listen()
         self.listening = True
         self.security.start()
@@ -144,7 +145,11 @@ class Node:
             replicas.directories.start(replicas.on_durable, self._fail)
         if self._own_address is not None:
             await self._own_address.check(self._fail)
-        self.quorum.start()
+        try:
+            self.quorum.start()
+        except (MemberFailed, StorageError, OSError) as error:
+            self._fail(error)  # if the member has not said it already
+            return
         self._leader_watch.start()
         if broker is not None:
             broker.committed.when_running(partial(self._let_clients_in, on_ready))
