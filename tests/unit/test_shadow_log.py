@@ -4,9 +4,12 @@ from itertools import count
 
 import pytest
 
+from tidelog.core.types import PartitionId
 from tidelog.sim.disk import SimDisk
 from tidelog.sim.nodes.probes import Probe, attached
 from tidelog.sim.nodes.view_log import Contents, ShadowLog
+from tidelog.sim.recovery_facts import RESTART, Found, Recovery
+from tidelog.sim.rules.recovery_rules import RecoveryKeepsWhatWasDurable
 from tidelog.storage.config import LogConfig
 from tidelog.storage.log import Log
 from tidelog.wire.records import Record, encode
@@ -80,6 +83,53 @@ def test_deleted_records_leave_the_shadow_and_its_digests_stay(disk):
     shadow.log.raise_log_start(2)
     assert [batch.base_offset for batch in shadow.batches] == [2]
     assert shadow.chain_at(3) == before
+
+
+def problem_after_crash(shadow, found):
+    """What R19 says of a log that was opened again."""
+    told = []
+    judge = RecoveryKeepsWhatWasDurable(None, None, lambda rule, text: told.append(text))
+    after = ShadowLog(found, shadow.contents)
+    after.load(None)
+    batches = Found(after.batches, found.log_start_offset, found.log_end_offset)
+    partition = PartitionId(b"t" * 16, 0)
+    judge.log_recovered(Recovery(1, partition, RESTART, shadow.written(), batches, ()))
+    return told
+
+
+def test_a_crash_may_bring_trimmed_records_back_with_the_log_start_before(disk):
+    """The checkpoint of log starts is written at its own time: Kafka promises no more."""
+    shadow = ShadowLog(open_log(disk), contents())
+    for value in (b"a", b"b", b"c"):
+        append(shadow, 0, value)
+    shadow.log.raise_log_start(2)
+    assert [batch.base_offset for batch in shadow.batches] == [2]
+    assert problem_after_crash(shadow, open_log(disk)) == []
+
+
+def test_records_that_come_back_are_those_that_were_trimmed(disk):
+    shadow = ShadowLog(open_log(disk), contents())
+    for value in (b"a", b"b", b"c"):
+        append(shadow, 0, value)
+    shadow.log.raise_log_start(2)
+    other_disk = SimDisk()
+    other_disk.make_dir("tides-0")
+    other = ShadowLog(open_log(other_disk), shadow.contents)
+    for value in (b"a", b"x", b"c"):
+        append(other, 0, value)
+    assert problem_after_crash(shadow, open_log(other_disk)) != []
+
+
+def test_trimmed_records_that_were_cut_since_do_not_come_back(disk):
+    shadow = ShadowLog(open_log(disk), contents())
+    for value in (b"a", b"b"):
+        append(shadow, 0, value)
+    shadow.log.raise_log_start(2)
+    assert not shadow.batches
+    shadow.log.truncate_fully_and_start_at(1)
+    shadow.follow_cut()
+    append(shadow, 1, b"c")
+    assert [batch.base_offset for batch in shadow.written().batches] == [0, 1]
 
 
 class Ship:

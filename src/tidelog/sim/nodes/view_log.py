@@ -122,6 +122,7 @@ class ShadowLog:
         "_batches",
         "_chains",
         "_start_chain",
+        "_trimmed",
         "arriving",
         "contents",
         "cut_to",
@@ -142,6 +143,8 @@ class ShadowLog:
         self._bases: list[int] = []
         self._chains: list[int] = []
         self._start_chain = log.log_start_offset
+        self._trimmed: list[ShadowBatch] = []
+        """Below the log start. They are back if a crash brings back an earlier one."""
 
     # -- what the log itself says
 
@@ -208,6 +211,8 @@ class ShadowLog:
         end = self.log.log_end_offset
         keep = bisect_left(self._bases, end)
         del self._batches[keep:], self._bases[keep:], self._chains[keep:]
+        while self._trimmed and self._trimmed[-1].base_offset >= end:
+            self._trimmed.pop()
         if not self._batches:
             self._start_chain = end
         self.note_start()
@@ -215,7 +220,8 @@ class ShadowLog:
     def written(self) -> Written:
         """Its process is gone: what the next one may find, and what it must find."""
         self.note_start()
-        batches = list(self.batches)
+        self._forget_deleted()
+        batches = [*self._trimmed, *self._batches]
         for piece in self.arriving:
             batches += self.contents.batches_in(piece)
         owed_end = self.log.log_end_offset
@@ -240,6 +246,7 @@ class ShadowLog:
             gone += 1
         if gone > 0:
             self._start_chain = self._chains[gone - 1]
+            self._trimmed += self._batches[:gone]
             del self._batches[:gone], self._bases[:gone], self._chains[:gone]
 
     # -- restarts
