@@ -68,6 +68,22 @@ def test_commands_in_the_directory_log_in_by_themselves(here):
     assert len(json.loads(described.stdout)["brokers"]) == 2
 
 
+def test_audits_log_in_too(here):
+    tidelog(here, "topic", "create", "compared", "-p", "1")
+    tidelog(here, "produce", "compared", "--value", "hello")
+    compared = tidelog(here, "audit", "replicas", "--topic", "compared", "-o", "json")
+    assert json.loads(compared.stdout)["high_watermarks_from"] == "brokers", compared.stderr
+    login = here / ".tidelog/dev/secure/users/admin/client.properties"
+    history = here / "history.parquet"
+    words = ("--for", "1s", "--history", history, "--keep", "-o", "json")
+    ran = tidelog(here, "audit", "run", "--command-config", login, *words)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["acknowledged"] > 0
+    judged = tidelog(here, "audit", "history", history, "--command-config", login, "-o", "json")
+    assert judged.returncode == 0, judged.stderr
+    assert json.loads(judged.stdout)["read_back"] > 0
+
+
 def test_a_foreign_client_gets_in_with_the_file_that_was_made_for_it(here):
     tidelog(here, "topic", "create", "foreign", "-p", "1")
     assert delivery_error(admin_login(here), "foreign") is None

@@ -136,10 +136,10 @@ def test_whoever_knows_the_password_is_served_by_name(mechanism):
 @pytest.mark.parametrize(
     ("mechanism", "wrong", "told"),
     [
-        ("SCRAM-SHA-512", {"password": "ebb"}, "invalid credentials with SASL mechanism SCRAM-SHA"),
-        ("SCRAM-SHA-256", {"user": "mallory"}, "invalid credentials with SASL mechanism SCRAM-SHA"),
-        ("PLAIN", {"password": "ebb"}, "Invalid username or password"),
-        ("PLAIN", {"user": "mallory"}, "Invalid username or password"),
+        ("SCRAM-SHA-512", {"password": "ebb"}, "unknown user or wrong password .SCRAM-SHA"),
+        ("SCRAM-SHA-256", {"user": "mallory"}, "unknown user or wrong password .SCRAM-SHA"),
+        ("PLAIN", {"password": "ebb"}, "unknown user or wrong password"),
+        ("PLAIN", {"user": "mallory"}, "unknown user or wrong password"),
         ("OAUTHBEARER", {"token": "forged"}, "not signed"),
     ],
 )
@@ -355,7 +355,7 @@ def test_nobody_becomes_somebody_else_on_the_way():
         pass_time(stage.network, 2_000)
         answer = await in_time(stage, log_in_plain(peer, b"\0bob\0sand"))
         assert answer.error_code == SASL_AUTHENTICATION_FAILED
-        assert "Cannot change principals" in answer.error_message
+        assert "not of User:" in answer.error_message
         await until(lambda: stage.closed)
 
     on_stage(story, reauth_max_ms=10_000)

@@ -10,7 +10,7 @@ from tidelog.audit.history.checks import check
 from tidelog.audit.history.findings import Findings
 from tidelog.audit.history.read_back import bounds_of, read_back
 from tidelog.audit.history.rows import Row
-from tidelog.audit.workload import Work, Workload
+from tidelog.audit.workload import Reached, Work, Workload
 from tidelog.client import Admin, Client, NewTopic
 
 TELL_EVERY_SECONDS = 0.5
@@ -31,7 +31,7 @@ OnProgress = Callable[[int], None]
 
 
 async def run(
-    bootstrap: str,
+    cluster: Reached,
     work: Work,
     *,
     seconds: float,
@@ -39,9 +39,9 @@ async def run(
     on_progress: OnProgress = lambda _: None,
 ) -> Audited:
     """Against a cluster that runs, on a topic that is made for it."""
-    async with Client(bootstrap) as client:
+    async with Client(cluster.bootstrap, properties=cluster.properties) as client:
         await Admin(client).create_topic(NewTopic(work.topic, work.partitions, DEFAULT_FACTOR, {}))
-        workload = Workload(bootstrap, work)
+        workload = Workload(cluster, work)
         workload.start()
         try:
             await _live(workload, seconds, disturbance, on_progress)

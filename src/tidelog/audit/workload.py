@@ -6,7 +6,7 @@ what is committed, all partitions from the beginning, and choose their positions
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from tidelog.audit.history.recorder import Operation, Recorder
@@ -24,6 +24,17 @@ LEAST_TRANSACTIONS = 2
 PART_RECORDS = 3
 """Records that a transaction writes to one partition."""
 SHORT_POLL_MS = 20
+
+
+class Reached(NamedTuple):
+    """Where a cluster is, and how its clients log in."""
+
+    bootstrap: str
+    properties: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        """Passwords never reach a log."""
+        return f"Reached({self.bootstrap})"
 
 
 class Work(NamedTuple):
@@ -50,7 +61,7 @@ class Workload:
     """All clients of a run. Every one has its own connections, as applications do."""
 
     __slots__ = (
-        "_bootstrap",
+        "_cluster",
         "_ends",
         "_numbers",
         "_reading",
@@ -60,8 +71,8 @@ class Workload:
         "recorder",
     )
 
-    def __init__(self, bootstrap: str, work: Work) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, cluster: Reached, work: Work) -> None:
+        self._cluster = cluster
         self._work = work
         self._stopping = False
         self._numbers: dict[str, int] = {}
@@ -110,7 +121,10 @@ class Workload:
     ) -> asyncio.Task[None]:
         async def live() -> None:
             async with Client(
-                self._bootstrap, client_id=name, timeout_ms=CLIENT_TIMEOUT_MS
+                self._cluster.bootstrap,
+                client_id=name,
+                timeout_ms=CLIENT_TIMEOUT_MS,
+                properties=self._cluster.properties,
             ) as client:
                 await run(client, name, index)
 

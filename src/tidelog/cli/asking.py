@@ -65,6 +65,11 @@ class Asking(NamedTuple):
     properties: Mapping[str, str] = {}
     """Of `--command-config`."""
 
+    def __repr__(self) -> str:
+        """Passwords never reach a log or a traceback."""
+        names = ", ".join(sorted(self.properties)) or "no properties"
+        return f"Asking({self.bootstrap}, {self.timeout_ms} ms, {names})"
+
     def located(self) -> "Asking":
         """With an address: the one that was given, that of the environment, or that of the
         cluster that runs in this directory, with the login of its administrator."""

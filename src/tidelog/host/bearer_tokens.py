@@ -84,23 +84,23 @@ class TokenVerifier:
                 },
             )
         except jwt.PyJWTError as reason:
-            raise LoginFailed(f"Authentication failed: {_short(reason)}") from None
+            raise LoginFailed(_short(reason)) from None
         user = claims[settings.user_claim]
         if not isinstance(user, str) or not user:
-            raise LoginFailed(f"Authentication failed: {settings.user_claim} names no user")
+            raise LoginFailed(f"{settings.user_claim} names no user")
         return Token(user, int(claims["exp"]) * 1000)
 
     def _key_of(self, token: str) -> Any:
         keys = self._keys
         if keys is None:
-            raise LoginFailed("Authentication failed: no keys to verify tokens with yet")
+            raise LoginFailed("no keys to verify tokens with yet")
         wanted = str(self._jwt.get_unverified_header(token).get("kid", ""))
         if not wanted and len(keys) == 1:
             return next(iter(keys.values()))
         key = keys.get(wanted)
         if key is None:
             self.on_unknown_key()
-            raise LoginFailed("Authentication failed: the token is signed with an unknown key")
+            raise LoginFailed("the token is signed with an unknown key")
         return key
 
 

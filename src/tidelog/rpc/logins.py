@@ -100,7 +100,7 @@ class Logins:
         if not limits:
             return None
         if min(limits) <= 0:
-            raise LoginFailed("Authentication failed: the token has expired", user=login.user)
+            raise LoginFailed("the token has expired", user=login.user)
         return min(limits)
 
 
@@ -279,8 +279,7 @@ class LoginConnection:
             self._mechanism,
         ):
             raise LoginFailed(
-                "Cannot change principals during re-authentication from "
-                f"{before.principal}: {principal}",
+                f"this connection is that of {before.principal}, not of {principal}",
                 user=done.user,
             )
         lifetime_ms, now_ms = logins.lifetime_ms(done), logins.now_ms()
@@ -321,7 +320,7 @@ def refuse_late_login(call: Call) -> None:
     if call.header.api_key == SASL_HANDSHAKE:
         call.answer(SaslHandshakeResponse(error_code=ILLEGAL_SASL_STATE))
         return
-    text = "SaslAuthenticate request received after successful authentication"
+    text = "this connection needs no login, or no other one"
     call.answer(SaslAuthenticateResponse(error_code=ILLEGAL_SASL_STATE, error_message=text))
 
 

@@ -95,11 +95,14 @@ def test_a_clean_history_and_a_broken_one_by_their_exit_codes(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["history", "h", "-b", "x:1", "--read-back", "f"], "-b together with --read-back"),
+        (["history", "h", "-b", "x:1", "--read-back", "f"], "a cluster together with --read-back"),
         (["history", "h", "--master", "here"], '"here" is no Spark cluster'),
         (["history", "h", "--master", "local", "--conf", "x"], "wrong value for --conf: x"),
         (["run", "--chaos", "kil"], 'did you mean "kill"?'),
-        (["run", "--chaos", "kill", "-b", "x:1"], "--chaos together with -b"),
+        (
+            ["run", "--chaos", "kill", "-b", "x:1"],
+            "--chaos together with a cluster that is there already",
+        ),
         (["run", "--history", "no/such/place"], "no/such/place cannot be written"),
         (["run", "--for", "soon"], "wrong value for --for"),
     ],

@@ -12,9 +12,9 @@ from tidelog.audit.history.findings import Findings
 from tidelog.audit.history.read_back import NotDrained, read_back
 from tidelog.audit.history.rows import BadHistory, Row
 from tidelog.cli.asking import Asking
+from tidelog.cli.audit.given_cluster import cluster_options, given_cluster
 from tidelog.cli.audit.undecided import undecided
 from tidelog.cli.audit.verdict import print_findings
-from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import ERROR, OK, USAGE, VIOLATION, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import print_json
@@ -32,21 +32,22 @@ class HistoryOptions(NamedTuple):
     spark_url: str | None
     conf: dict[str, str]
     output: str
+    command_config: str | None = None
+
+    @property
+    def cluster(self) -> Asking | None:
+        """Where the topics are read back from."""
+        return given_cluster(self.bootstrap, self.timeout_ms, self.command_config)
 
 
 @click.command(name="history")
 @click.argument("path", metavar="FILE")
-@click.option(
-    "-b", "--bootstrap", metavar="HOST:PORT,…", help="Read the topics back from these brokers."
-)
+@cluster_options
 @click.option(
     "--read-back",
     "read_back",
     metavar="FILE",
     help="What was read back: Parquet with topic, partition, offset and value.",
-)
-@click.option(
-    "--timeout", "timeout_ms", type=DURATION, default="15s", show_default=True, help="Of -b."
 )
 @spark_options
 @output_option
@@ -59,17 +60,20 @@ def command(context: click.Context, /, **given: Any) -> None:
     Examples:
       tidelog audit history history.parquet
       tidelog audit history history.parquet -b 127.0.0.1:9092
+      tidelog audit history history.parquet --command-config client.properties
       tidelog audit history history.parquet --read-back found.parquet --master 'local[*]'
 
-    Without -b and --read-back the reads in the history are all there is. With --master the same
+    Topics are read back from the cluster of -b or --command-config. Without it and without
+    --read-back the reads in the history are all there is. With --master the same
     checks run on Spark. Exit code 5 if a promise was broken.
     """
     options = HistoryOptions(**given)
-    if options.bootstrap and options.read_back:
+    cluster = options.cluster
+    if cluster is not None and options.read_back:
         raise CommandError(
-            "-b together with --read-back",
+            "a cluster together with --read-back",
             why="the records are read back from brokers or from a file",
-            advice=f"tidelog audit history {options.path} -b {options.bootstrap}",
+            advice=f"tidelog audit history {options.path} -b {cluster.bootstrap}",
             code=USAGE,
         )
     found = judged(options)
@@ -103,11 +107,11 @@ def more_rows(options: HistoryOptions, rows: list[Row]) -> list[Row]:
     """What the last read found, if the history is not to be believed alone."""
     if options.read_back is not None:
         return file.read_back(Path(options.read_back))
-    if options.bootstrap is None:
+    cluster = options.cluster
+    if cluster is None:
         return []
     topics = file.topics_of(rows)
-    asking = Asking(options.bootstrap, options.timeout_ms)
     try:
-        return asking.run(lambda client: read_back(client, topics, stall_ms=options.timeout_ms))
+        return cluster.run(lambda client: read_back(client, topics, stall_ms=options.timeout_ms))
     except NotDrained as reason:
         raise undecided(reason) from None

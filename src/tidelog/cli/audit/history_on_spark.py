@@ -8,6 +8,7 @@ from tidelog.audit.history.read_back import Bounds, NotDrained, log_starts, unti
 from tidelog.audit.history.rows import BadHistory
 from tidelog.cli.asking import Asking
 from tidelog.cli.audit.undecided import undecided
+from tidelog.cli.pipeline.topic_check import access_of
 from tidelog.cli.spark_options import essence, spark_session
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def judged_with(spark: "SparkSession", options: "HistoryOptions") -> Findings:
     if options.read_back is not None:
         found = as_read_back(_table(spark, options.read_back), options.read_back)
         history = history.unionByName(found)
-    elif options.bootstrap is not None:
-        history = history.unionByName(_from_cluster(spark, history, options))
+    elif (cluster := options.cluster) is not None:
+        history = history.unionByName(_from_cluster(spark, history, cluster))
     return check_on_spark(history)
 
 
@@ -46,9 +47,7 @@ def _table(spark: "SparkSession", path: str) -> "DataFrame":
         raise BadHistory(f"{path} cannot be read as Parquet: {essence(reason)}") from None
 
 
-def _from_cluster(
-    spark: "SparkSession", history: "DataFrame", options: "HistoryOptions"
-) -> "DataFrame":
+def _from_cluster(spark: "SparkSession", history: "DataFrame", asking: Asking) -> "DataFrame":
     """Everything up to where the partitions end now, read by the tasks themselves."""
     from pyspark.sql import functions as f
 
@@ -56,16 +55,15 @@ def _from_cluster(
 
     named = history.where(f.col("topic").isNotNull()).select("topic").distinct()
     topics = sorted(row["topic"] for row in named.collect())
-    asking = Asking(options.bootstrap, options.timeout_ms)
     try:
         bounds = asking.run(
-            lambda client: until_decided(client, topics, stall_ms=options.timeout_ms)
+            lambda client: until_decided(client, topics, stall_ms=asking.timeout_ms)
         )
     except NotDrained as reason:
         raise undecided(reason) from None
     records = (
         spark.read.format("tidelog")
-        .option("kafka.bootstrap.servers", options.bootstrap)
+        .options(**access_of(asking).options())
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", _document(bounds, "start"))
         .option("endingOffsets", _document(bounds, "end"))
@@ -73,7 +71,7 @@ def _from_cluster(
         .select("topic", "partition", "offset", value_number(f.col("value")).alias("value"))
     )
     starts = as_rows(spark, log_starts(bounds))
-    return as_read_back(records, str(options.bootstrap)).unionByName(starts)
+    return as_read_back(records, str(asking.bootstrap)).unionByName(starts)
 
 
 def _document(bounds: dict[tuple[str, int], Bounds], side: str) -> str:

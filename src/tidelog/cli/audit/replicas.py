@@ -112,8 +112,8 @@ def command(context: click.Context, /, **given: Any) -> None:
     Ends with exit code 5 if replicas differ below the high watermark, or one cannot be read.
     """
     options = ReplicasOptions(**given)
-    directories, bootstrap = find_directories(options)
-    audited = run(options, directories, bootstrap)
+    directories, brokers = find_directories(options)
+    audited = run(options, directories, brokers)
     if options.output == "json":
         print_json(as_document(audited))
     else:
@@ -124,16 +124,22 @@ def command(context: click.Context, /, **given: Any) -> None:
 # ---- what to compare ----
 
 
-def find_directories(options: ReplicasOptions) -> tuple[list[DataDirectory], str | None]:
-    """Those that were given, or those of the local cluster; and where its brokers are."""
+def find_directories(options: ReplicasOptions) -> tuple[list[DataDirectory], Asking | None]:
+    """Those that were given, or those of the local cluster; and how to ask its brokers."""
+    asking = options.asking
+    named = asking.bootstrap or asking.properties.get("bootstrap.servers")
+    given = None if named is None else asking._replace(bootstrap=named)
     if options.directories:
-        return [_given(text) for text in options.directories], options.asking.bootstrap
+        return [_given(text) for text in options.directories], given
     nodes = load_nodes(options.data_dir, options.name)
     places = [
         (layout.data_directory(nodes.directory, node.id), node.id) for node in nodes.state.brokers
     ]
-    running = nodes.state.bootstrap_servers if nodes.state.is_running else None
-    return [_opened(*place) for place in places], options.asking.bootstrap or running
+    if given is None and nodes.state.is_running:
+        login = layout.admin_properties(nodes.directory, nodes.state)
+        properties = {**login, **asking.properties}
+        given = asking._replace(bootstrap=nodes.state.bootstrap_servers, properties=properties)
+    return [_opened(*place) for place in places], given
 
 
 def _given(text: str) -> DataDirectory:
@@ -161,7 +167,7 @@ def _opened(path: Path, node_id: int) -> DataDirectory:
 
 
 def find_work(
-    options: ReplicasOptions, directories: Sequence[DataDirectory], bootstrap: str | None
+    options: ReplicasOptions, directories: Sequence[DataDirectory], brokers: Asking | None
 ) -> tuple[list[PartitionWork], str]:
     there = sorted({name for each in directories for name in each.partitions()})
     unknown = [topic for topic in options.topics if topic not in {name for name, _ in there}]
@@ -173,13 +179,13 @@ def find_work(
             code=USAGE,
         )
     wanted = [name for name in there if not options.topics or name[0] in options.topics]
-    live = _ask(options, bootstrap, wanted) if bootstrap and wanted else None
+    live = _ask(brokers, wanted) if brokers is not None and wanted else None
     work = work_of(directories, wanted, live or {})
     return work, FROM_CHECKPOINTS if live is None else FROM_BROKERS
 
 
 def _ask(
-    options: ReplicasOptions, bootstrap: str, wanted: Sequence[TopicPartition]
+    brokers: Asking, wanted: Sequence[TopicPartition]
 ) -> dict[TopicPartition, LivePartition] | None:
     """None if nobody answers: then the checkpoints have to do."""
 
@@ -187,8 +193,8 @@ def _ask(
         return await ask_live(client, wanted)
 
     try:
-        timeout_ms = min(options.asking.timeout_ms, LIVE_WITHIN_MS)
-        return options.asking._replace(bootstrap=bootstrap, timeout_ms=timeout_ms).run(look)
+        timeout_ms = min(brokers.timeout_ms, LIVE_WITHIN_MS)
+        return brokers._replace(timeout_ms=timeout_ms).run(look)
     except CommandError as error:
         if error.code not in (UNREACHABLE, ERROR):
             raise
@@ -200,9 +206,9 @@ def _ask(
 
 
 def run(
-    options: ReplicasOptions, directories: Sequence[DataDirectory], bootstrap: str | None
+    options: ReplicasOptions, directories: Sequence[DataDirectory], brokers: Asking | None
 ) -> Audited:
-    work, bounds = find_work(options, directories, bootstrap)
+    work, bounds = find_work(options, directories, brokers)
     found: list[Comparison] = []
     if options.spark_url is not None:
         paths = [each.path for each in directories]

@@ -13,8 +13,9 @@ from tidelog.audit.history import file
 from tidelog.audit.history.file import ArrowMissing
 from tidelog.audit.history.read_back import NotDrained
 from tidelog.audit.run import Audited
-from tidelog.audit.workload import Work
+from tidelog.audit.workload import Reached, Work
 from tidelog.cli.asking import Asking
+from tidelog.cli.audit.given_cluster import cluster_options, given_cluster
 from tidelog.cli.audit.undecided import undecided
 from tidelog.cli.audit.verdict import print_findings
 from tidelog.cli.durations import DURATION
@@ -49,6 +50,7 @@ class RunOptions(NamedTuple):
     chaos: str | None
     history: Path | None
     bootstrap: str | None
+    command_config: str | None
     timeout_ms: int
     rate: int
     partitions: int
@@ -67,10 +69,7 @@ class RunOptions(NamedTuple):
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write down, as Parquet, what every client did and was told.",
 )
-@click.option("-b", "--bootstrap", metavar="HOST:PORT,…", help="This cluster, not one of its own.")
-@click.option(
-    "--timeout", "timeout_ms", type=DURATION, default="15s", show_default=True, help="Of -b."
-)
+@cluster_options
 @click.option(
     "--rate",
     type=click.IntRange(1, 1_000_000),
@@ -93,29 +92,31 @@ def command(context: click.Context, /, **given: Any) -> None:
       tidelog audit run --for 60s --chaos kill,pause,partition
       tidelog audit run --for 10s --history history.parquet
       tidelog audit run -b 127.0.0.1:9092
+      tidelog audit run --command-config client.properties
 
-    A cluster of three brokers is started for it and removed afterwards, unless -b names one, which
-    is never broken. Some records are written in transactions, and every fourth of those is
-    aborted. Exit code 5 if a promise was broken.
+    A cluster of three brokers is started for it and removed afterwards, unless -b or the
+    bootstrap.servers of --command-config name one, which is never broken. Some records are written
+    in transactions, and every fourth of those is aborted. Exit code 5 if a promise was broken.
     """
     options = RunOptions(**given)
-    kinds = parse_kinds(options)
+    given_one = given_cluster(options.bootstrap, options.timeout_ms, options.command_config)
+    kinds = parse_kinds(options, breakable=given_one is None)
     check_history(options.history)
-    audited = on_given(options) if options.bootstrap else on_own(options, kinds)
+    audited = on_own(options, kinds) if given_one is None else on_given(options, given_one)
     if options.history is not None:
         file.write(options.history, audited.rows)
     tell(audited, options)
     context.exit(OK if audited.findings.holds else VIOLATION)
 
 
-def parse_kinds(options: RunOptions) -> list[str]:
+def parse_kinds(options: RunOptions, *, breakable: bool) -> list[str]:
     kinds = [each.strip() for each in (options.chaos or "").split(",") if each.strip()]
     for kind in kinds:
         if kind not in KINDS:
             raise unknown_name("fault", kind, list(KINDS), advice="--chaos kill,pause")
-    if kinds and options.bootstrap:
+    if kinds and not breakable:
         raise CommandError(
-            "--chaos together with -b",
+            "--chaos together with a cluster that is there already",
             why="only a cluster that was started for the purpose is broken on purpose",
             advice=f"tidelog audit run --chaos {options.chaos}",
             code=USAGE,
@@ -147,19 +148,20 @@ def check_history(path: Path | None) -> None:
         ) from None
 
 
-def on_given(options: RunOptions) -> Audited:
+def on_given(options: RunOptions, asking: Asking) -> Audited:
     """On a cluster that is there; the topic goes when all is well."""
     work = make_work(options, f"tidelog-audit-{time.time_ns():x}")
+    assert asking.bootstrap is not None, "a cluster without an address"
+    cluster = Reached(asking.bootstrap, asking.properties)
 
     async def audit(client: Client) -> Audited:
-        assert options.bootstrap is not None, options
-        audited = await audited_run(options.bootstrap, work, options, None)
+        audited = await audited_run(cluster, work, options, None)
         if audited.findings.holds and not options.keep:
             await Admin(client).delete_topic(work.topic)
         return audited
 
     try:
-        return Asking(options.bootstrap, options.timeout_ms).run(audit)
+        return asking.run(audit)
     except NotDrained as reason:
         raise undecided(reason) from None
     except TimeoutError:
@@ -176,7 +178,8 @@ def on_own(options: RunOptions, kinds: list[str]) -> Audited:
         async def audit() -> Audited:
             nodes.start(nodes.node_ids, attached=True)
             await wait_ready(nodes, timeout_ms=READY_WITHIN_MS)
-            return await audited_run(nodes.state.bootstrap_servers, work, options, disturbance)
+            cluster = Reached(nodes.state.bootstrap_servers)
+            return await audited_run(cluster, work, options, disturbance)
 
         try:
             return asyncio.run(audit())
@@ -190,12 +193,12 @@ def on_own(options: RunOptions, kinds: list[str]) -> Audited:
 
 
 async def audited_run(
-    bootstrap: str, work: Work, options: RunOptions, disturbance: Disturbance | None
+    cluster: Reached, work: Work, options: RunOptions, disturbance: Disturbance | None
 ) -> Audited:
     seconds = options.duration_ms / 1000
     with Progress("records acknowledged", None, seconds=seconds) as progress:
         return await audit_run.run(
-            bootstrap,
+            cluster,
             work,
             seconds=seconds,
             disturbance=disturbance,

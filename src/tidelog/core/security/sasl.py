@@ -23,6 +23,9 @@ MOST_ITERATIONS = 100_000
 LONGEST_LOGIN_BYTES = 1024
 """Of a user name or password of PLAIN, each."""
 
+WRONG = "unknown user or wrong password"
+"""One text for both: nobody learns which users there are."""
+
 FindCredential = Callable[[ScramMechanism, str], ScramCredential | None]
 """What is known of a user's password, from the metadata of the cluster."""
 
@@ -89,22 +92,19 @@ class PlainServer:
         try:
             authorize_as, user, password = message.decode("utf-8").split("\0")
         except ValueError:  # also of bytes that are no UTF-8
-            raise LoginFailed("Authentication failed: a PLAIN login has three parts") from None
+            raise LoginFailed("a PLAIN login has three parts") from None
         if not user or not password:
-            what = "username" if not user else "password"
-            raise LoginFailed(f"Authentication failed: {what} not specified")
+            what = "user name" if not user else "password"
+            raise LoginFailed(f"the {what} is empty")
         if max(len(user), len(password)) > LONGEST_LOGIN_BYTES:
-            raise LoginFailed("Authentication failed: Invalid username or password", "too long")
+            raise LoginFailed(WRONG, "too long")
         known = self._users.get(user)
         fits = hmac.compare_digest((known or "").encode(), password.encode())
         if known is None or not fits:
             why = "wrong password" if known is not None else "unknown user"
-            raise LoginFailed("Authentication failed: Invalid username or password", why, user)
+            raise LoginFailed(WRONG, why, user)
         if authorize_as not in ("", user):
-            raise LoginFailed(
-                "Authentication failed: the authorization id is not the user who logs in",
-                user=user,
-            )
+            raise LoginFailed("a user may act for nobody else", user=user)
         return Step(b"", LoggedIn(user))
 
 
@@ -154,12 +154,7 @@ class ScramServer:
         except ScramError as reason:
             name = self._mechanism.sasl_name
             user = "" if self._first is None else self._first.name
-            raise LoginFailed(
-                "Authentication failed during authentication due to invalid credentials "
-                f"with SASL mechanism {name}",
-                str(reason),
-                user,
-            ) from None
+            raise LoginFailed(f"{WRONG} ({name})", str(reason), user) from None
 
     def _begun(self, message: bytes) -> Step:
         first = scram.parse_client_first(message)
@@ -235,7 +230,7 @@ class BearerServer:
         try:
             found = self._verify(token)
             if authzid not in ("", found.user):
-                raise LoginFailed(f"Authentication failed: authorization id {authzid!r}")
+                raise LoginFailed(f"the token is not of {authzid!r}")
         except LoginFailed as failed:
             self._failed = failed
             return Step(json.dumps({"status": "invalid_token"}).encode())
@@ -243,7 +238,7 @@ class BearerServer:
 
     @staticmethod
     def _read(message: bytes) -> tuple[str, str]:
-        wrong = LoginFailed("Authentication failed: Invalid OAUTHBEARER client first message")
+        wrong = LoginFailed("the message has no bearer token")
         try:
             found = _BEARER.fullmatch(message.decode("utf-8"))
         except UnicodeDecodeError:
