@@ -1,5 +1,6 @@
 """Thousands of new partitions: their logs and checkpoints are written beside the event loop."""
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -7,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from support.batches import batch
+from support.fed_brokers import append
 from support.lone_broker import BROKER_ID, LoneBroker, duties_of, lone_broker, until
 from support.loopback import run
 from tidelog.broker.control.metadata_changes import AT_ONCE as FOLLOW_AT_ONCE
 from tidelog.broker.duties import (
     BETWEEN_SLICES_MS,
+    CHECKED_AT_ONCE,
     RETAINED_AT_ONCE,
     STORE_EPOCHS_MS,
 )
+from tidelog.broker.handlers.delete_records import AT_ONCE as DELETED_AT_ONCE
 from tidelog.broker.logs.epoch_storing import AT_ONCE
 from tidelog.broker.logs.log_removing import AT_ONCE as REMOVED_AT_ONCE
 from tidelog.broker.replication.hosted import Hosted
@@ -28,7 +32,13 @@ from tidelog.storage.checkpoints import (
     LOG_STARTS,
     RECOVERY_POINTS,
 )
+from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
+from tidelog.wire.protocol.schemas.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 
 TOPIC, TOPIC_ID = "many", b"many............"
 SOME = 8
@@ -36,13 +46,15 @@ COUNT = 2 * AT_ONCE + SOME + 5
 LEADER_EPOCH = 7
 CHECKPOINT_EVERY_MS = 60_000
 RETENTION_EVERY_MS = 300_000
+CHECK_EVERY_MS = 15_000
+DELETE_RECORDS = 21
 
 Story = Callable[[LoneBroker], Awaitable[None]]
 
 
-def told(data: Path, story: Story, **settings: str) -> None:
+def told(data: Path, story: Story, *, apis: Iterable[int] = (), **settings: str) -> None:
     async def main() -> None:
-        async with lone_broker(data, (), **settings) as lone:
+        async with lone_broker(data, apis, **settings) as lone:
             failures: list[Exception] = []
             duties = duties_of(lone.broker, failures.append)
             duties.start()
@@ -429,3 +441,65 @@ def test_retention_looks_at_some_logs_in_a_turn_and_at_every_one_in_a_pass(tmp_p
         )
 
     told(tmp_path, story)
+
+
+def test_followers_of_some_partitions_are_checked_in_a_turn_and_of_every_one_in_a_pass(
+    tmp_path, monkeypatch
+):
+    seen: list[list[Hosted]] = []
+    check = Replicas.check_isr
+
+    def noted(self: Replicas, some: Iterable[Hosted]) -> None:
+        seen.append(list(some))
+        check(self, seen[-1])
+
+    monkeypatch.setattr(Replicas, "check_isr", noted)
+    count = CHECKED_AT_ONCE + SOME
+
+    async def story(lone: LoneBroker) -> None:
+        replicas = lone.broker.replicas
+        lone.commit(*created(count))
+        await until(lambda: len(replicas.hosted) == count)
+        for every_partition in (1, 2):
+            lone.pass_time(CHECK_EVERY_MS)
+            assert len(seen) == 2 * every_partition - 1
+            lone.pass_time(BETWEEN_SLICES_MS)
+            assert len(seen) == 2 * every_partition
+            assert [len(some) for some in seen[-2:]] == [CHECKED_AT_ONCE, SOME]
+            assert {*seen[-2], *seen[-1]} == set(replicas.hosted.values())
+
+    told(tmp_path, story)
+
+
+def test_records_of_many_partitions_are_deleted_in_more_than_one_turn(tmp_path, monkeypatch):
+    raised: list[str] = []
+    raise_log_start = Log.raise_log_start
+
+    def noted(self: Log, offset: int) -> None:
+        raised.append(self.directory)
+        raise_log_start(self, offset)
+
+    monkeypatch.setattr(Log, "raise_log_start", noted)
+
+    async def story(lone: LoneBroker) -> None:
+        alone = [
+            each._replace(replicas=(BROKER_ID,), isr=(BROKER_ID,), leader=BROKER_ID)
+            for each in partitions(COUNT)
+        ]
+        lone.commit(r.Topic(TOPIC, TOPIC_ID), *alone)
+        await until(lambda: len(lone.broker.replicas.hosted) == COUNT)
+        for index in range(COUNT):
+            append(lone.broker, TOPIC, b"first", index=index)
+        asked = [DeleteRecordsPartition(partition_index=index, offset=1) for index in range(COUNT)]
+        topic = DeleteRecordsTopic(name=TOPIC, partitions=asked)
+        answer = asyncio.ensure_future(
+            lone.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=30_000), 2)
+        )
+        while not raised:
+            await asyncio.sleep(0)
+        assert len(raised) == DELETED_AT_ONCE
+        results = (await answer).topics[0].partitions  # type: ignore[attr-defined]
+        assert [(each.error_code, each.low_watermark) for each in results] == [(0, 1)] * COUNT
+        assert len(raised) == COUNT
+
+    told(tmp_path, story, apis=(DELETE_RECORDS,))

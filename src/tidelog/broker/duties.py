@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.broker.logs.disk_rooms import DiskRooms
     from tidelog.broker.logs.scrubbing import Scrubbing
+    from tidelog.broker.replication.hosted import Hosted
     from tidelog.broker.replication.replicas import Replicas
     from tidelog.broker.replication.stalled_replicas import StalledReplicas
     from tidelog.config.node_config import NodeConfig
@@ -30,6 +31,8 @@ TELL_REPAIRS_MS = 1_000
 COMPACTION_PAUSE_MS = 15_000
 COMPACTION_SLICE_BYTES = 256 * 1024
 """A slice of compaction runs on the event loop: small enough that nobody notices."""
+CHECKED_AT_ONCE = 500
+"""Replicas whose followers are looked at in one turn of the loop."""
 RETAINED_AT_ONCE = 32
 """Logs that retention looks at in one turn of the loop."""
 BETWEEN_SLICES_MS = 5
@@ -51,6 +54,7 @@ class Duties:
         "_scrubbing",
         "_stalled",
         "_timers",
+        "_unchecked",
         "on_failure",
     )
 
@@ -80,11 +84,13 @@ class Duties:
         self._timers: dict[Callable[[], None], Timer] = {}
         self._retained: Iterator[tuple[LogDirectory, PartitionName]] = iter(())
         """Logs that retention has not looked at in this pass."""
+        self._unchecked: Iterator[Hosted] | None = None
+        """Replicas whose followers were not looked at in this pass; None between passes."""
 
     def start(self) -> None:
         config = self._config
         logs = config.logs
-        self._every(max(1, self._lag_ms // 2), self._replicas.check_isr)
+        self._after(max(1, self._lag_ms // 2), self._check_isr)
         self._after(self._lag_ms, self._look_for_stalls)
         self._every(
             config.replication.high_watermark_checkpoint_interval_ms,
@@ -108,6 +114,18 @@ class Duties:
         self._timers.clear()
         self._rooms.close()
         self._scrubbing.close()
+
+    def _check_isr(self) -> None:
+        """Of all replicas, some at a time. The next pass begins when this one is over."""
+        if self._unchecked is None:
+            self._unchecked = iter(list(self._replicas.hosted.values()))
+        some = list(islice(self._unchecked, CHECKED_AT_ONCE))
+        self._replicas.check_isr(some)
+        if len(some) < CHECKED_AT_ONCE:
+            self._unchecked = None
+            self._after(max(1, self._lag_ms // 2), self._check_isr)
+        else:
+            self._after(BETWEEN_SLICES_MS, self._check_isr)
 
     def checkpoint_high_watermarks(self) -> None:
         high_watermarks = self._replicas.high_watermarks()

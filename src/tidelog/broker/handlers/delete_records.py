@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.broker.fetch import own_writes
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.types import NO_OFFSET
+from tidelog.host import tasks
 from tidelog.storage.errors import StorageError
 from tidelog.wire.protocol.schemas.delete_records_request import (
     DeleteRecordsPartition,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Call
 
+AT_ONCE = 16
+"""Partitions whose log start is raised in one turn of the loop: each writes to its disk."""
 LOOK_AGAIN_MS = 20
 """Nobody reports a follower's log start; an operator's request can afford to look for it."""
 
@@ -70,11 +74,7 @@ def _not_committed_yet(parts: Parts, request: DeleteRecordsRequest) -> Iterator[
 def _delete_records(
     parts: Parts, call: Call, request: DeleteRecordsRequest, deadline_ms: int
 ) -> None:
-    deletion = Deletion(parts, call, deadline_ms)
-    for topic in request.topics:
-        results = [deletion.begin(topic.name, asked) for asked in topic.partitions]
-        deletion.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
-    deletion.look()
+    Deletion(parts, call, request, deadline_ms).go_on()
 
 
 class Waiting:
@@ -98,16 +98,35 @@ class Waiting:
 class Deletion:
     """One request; it answers once, when every partition is decided."""
 
-    __slots__ = ("_call", "_deadline_ms", "_parts", "_waiting", "topics")
+    __slots__ = ("_call", "_deadline_ms", "_parts", "_results", "_topics", "_waiting")
 
-    def __init__(self, parts: Parts, call: Call, deadline_ms: int) -> None:
+    def __init__(
+        self, parts: Parts, call: Call, request: DeleteRecordsRequest, deadline_ms: int
+    ) -> None:
         self._parts = parts
         self._call = call
         self._deadline_ms = deadline_ms
         self._waiting: list[Waiting] = []
-        self.topics: list[DeleteRecordsTopicResult] = []
+        self._topics: list[DeleteRecordsTopicResult] = []
+        self._results = self._begin_all(request)
 
-    def begin(self, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    def go_on(self) -> None:
+        """Delete from some partitions, and in the next turn from more; then look at followers."""
+        if len(list(islice(self._results, AT_ONCE))) == AT_ONCE:
+            tasks.soon(self.go_on)
+        else:
+            self._look()
+
+    def _begin_all(self, request: DeleteRecordsRequest) -> Iterator[DeleteRecordsPartitionResult]:
+        """One partition per step, so that others can be served in between."""
+        for topic in request.topics:
+            results: list[DeleteRecordsPartitionResult] = []
+            self._topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+            for asked in topic.partitions:
+                results.append(self._begin(topic.name, asked))
+                yield results[-1]
+
+    def _begin(self, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         result = DeleteRecordsPartitionResult(
             partition_index=asked.partition_index, low_watermark=NO_OFFSET
         )
@@ -118,15 +137,15 @@ class Deletion:
             result.error_code = self._delete(hosted, asked.offset, result)
         return result
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Answer, or look again a little later."""
         now_ms = self._parts.host.now_ms()
         is_over = now_ms >= self._deadline_ms
         self._waiting = [each for each in self._waiting if not _decide(each, is_over=is_over)]
         if self._waiting:
-            self._parts.host.timers.add(min(now_ms + LOOK_AGAIN_MS, self._deadline_ms), self.look)
+            self._parts.host.timers.add(min(now_ms + LOOK_AGAIN_MS, self._deadline_ms), self._look)
         else:
-            self._call.answer(DeleteRecordsResponse(topics=self.topics))
+            self._call.answer(DeleteRecordsResponse(topics=self._topics))
 
     def _delete(self, hosted: Hosted, offset: int, result: DeleteRecordsPartitionResult) -> Error:
         role = hosted.leader

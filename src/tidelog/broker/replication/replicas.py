@@ -488,9 +488,9 @@ class Replicas:
 
     # -- in-sync replicas
 
-    def check_isr(self) -> None:
+    def check_isr(self, some: Iterable[Hosted]) -> None:
         now = self._now_ms()
-        for hosted in list(self.hosted.values()):
+        for hosted in some:
             leader = hosted.leader
             if leader is not None:
                 effects = leader.check_isr(now)
