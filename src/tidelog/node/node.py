@@ -35,6 +35,7 @@ from tidelog.node.from_kafka import check_metadata, check_voters, recorded_voter
 from tidelog.node.held_connections import HeldConnections
 from tidelog.node.leader_watch import LeaderWatch
 from tidelog.node.leaving import Leaving
+from tidelog.node.metadata_room import MetadataRoom
 from tidelog.node.own_address import OwnAddress
 from tidelog.node.security import NodeSecurity
 from tidelog.node.throttling import Throttling, quotas_of
@@ -74,6 +75,10 @@ class Node:
         self.quorum = _quorum_member(config, self._disks, host)
         self.quorum.on_failure = self._fail
         self._leader_watch = LeaderWatch(host, self.quorum)
+        self.metadata_room: MetadataRoom | None = None
+        """None where the metadata log lies in a log directory: the broker looks at that."""
+        if not config.is_broker or config.metadata_log_dir not in config.log_dirs:
+            self.metadata_room = MetadataRoom(config, host)
         authorizer = authorizer_of(config)
         self.gate: Gate | None = None
         if authorizer is not None:
@@ -151,6 +156,8 @@ class Node:
             self._fail(error)  # if the member has not said it already
             return
         self._leader_watch.start()
+        if self.metadata_room is not None:
+            self.metadata_room.start()
         if broker is not None:
             broker.committed.when_running(partial(self._let_clients_in, on_ready))
             broker.link.poke()
@@ -254,6 +261,8 @@ class Node:
         self.stopping = True
         self.security.stop()
         self._leader_watch.stop()
+        if self.metadata_room is not None:
+            self.metadata_room.stop()
         if self._own_address is not None:
             self._own_address.stop()
         broker = self.broker

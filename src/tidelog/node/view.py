@@ -239,8 +239,10 @@ class LiveNode:
         )
 
     def log_dirs(self) -> tuple[LogDirView, ...]:
-        broker = self._node.broker
-        rooms = () if broker is None else broker.rooms.views()
+        broker, of_metadata = self._node.broker, self._node.metadata_room
+        rooms = [] if broker is None else broker.rooms.views()
+        if of_metadata is not None:
+            rooms.append(of_metadata.view())
         return tuple(
             LogDirView(
                 each.path, None if each.space is None else each.space.usable_bytes, each.is_full
