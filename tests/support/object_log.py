@@ -287,6 +287,14 @@ class ObjectLog:
         self.sync()
 
 
+class CompactedLog(ObjectLog):
+    """Batches may be gone from it, or have fewer records than they had."""
+
+    @property
+    def may_have_gaps(self) -> bool:
+        return True
+
+
 def _chain(previous: int, batch: ObjectBatch) -> int:
     """Numbers only: `hash()` of anything else would differ between processes."""
     mixed = previous * 6364136223846793005 + batch.base_offset * 1442695040888963407

@@ -1,6 +1,8 @@
 """Rules about what producers are promised and consumers see."""
 
-from support.object_log import ObjectBatch, client_batch
+import pytest
+
+from support.object_log import CompactedLog, ObjectBatch, client_batch
 from support.rule_bench import Bench
 from tidelog.core.errors import Error
 from tidelog.core.replication.producers import LARGEST_SEQUENCE, AppendedBatch
@@ -189,6 +191,25 @@ def test_reading_another_record_at_a_committed_offset_is_reported():
     bench.judge.consumer_read(1001, bench[A], (batch,), 0)
     bench.judge.consumer_read(1002, bench[B], (batch._replace(values=(99,)),), 0)
     assert bench.broken == ["R22"]
+
+
+@pytest.mark.parametrize(
+    ("left", "broken"),
+    [
+        ({"record_count": 1, "values": (7,)}, []),
+        ({"record_count": 0, "values": ()}, []),
+        ({"record_count": 0, "values": (), "leader_epoch": 1}, ["R22"]),
+        ({"record_count": 3, "values": (7, 8, 9)}, ["R22"]),
+    ],
+)
+def test_a_reader_of_a_replica_that_has_compacted_finds_fewer_records_in_a_batch(left, broken):
+    """Each broker compacts for itself; a batch keeps its place and its epoch."""
+    bench = pair()
+    batch = bench.append(A, 2)
+    bench.replicate(A, B)
+    bench[B].log = CompactedLog(fsync=False)
+    bench.judge.consumer_read(1001, bench[B], (batch._replace(**left),), 0)
+    assert bench.broken == broken
 
 
 def test_after_an_unclean_election_readers_may_disagree():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.object_log import ObjectLog
+from support.object_log import CompactedLog
 from support.rule_bench import PARTITION, Bench, Progress, served
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
@@ -320,10 +320,6 @@ def test_a_leader_that_commits_other_content_breaks_the_agreement():
     bench.append(B)
     bench.replicate(B, C)
     assert {"R04", "R05"} <= set(bench.broken)
-
-
-class CompactedLog(ObjectLog):
-    may_have_gaps = True
 
 
 @pytest.mark.parametrize(("epoch", "broken"), [(0, []), (1, ["R05"])])

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from tidelog.core.types import PartitionId
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.rule import Rule
-from tidelog.sim.rules.view import RecordBatch, ReplicaFace, Report, WorldView
+from tidelog.sim.rules.view import LogFace, RecordBatch, ReplicaFace, Report, WorldView
 
 
 class ReadsAreCommitted(Rule):
     """Whichever replica a consumer reads from, it sees only committed records, and never two
-    different ones at one offset."""
+    different ones at one offset. Replicas compact for themselves: one may have fewer of them."""
 
     name = "R22 reads are committed and agree"
 
@@ -25,7 +25,9 @@ class ReadsAreCommitted(Rule):
         ends = facts.ends
         for batch in batches:
             known = ends.get(batch.last_offset + 1)
-            if known is not batch and known != batch:
+            if known is batch or known == batch:
+                continue
+            if not is_left_by_compaction(replica.log, batch, known):
                 self._strange(consumer, replica, facts, batch)
 
     def _strange(
@@ -41,6 +43,28 @@ class ReadsAreCommitted(Rule):
             f" leader epoch {batch.leader_epoch} from broker {replica.broker_id} at high"
             f" watermark {replica.high_watermark}; {text}",
         )
+
+
+def is_left_by_compaction(log: LogFace, batch: RecordBatch, known: RecordBatch | None) -> bool:
+    """Compaction keeps the place, the epoch and the producer of a batch, and never adds records.
+    Where all of them stay, their delete horizon may be new."""
+    return (
+        log.may_have_gaps
+        and known is not None
+        and _place(batch) == _place(known)
+        and batch.record_count <= known.record_count
+    )
+
+
+def _place(batch: RecordBatch) -> tuple[int, ...]:
+    return (
+        batch.base_offset,
+        batch.last_offset,
+        batch.leader_epoch,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+    )
 
 
 class ReadsStay(Rule):
@@ -84,7 +108,7 @@ class ReadsStay(Rule):
         if batch.last_offset < log.log_start_offset:
             return
         kept = log.batch_at(batch.base_offset)
-        if kept != batch:
+        if kept != batch and not is_left_by_compaction(log, batch, kept):
             self.broken_if_durable(
                 leader.partition,
                 f"a consumer read {batch}; leader {leader.broker_id} of epoch"
