@@ -365,6 +365,20 @@ def test_a_damaged_log_is_not_cut_while_something_else_is_under_way() -> None:
     assert role.cut_damaged(4, 0) == []
 
 
+def test_a_cut_that_damage_prevents_is_asked_for_again_later() -> None:
+    story = following()
+    role, end = story[B].follower, story[B].log.log_end_offset
+    (effect,) = role.on_fetch_answer(
+        story.ask(B), answer()._replace(diverging=EpochEnd(0, 3)), story.now_ms
+    )
+    assert isinstance(effect, TruncateLog)
+    role.on_truncation_failed(story.now_ms)
+    assert role.next_fetch(story.now_ms) is None
+    later = role.next_fetch(story.now_ms + story[B].replica.settings.replica_fetch_backoff_ms)
+    assert later is not None
+    assert later.fetch_offset == end
+
+
 # ---- phases whose end got lost ----
 
 

@@ -572,6 +572,32 @@ def test_no_damaged_batch_is_ever_served(byte: int) -> None:
     assert log_faults(disk, log) == []
 
 
+@pytest.mark.parametrize(("damaged", "kept_index"), [(4, 10**6), (4, 100), (8, 10**6)])
+def test_nothing_is_cut_while_something_in_front_of_the_cut_cannot_be_read(
+    damaged: int, kept_index: int
+) -> None:
+    """Others may count on what is to stay, and the producers of it must be known."""
+    disk = SimDisk()
+    log = new_log(disk, LogConfig(index_interval_bytes=kept_index))
+    for number in range(8):
+        log.append_as_leader(batch(b"a", b"b", producer=5, sequence=2 * number), 0)
+    log.sync()
+    victim = log.segments[0].locate(damaged)
+    assert victim is not None
+    disk.flip_bit(log.segments[0].path, victim.position + 16, 3)  # its magic
+    (before,) = log.producers.entries()
+    with pytest.raises(CorruptSegment) as caught:
+        log.truncate_to(12)
+    assert caught.value.offset == damaged
+    assert (log.log_end_offset, log.recovery_point) == (16, 16)
+    (after,) = log.producers.entries()
+    assert after.last_sequence == before.last_sequence == 15
+    disk.flip_bit(log.segments[0].path, victim.position + 16, 3)
+    log.truncate_to(12)
+    assert log.log_end_offset == 12
+    assert log.producers.entries()[0].last_sequence == 11
+
+
 def test_a_lying_index_is_made_anew() -> None:
     disk = SimDisk()
     log = filled(disk, 30, LogConfig(index_interval_bytes=100))

@@ -77,6 +77,30 @@ def test_the_damage_is_named_by_its_offsets_though_its_length_is_damaged_too() -
         disk.flip_bit(SEGMENT, byte, 0)
 
 
+@pytest.mark.parametrize("interval_bytes", [1, 200, 10**6])
+def test_damage_is_found_where_it_is_by_one_who_walks_over_it(interval_bytes: int) -> None:
+    """A length or a number of records that has changed leads to a place behind the batch."""
+    disk, log = written()
+    log.config.index_interval_bytes = interval_bytes
+    segment = log.segments[0]
+    segment.rebuild_indexes()
+    position, _, offset = places(disk)[9]
+    led_astray = 0
+    for byte in range(position, position + 61):
+        for bit in range(8):
+            disk.flip_bit(SEGMENT, byte, bit)
+            try:
+                for _ in segment.batches():
+                    pass
+            except CorruptSegment as error:
+                damage = damage_of(log, error)
+                assert damage is not None
+                assert (damage.position, damage.offset) == (position, offset), (byte, bit)
+                led_astray += error.position != position
+            disk.flip_bit(SEGMENT, byte, bit)
+    assert led_astray > 0
+
+
 def test_some_damaged_batches_in_a_row_are_put_back_together() -> None:
     disk, log = written()
     healthy = disk.files()[SEGMENT]

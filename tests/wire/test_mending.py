@@ -19,17 +19,18 @@ from tidelog.wire.records import Record, encode, iter_batches
 TOPIC = "tides"
 COUNT = 12
 VALUE = b"v" * 200
+MAGIC_AT = 16
 
 
 def segment_file(data: Path, broker: int, base: int = 0) -> Path:
     return data / f"broker-{broker}" / f"{TOPIC}-0" / f"{base:020d}.log"
 
 
-def flip(path: Path, offset: int) -> None:
-    """One bit of the records of the batch with this base offset."""
+def flip(path: Path, offset: int, byte: int = 100) -> None:
+    """One bit of the batch with this base offset: of its records, if not told otherwise."""
     content = bytearray(path.read_bytes())
     place = next(at for at, header in iter_batches(content) if header.base_offset == offset)
-    content[place + 100] ^= 4
+    content[place + byte] ^= 4
     with path.open("r+b") as file:
         file.write(content)
 
@@ -265,5 +266,32 @@ def test_a_damaged_tail_that_is_not_committed_is_cut_by_the_next_follower(tmp_pa
                     segment_file(tmp_path, 1).read_bytes() == segment_file(tmp_path, 2).read_bytes()
                 )
             )
+
+    loopback.run(story)
+
+
+def test_a_deposed_leader_with_damage_below_the_cut_is_mended_before_it_cuts(
+    tmp_path: Path,
+) -> None:
+    """It is in the ISR: to cut at the damage would take back what it has promised to hold."""
+
+    async def story() -> None:
+        async with fed_brokers(tmp_path, 1, 2, replica_fetch_backoff_ms="50") as cluster:
+            await replicated(cluster, 1, 2)
+            elected = r.PartitionChange(0, topic_id(TOPIC), leader=2)
+            cluster.commit_to(2, elected)
+            cluster.append(2, TOPIC, b"instead")
+            cluster.append(1, TOPIC, b"lost")
+            flip(segment_file(tmp_path, 1), 4, byte=MAGIC_AT)
+            cluster.commit_to(1, elected)
+            await loopback.until(lambda: cluster[1].mending.mended_count == 1)
+            assert cluster.log_end(1, TOPIC) == COUNT + 1, "nothing was cut"
+            await loopback.until(
+                lambda: (
+                    segment_file(tmp_path, 1).read_bytes() == segment_file(tmp_path, 2).read_bytes()
+                )
+            )
+            await loopback.until(lambda: not cluster[1].mending.damages)
+            assert kinds(cluster, 1) == []
 
     loopback.run(story)

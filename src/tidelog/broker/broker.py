@@ -201,6 +201,7 @@ class Broker:
                 self.link,
                 self.leaving_isr,
                 self.moves,
+                self.mending,
                 self.coordination,
             )
         )

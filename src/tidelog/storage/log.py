@@ -27,17 +27,12 @@ from tidelog.storage.atomic_file import discard
 from tidelog.storage.config import LogConfig
 from tidelog.storage.deleted_files import DeletedFiles
 from tidelog.storage.epoch_file import EpochFile
-from tidelog.storage.errors import (
-    NoSpace,
-    OffsetOutOfRange,
-    StorageError,
-    UnexpectedAppend,
-)
+from tidelog.storage.errors import NoSpace, OffsetOutOfRange, StorageError, UnexpectedAppend
 from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.incoming import inspect, is_next_run, offsets_in, pieces_for, runs, stamped
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.pending_sync import PendingSync
-from tidelog.storage.producer_replay import follow_batch, rebuild
+from tidelog.storage.producer_replay import follow_batch, rebuild, rebuild_before_cut
 from tidelog.storage.repairs import PRODUCERS_REPLAYED, Repair, Repairs
 from tidelog.storage.scan import follows
 from tidelog.storage.segment import Segment
@@ -419,7 +414,8 @@ class Log:
     # Truncating
 
     def truncate_to(self, offset: int) -> None:
-        """Remove the batch that contains `offset` and everything behind it, durably."""
+        """Remove the batch that contains `offset` and everything behind it, durably. CorruptSegment
+        if something in front of it is bad: nothing is removed then."""
         end = self.log_end_offset
         if offset >= end:
             self.epoch_file.truncate_from_end(end)  # KAFKA-10706
@@ -429,13 +425,14 @@ class Log:
             return
         number = max(bisect_right(self._bases, offset) - 1, 0)
         position, new_end = lookups.cut_position(self._segments[number], offset)
+        bad = rebuild_before_cut(self.producers, self._snapshots, self._segments, new_end)
+        self.place.repairs.extend(Repair(fault, PRODUCERS_REPLAYED) for fault in bad)
         self._lower_checkpoints(recovery_point=new_end, log_start=new_end)
         names_changed = self._snapshots.remove_after(new_end)
         self._drop_segments_after(number)
         if names_changed:
             self._disk.sync_dir(self.directory)
         self._segments[number].cut_at(position, new_end)
-        self._rebuild_producers(self.log_end_offset)
         self.epoch_file.truncate_from_end(new_end)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -35,11 +35,14 @@ def find_timestamp(
 
 
 def cut_position(segment: Segment, offset: int) -> tuple[int, int]:
-    """Where to cut so that this record goes, and the end offset then. At a batch that cannot be
-    read: that is how a follower gets rid of it, to fetch it again."""
+    """Where to cut so that this record goes, and the end offset then. A follower gets rid of a
+    batch that cannot be read by cutting there, to fetch it again. CorruptSegment if an earlier
+    one is bad: others may count on what would go with it."""
     try:
         found = segment.locate(offset)
     except CorruptSegment as error:
+        if error.offset < offset:
+            raise
         return error.position, error.offset
     assert found is not None, f"{segment.path}: {offset} not below {segment.next_offset}"
     return found.position, segment.end_before(found)

@@ -7,6 +7,7 @@ batches go on exactly where it ends. Nothing is written before all of that is kn
 middle leaves a place that is damaged as before.
 """
 
+from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
@@ -63,8 +64,37 @@ def damage_of(log: Log, error: CorruptSegment) -> Damage | None:
     segment = _segment(log, error.path)
     if segment is None:
         return None
-    next_offset = _next_intact(segment, error.position, error.offset)
-    return Damage(error.path, error.position, error.offset, next_offset, error.reason)
+    bad = _bad_batch_before(segment, error.position, error.offset)
+    if bad is None:
+        position, offset, reason = error.position, error.offset, error.reason
+    else:
+        (position, offset), reason = bad, "the checksum does not match"
+    next_offset = _next_intact(segment, position, offset)
+    return Damage(error.path, position, offset, next_offset, reason)
+
+
+def _bad_batch_before(segment: Segment, position: int, offset: int) -> tuple[int, int] | None:
+    """Position and offset of a batch that led a walk astray to this place: its length or its
+    number of records has changed, and whoever only looks for a place checks no checksums. None if
+    the batches before this place lead there."""
+    segment.load_indexes()
+    least, leads_here = position - SEARCHED_BYTES, False
+    while position > max(least, 0) and not leads_here:
+        start = segment.offsets.last_position_within(0, position - 1) or 0
+        last = (start, segment.base_offset)
+        with suppress(CorruptSegment):
+            for batch in segment.batches(start):
+                if batch.position >= position:
+                    break
+                header = batch.header
+                if not check_crc(batch.buffer, batch.start, header):
+                    known = batch.position == last[0] > start
+                    return batch.position, last[1] if known else header.base_offset
+                last = (batch.position + header.size_bytes, header.next_offset)
+        # If not, it was led astray in front of them: there is no knowing how far.
+        leads_here = last == (position, offset)
+        position, offset = start, -1
+    return None
 
 
 def is_damaged(log: Log, damage: Damage) -> bool:

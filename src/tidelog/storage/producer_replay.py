@@ -6,7 +6,7 @@ from functools import partial
 from tidelog.core.replication.producers import ProducerEntry, ProducerStates
 from tidelog.host.ports import Buffer, Disk
 from tidelog.storage.atomic_file import discard, join
-from tidelog.storage.errors import CorruptFile
+from tidelog.storage.errors import CorruptFile, CorruptSegment
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.pending_sync import FileSync
 from tidelog.storage.producer_snapshots import SUFFIX, read_snapshot, write_snapshot
@@ -56,9 +56,11 @@ def rebuild(
     segments: Sequence[Segment],
     *,
     replay_from: int,
+    end: int = _NO_LIMIT,
     aborted: Callable[[Segment, AbortedTransaction], None] | None = None,
 ) -> list[CorruptFile]:
-    """The state at the end of the log: newest snapshot not after `replay_from`, then replay.
+    """The state at the end of the log, or at the border of two batches that is `end`: newest
+    snapshot not after `replay_from`, then replay.
 
     Records below the log start are replayed while they are there: a retry of one is still a
     retry. `aborted` hears of every aborted transaction replayed, for the index of its segment.
@@ -81,13 +83,33 @@ def rebuild(
                 break
     producers.remember_ended(each for each in ended_before if each.last_offset < start)
     for segment in segments:
-        if segment.next_offset <= start or segment.size == 0:
+        first = max(start, segment.base_offset)
+        if segment.next_offset <= start or segment.size == 0 or first >= end:
             continue
-        for batch in segment.batches_from(max(start, segment.base_offset)):
+        for batch in segment.batches_from(first):
             ended = follow_batch(producers, batch.header, batch.buffer, batch.start)
             if ended is not None and aborted is not None:
                 aborted(segment, ended)
+            if batch.header.next_offset >= end:
+                break  # nobody may look behind it
     return bad
+
+
+def rebuild_before_cut(
+    producers: ProducerStates,
+    snapshots: "SnapshotFiles",
+    segments: Sequence[Segment],
+    new_end: int,
+) -> list[CorruptFile]:
+    """The state of a log that is about to be cut. CorruptSegment if not all of what stays can be
+    read; then the state is as it was, and nothing should be cut."""
+    entries, ended = producers.entries(), producers.ended_transactions()
+    try:
+        return rebuild(producers, snapshots, segments, replay_from=new_end, end=new_end)
+    except CorruptSegment:
+        producers.load(entries)
+        producers.remember_ended(ended)
+        raise
 
 
 class SnapshotFiles:

@@ -24,7 +24,7 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import PartitionId
 from tidelog.storage.checkpoints import PartitionName
-from tidelog.storage.errors import DirectoryOffline, NoSpace, UnexpectedAppend
+from tidelog.storage.errors import CorruptSegment, DirectoryOffline, NoSpace, UnexpectedAppend
 from tidelog.storage.log import Log
 from tidelog.storage.log_directory import LogDirectory
 from tidelog.storage.new_logs import Made
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tidelog.broker.control.local_metadata import LocalMetadata
     from tidelog.broker.coordination.coordinators import Coordination
     from tidelog.broker.fetch.fetches import Fetches
+    from tidelog.broker.logs.mending import Mending
     from tidelog.broker.logs.moves import Moves
     from tidelog.broker.produce.early_produces import EarlyProduces
     from tidelog.broker.replication.fetchers import Fetchers
@@ -52,6 +53,7 @@ class Others(NamedTuple):
     link: ControllerLink
     leaving_isr: LeavingIsr
     moves: Moves
+    mending: Mending
     coordination: Coordination
 
 
@@ -109,9 +111,9 @@ class Replicas:
             e.RestartLog: self._restart_log,
             e.RaiseLogStart: self._raise_log_start,
             e.AskLeaderOffsets: self._ask_leader_offsets,
-            events.HighWatermarkAdvanced: self._high_watermark_moved,
-            events.HighWatermarkLowered: self._high_watermark_moved,
-            events.IsrChanged: self._isr_changed,
+            events.HighWatermarkAdvanced: self._commit_moved,
+            events.HighWatermarkLowered: self._commit_moved,
+            events.IsrChanged: self._commit_moved,
         }
 
     def introduce(self, others: Others) -> None:
@@ -521,7 +523,14 @@ class Replicas:
         hosted.log.assign_epoch(effect.leader_epoch, effect.start_offset)
 
     def _truncate(self, hosted: Hosted, effect: e.TruncateLog) -> None:
-        hosted.log.truncate_to(effect.offset)
+        try:
+            hosted.log.truncate_to(effect.offset)
+        except CorruptSegment as error:  # what is to stay is damaged: first that is mended
+            role = hosted.replica.role
+            assert isinstance(role, FollowerReplica), role
+            role.on_truncation_failed(self._now_ms())
+            self._others.mending.found(hosted, error)
+            return
         self._after_cut(hosted)
 
     def _restart_log(self, hosted: Hosted, effect: e.RestartLog) -> None:
@@ -557,18 +566,11 @@ class Replicas:
         hosted.log.raise_log_start(effect.offset)
         self._others.fetches.wake_consumers(hosted.partition)
 
-    def _isr_changed(self, hosted: Hosted, event: events.IsrChanged) -> None:
-        self._emit(event)
-        self._others.fetches.wake_consumers(hosted.partition)
-        if hosted.shards is not None:
-            self._others.coordination.moved(hosted)
-
     def _ask_leader_offsets(self, hosted: Hosted, effect: e.AskLeaderOffsets) -> None:
         self._others.fetchers.ask_leader_offsets(hosted, effect)
 
-    def _high_watermark_moved(
-        self, hosted: Hosted, event: events.HighWatermarkAdvanced | events.HighWatermarkLowered
-    ) -> None:
+    def _commit_moved(self, hosted: Hosted, event: events.Event) -> None:
+        """The high watermark, or the ISR that it depends on."""
         self._emit(event)
         self._others.fetches.wake_consumers(hosted.partition)
         if hosted.shards is not None:

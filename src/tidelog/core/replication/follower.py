@@ -289,6 +289,13 @@ class FollowerReplica:
             self.phase = FETCHING  # else records follow at once
         return effects
 
+    def on_truncation_failed(self, now_ms: int) -> None:
+        """Records that are to stay cannot be read, and nothing was cut. Once they are mended, the
+        leader is asked again where we part."""
+        assert self.phase == TRUNCATING, f"phase {self.phase} when a truncation failed"
+        self.phase = FETCHING
+        self._back_off(now_ms)
+
     def on_leader_offsets(
         self, leader_log_start: int, leader_log_end: int, now_ms: int
     ) -> list[Effect]:
