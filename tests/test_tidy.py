@@ -22,7 +22,7 @@ SOURCES = load(ROOT, "src/tidelog")
 TESTS = load(ROOT, "tests")
 
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text("utf-8")
-NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen"}
+NUMBERS = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen", 16: "sixteen"}
 
 Check = Callable[[Source], list[Finding]]
 

@@ -2,14 +2,20 @@
 
 import json
 import os
+import ssl
 import subprocess
 import sys
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from tidelog.cluster import state as states
+from tidelog.cluster.node_http import http_of
+from tidelog.cluster.node_state import read_events, read_state
+from tidelog.cluster.nodes import LocalNodes
 from tidelog.config.properties import parse_properties
 
 GUARD_S = 60
@@ -66,6 +72,60 @@ def test_commands_in_the_directory_log_in_by_themselves(here):
     assert written.stdout.startswith("1 record written"), written.stderr
     described = tidelog(here, "cluster", "describe", "-o", "json")
     assert len(json.loads(described.stdout)["brokers"]) == 2
+
+
+def http(directory: Path, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    """Asked of the first node, over its own TLS."""
+    secure = directory / ".tidelog/dev/secure"
+    state = json.loads((directory / ".tidelog/dev/cluster.json").read_text())
+    context = ssl.create_default_context(cafile=str(secure / "ca.pem"))
+    port = state["nodes"][0]["http_port"]
+    connection = HTTPSConnection("127.0.0.1", port, context=context, timeout=GUARD_S)
+    try:
+        connection.request(method, path, "{}" if method == "POST" else None, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_this_machine_reads_over_http_without_a_login_and_breaks_nothing(here):
+    assert json.loads(http(here, "GET", "/state", {})[1])["node"] == 1
+    assert "tidelog_certificate_end_seconds" in http(here, "GET", "/metrics", {})[1]
+    json_body = {"Content-Type": "application/json"}
+    for method, headers in (("POST", json_body), ("DELETE", {}), ("GET", {})):
+        status, text = http(here, method, "/chaos", headers)
+        assert status == 401, text
+
+
+def test_chaos_and_reading_log_in_by_themselves(here):
+    slowed = tidelog(here, "chaos", "slow", "2", "--latency", "1ms")
+    assert slowed.returncode == 0, slowed.stderr
+    healed = tidelog(here, "chaos", "heal")
+    assert healed.returncode == 0, healed.stderr
+    directory = here / ".tidelog/dev"
+    state = states.load(directory)
+    assert state is not None
+    node = http_of(LocalNodes(directory, state), 2)
+    assert (read_state(node) or {})["node"] == 2
+    assert read_events(node), "what `tidelog explain` tells of groups"
+
+
+def test_chaos_is_refused_to_a_user_without_rights(here):
+    secret = here / "secret"
+    secret.write_text("ebb\n")
+    assert tidelog(here, "user", "add", "eve", "--password-file", secret).returncode == 0
+    login = {**admin_login(here), "sasl.username": "eve", "sasl.password": "ebb"}
+    file = here / "eve.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in login.items()))
+    refused = tidelog(here, "chaos", "heal", "--command-config", file)
+    assert refused.returncode == 1
+    assert "User:eve may not ALTER the cluster" in refused.stderr
+    assert "ebb" not in refused.stderr
+    file.write_text(file.read_text().replace("ebb", "flow"))
+    refused = tidelog(here, "chaos", "heal", "--command-config", file)
+    assert "401" in refused.stderr
+    assert "unknown user or wrong password" in refused.stderr
 
 
 def test_audits_log_in_too(here):

@@ -10,6 +10,7 @@ import datetime
 import http.client
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -40,8 +41,10 @@ class SecureNodes:
         brokers: int = 1,
         authority: Authority | None = None,
         config: Mapping[str, str] | None = None,
+        https: bool = False,
     ) -> None:
         self.directory = directory
+        self.https = https
         self.authority = authority or Authority()
         self.ca_file = self.authority.write(directory / "ca.pem")
         self.config = dict(config or {})
@@ -127,14 +130,27 @@ class SecureNodes:
             assert time.monotonic() < end, f"node {node} is not ready:\n{self.log(node)}"
             time.sleep(0.02)
 
-    def get(self, node: int, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.http_port(node), timeout=5)
+    def get(self, node: int, path: str, headers: Mapping[str, str] = {}) -> tuple[int, str]:
+        """0 if nobody answers."""
         try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
+            return self.ask(node, "GET", path, headers)
         except OSError:
             return 0, ""
+
+    def ask(
+        self, node: int, method: str, path: str, headers: Mapping[str, str], body: str = ""
+    ) -> tuple[int, str]:
+        port = self.http_port(node)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=GUARD_S)
+        if self.https:
+            context = ssl.create_default_context(cafile=str(self.ca_file))
+            connection = http.client.HTTPSConnection(
+                "localhost", port, timeout=GUARD_S, context=context
+            )
+        try:
+            connection.request(method, path, body or None, dict(headers))
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
         finally:
             connection.close()
 
@@ -158,6 +174,10 @@ class SecureNodes:
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
+    def _http_listener(self, node: int) -> str:
+        port = self.http_port(node)
+        return f"https://localhost:{port}" if self.https else f"127.0.0.1:{port}"
+
     def properties(self, node: int) -> dict[str, str]:
         ports = {name: self.port(node, name) for name in LISTENERS}
         voters = [f"{each}@localhost:{found[3]}" for each, found in self._ports.items()]
@@ -173,7 +193,7 @@ class SecureNodes:
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(voters),
             "log.dirs": str(self.directory / f"data{node}"),
-            "tidelog.http.listener": f"127.0.0.1:{self.http_port(node)}",
+            "tidelog.http.listener": self._http_listener(node),
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.key_file(node)),
             "ssl.truststore.type": "PEM",

@@ -17,7 +17,7 @@ from tidelog.wire.protocol.schemas.create_topics_request import (
 from tidelog.wire.protocol.schemas.create_topics_response import CreateTopicsResponse
 
 ALICE = Caller("PLAINTEXT", "10.0.0.7", Principal("User", "alice"))
-REFUSAL = Refusal(ALICE, 0, Operation.WRITE, ResourceType.TOPIC, "orders")
+REFUSAL = Refusal(ALICE, "Produce", Operation.WRITE, ResourceType.TOPIC, "orders")
 
 
 class Trail:

@@ -182,3 +182,34 @@ def test_a_password_in_plain_text_is_worth_a_warning_beyond_this_machine():
     loaded = load(**changed)
     assert loaded.problems == ()
     assert [each for each in loaded.warnings if "as plain text" in each.why]
+
+
+@pytest.mark.parametrize(
+    ("address", "key_file"),
+    [
+        ("https://127.0.0.1:9644", "/node.pem"),
+        ("127.0.0.1:9644", None),
+        ("http://0.0.0.0:9644", None),
+        ("0.0.0.0:9644", "/node.pem"),
+        ("tide-1.example.org:9644", "/node.pem"),
+    ],
+)
+def test_http_has_tls_where_it_is_asked_for_or_others_can_reach_it(address, key_file):
+    loaded = load(tidelog__http__listener=address)
+    assert loaded.problems == ()
+    tls = loaded.config.security.http.tls
+    assert (None if tls is None else tls.key_file) == key_file
+    warned = [each for each in loaded.warnings if each.name == "tidelog.http.listener"]
+    assert bool(warned) == address.startswith("http://"), "passwords would be seen by others"
+
+
+def test_http_has_a_key_of_its_own_if_it_is_told_so():
+    own = {"listener.name.http.ssl.keystore.location": "/http.pem"}
+    loaded = load(tidelog__http__listener="https://localhost:1", **own)
+    assert loaded.config.security.http.tls.key_file == "/http.pem"
+
+
+def test_http_with_tls_and_without_a_key_is_refused():
+    without = {"ssl.keystore.location": None, "listener.security.protocol.map": "OUT:PLAINTEXT"}
+    loaded = load(tidelog__http__listener="https://localhost:1", **without)
+    assert any("listener HTTP: TLS needs a key" in each.why for each in loaded.problems)

@@ -14,6 +14,7 @@ from tidelog.audit.replica_logs import Comparison
 from tidelog.client import Admin, Client, Consumer, NewTopic, TopicView
 from tidelog.client.offsets import LATEST, find_offset
 from tidelog.cluster import layout
+from tidelog.cluster.node_http import http_of
 from tidelog.cluster.node_state import partition_in, read_state
 from tidelog.cluster.nodes import LocalNodes
 from tidelog.cluster.readiness import wait_ready
@@ -182,10 +183,10 @@ class Failover:
         return ahead, killed_at
 
     async def _until_ahead(self, victim: int, partition: int) -> int:
-        port = self._nodes.node(victim).http_port
+        node = http_of(self._nodes, victim)
         deadline = time.monotonic() + AHEAD_WITHIN_SECONDS
         while True:
-            document = await asyncio.to_thread(read_state, port)
+            document = await asyncio.to_thread(read_state, node)
             seen = partition_in(document, self._plan.topic, partition)
             ahead = seen.get("log_end_offset", 0) - seen.get("high_watermark", 0)
             if ahead > 0 or time.monotonic() >= deadline:

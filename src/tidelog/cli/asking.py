@@ -170,18 +170,32 @@ def asks_cluster(function: Any) -> Any:
         show_default=True,
         help="How long to try.",
     )(wrapped)
-    wrapped = click.option(
-        "--command-config",
-        metavar="FILE",
-        envvar=COMMAND_CONFIG,
-        help="Properties of a Kafka client: security.protocol, sasl.…, ssl.…, bootstrap.servers.",
-    )(wrapped)
+    wrapped = command_config_file_option(wrapped)
     return click.option(
         "-b",
         "--bootstrap",
         metavar="HOST:PORT,…",
         help="Brokers to begin with; the cluster that runs in this directory if not given.",
     )(wrapped)
+
+
+def command_config_file_option(function: Any) -> Any:
+    return click.option(
+        "--command-config",
+        metavar="FILE",
+        envvar=COMMAND_CONFIG,
+        help="Properties of a Kafka client: security.protocol, sasl.…, ssl.…, bootstrap.servers.",
+    )(function)
+
+
+def command_config_option(function: Any) -> Any:
+    """The properties in the file, given to the command as `login`."""
+
+    @functools.wraps(function)
+    def wrapped(command_config: str | None, **rest: Any) -> Any:
+        return function(login=read_command_config(command_config), **rest)
+
+    return command_config_file_option(wrapped)
 
 
 def read_command_config(path: str | None) -> dict[str, str]:

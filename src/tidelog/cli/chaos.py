@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tidelog.cli.asking import command_config_option
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import ERROR, UNREACHABLE, USAGE, CommandError
 from tidelog.cli.lazy import Lazy, LazyGroup, output_option, shared_options, table_option
@@ -119,12 +120,14 @@ def signalled(
 @click.command(name="restart")
 @click.option("--hard", is_flag=True, help="Kill it first, in place of a clean stop.")
 @click.option("--timeout", "timeout_ms", type=DURATION, default="30s", show_default=True)
+@command_config_option
 @on_nodes
 def restart(
     *,
     which: tuple[int, ...],
     hard: bool,
     timeout_ms: int,
+    login: dict[str, str],
     data_dir: Path,
     name: str | None,
     output: str,
@@ -146,7 +149,8 @@ def restart(
     nodes.start(which, attached=False)
     try:
         asyncio.run(wait_ready(nodes, timeout_ms=timeout_ms, expected=which))
-        faults.tell(nodes, [each for each in which if has_faults(nodes, each)])
+        broken = [each for each in which if has_faults(nodes, each)]
+        told(lambda: faults.tell(nodes, broken, login))
     except NodeFailed as failure:
         for line in failure.last_lines:
             click.echo(f"  node {failure.node_id} │ {line}", err=True)
@@ -165,10 +169,18 @@ def restart(
 
 @click.command(name="partition")
 @click.argument("groups", nargs=-1, required=True, metavar="N,N… N,N…")
+@command_config_option
 @place_options
 @output_option
 @shared_options
-def partition(groups: tuple[str, ...], data_dir: Path, name: str | None, output: str) -> None:
+def partition(
+    *,
+    groups: tuple[str, ...],
+    login: dict[str, str],
+    data_dir: Path,
+    name: str | None,
+    output: str,
+) -> None:
     """Cut the wires between groups of nodes; a single group is cut from all others.
 
     \b
@@ -185,7 +197,7 @@ def partition(groups: tuple[str, ...], data_dir: Path, name: str | None, output:
         raise CommandError(
             "a node is in two groups", why="groups share nothing", advice="1 2,3", code=USAGE
         )
-    told(lambda: faults.cut(nodes, parsed))
+    told(lambda: faults.cut(nodes, parsed, login))
     words = " | ".join(",".join(map(str, group)) for group in parsed)
     print_or_echo(output, {"groups": parsed}, f"cut: {words}; mend it: tidelog chaos heal")
 
@@ -193,10 +205,19 @@ def partition(groups: tuple[str, ...], data_dir: Path, name: str | None, output:
 @click.command(name="slow")
 @click.argument("which", type=int, metavar="N")
 @click.option("--latency", "latency_ms", type=DURATION, required=True, help="0ms takes it back.")
+@command_config_option
 @place_options
 @output_option
 @shared_options
-def slow(which: int, latency_ms: int, data_dir: Path, name: str | None, output: str) -> None:
+def slow(
+    *,
+    which: int,
+    latency_ms: int,
+    login: dict[str, str],
+    data_dir: Path,
+    name: str | None,
+    output: str,
+) -> None:
     """Delay everything between a node and the others.
 
     \b
@@ -205,16 +226,17 @@ def slow(which: int, latency_ms: int, data_dir: Path, name: str | None, output: 
     """
     nodes = load_nodes(data_dir, name)
     known_node(nodes, which)
-    told(lambda: faults.slow(nodes, which, latency_ms))
+    told(lambda: faults.slow(nodes, which, latency_ms, login))
     document = {"node": which, "latency_ms": latency_ms}
     print_or_echo(output, document, f"broker {which}: {latency_ms} ms to and from everybody")
 
 
 @click.command(name="heal")
+@command_config_option
 @place_options
 @output_option
 @shared_options
-def heal(data_dir: Path, name: str | None, output: str) -> None:
+def heal(*, login: dict[str, str], data_dir: Path, name: str | None, output: str) -> None:
     """Take every cut and delay back.
 
     \b
@@ -222,7 +244,7 @@ def heal(data_dir: Path, name: str | None, output: str) -> None:
       tidelog chaos heal
     """
     nodes = load_nodes(data_dir, name)
-    told(lambda: faults.heal(nodes))
+    told(lambda: faults.heal(nodes, login))
     print_or_echo(output, {"healed": nodes.node_ids}, "healed: everybody hears everybody")
 
 

@@ -17,7 +17,7 @@ from tidelog.cli.explain_stable import (
 )
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
-from tidelog.cli.local.home import local_http_port
+from tidelog.cli.local.home import local_http
 from tidelog.cli.output import duration, print_json
 from tidelog.cli.partition_state import HEALTHY, OFFLINE, UNDER_MIN_ISR, Judgement, judge
 from tidelog.cli.topic.describe import named_topic, offsets_of, topic_settings
@@ -131,10 +131,10 @@ async def gather_facts(client: Client, topic: str, index: int) -> Facts:
 
 def ask_leader(partition: PartitionView, leader: BrokerView | None) -> dict[str, Any]:
     """Only a cluster of this directory can be asked: its state file knows the ports."""
-    port = local_http_port(leader)
-    if port is None:
+    node = local_http(leader)
+    if node is None:
         return {}
-    return partition_in(read_state(port), partition.topic, partition.partition)
+    return partition_in(read_state(node), partition.topic, partition.partition)
 
 
 def sentences(facts: Facts) -> list[str]:

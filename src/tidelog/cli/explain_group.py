@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tidelog.cli.asking import Asking
 from tidelog.cli.group.survey import GroupSurvey, PartitionLag, survey
-from tidelog.cli.local.home import local_http_port
+from tidelog.cli.local.home import local_http
 from tidelog.cli.output import count, duration, plural
 from tidelog.cli.times import passed
 from tidelog.client import Client
@@ -69,8 +69,8 @@ async def gather_facts(client: Client, name: str) -> GroupFacts:
     late = [each.where for each in after.partitions if each.lag]
     stable = await end_offsets(client, late, isolation=READ_COMMITTED)
     coordinator = (await client.brokers()).brokers.get(after.group.coordinator)
-    port = local_http_port(coordinator)
-    events = await asyncio.to_thread(read_events, port) if port is not None else []
+    node = local_http(coordinator)
+    events = await asyncio.to_thread(read_events, node) if node is not None else []
     of_group = [each for each in events if each.get("group_id") == name]
     return GroupFacts(before, after, seconds, stable, of_group, client.now_ms())
 

@@ -2,12 +2,17 @@
 
 import http.client
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from tidelog.client.security import BadProperties
+from tidelog.cluster.node_http import NodeHttp, http_of
 from tidelog.cluster.nodes import LocalNodes
+from tidelog.host.tls import TlsError
 
 ANSWER_WITHIN_SECONDS = 3
 PATH = "/chaos"
+Login = Mapping[str, str] | None
+"""Properties of a client; None: the administrator of the cluster."""
 
 
 class ControlFailed(Exception):  # noqa: N818 - it names what is so
@@ -18,17 +23,17 @@ class ControlFailed(Exception):  # noqa: N818 - it names what is so
         self.node_id = node_id
 
 
-def cut(nodes: LocalNodes, groups: Sequence[Sequence[int]]) -> None:
+def cut(nodes: LocalNodes, groups: Sequence[Sequence[int]], login: Login = None) -> None:
     """Nobody hears anybody of another group. Nodes that are in no group hear all."""
     for group in groups:
         others = sorted(each for other in groups if other is not group for each in other)
         for node_id in group:
             node = nodes.node(node_id)
             node.blocked = sorted({*node.blocked, *others})
-    tell(nodes, [each for group in groups for each in group])
+    tell(nodes, [each for group in groups for each in group], login)
 
 
-def slow(nodes: LocalNodes, node_id: int, latency_ms: int) -> None:
+def slow(nodes: LocalNodes, node_id: int, latency_ms: int, login: Login = None) -> None:
     """Everything to and from a node takes longer; 0 takes it back."""
     for other in nodes.state.nodes.values():
         if other.id == node_id:
@@ -37,36 +42,42 @@ def slow(nodes: LocalNodes, node_id: int, latency_ms: int) -> None:
             one.latency_ms.pop(str(far), None)
             if latency_ms:
                 one.latency_ms[str(far)] = latency_ms
-    tell(nodes, nodes.node_ids)
+    tell(nodes, nodes.node_ids, login)
 
 
-def heal(nodes: LocalNodes) -> None:
+def heal(nodes: LocalNodes, login: Login = None) -> None:
     """Everybody hears everybody, at once."""
     for node in nodes.state.nodes.values():
         node.blocked.clear()
         node.latency_ms.clear()
-    tell(nodes, nodes.node_ids)
+    tell(nodes, nodes.node_ids, login)
 
 
-def tell(nodes: LocalNodes, node_ids: Sequence[int]) -> None:
+def tell(nodes: LocalNodes, node_ids: Sequence[int], login: Login = None) -> None:
     """What the state says of these nodes; those that do not run are told when they start."""
     nodes.save()
     for node_id in node_ids:
         node = nodes.node(node_id)
         if node.state != "running":
             continue
-        _post(node_id, node.http_port, {"blocked": node.blocked, "latency_ms": node.latency_ms})
+        document = {"blocked": node.blocked, "latency_ms": node.latency_ms}
+        _post(node_id, http_of(nodes, node_id, login), document)
 
 
-def _post(node_id: int, port: int, document: dict[str, object]) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_WITHIN_SECONDS)
+def _post(node_id: int, node: NodeHttp, document: Mapping[str, object]) -> None:
     try:
-        body = json.dumps(document)
-        connection.request("POST", PATH, body, {"Content-Type": "application/json"})
+        connection = node.connect(ANSWER_WITHIN_SECONDS)
+        headers = {"Content-Type": "application/json", **node.login()}
+    except (OSError, TlsError, BadProperties) as reason:
+        raise ControlFailed(node_id, f"nobody can log in with these properties: {reason}") from None
+    try:
+        connection.request("POST", PATH, json.dumps(document), headers)
         answer = connection.getresponse()
         text = answer.read().decode("utf-8", "replace").strip()
     except (OSError, http.client.HTTPException) as reason:
-        raise ControlFailed(node_id, f"its control port {port} does not answer: {reason}") from None
+        raise ControlFailed(
+            node_id, f"its control port {node.port} does not answer: {reason}"
+        ) from None
     finally:
         connection.close()
     if answer.status >= 300:

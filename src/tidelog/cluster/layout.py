@@ -117,7 +117,7 @@ def properties_of(state: ClusterState, node: NodeState, shape: Shape, data: Path
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(voters),
         "log.dirs": str(data),
-        "tidelog.http.listener": f"127.0.0.1:{node.http_port}",
+        "tidelog.http.listener": f"{'https://' if state.secure else ''}{HOST}:{node.http_port}",
         "tidelog.chaos.enable": "true",
     }
     if node.rack is not None:

@@ -4,14 +4,20 @@ import http.client
 import json
 from typing import Any
 
+from tidelog.cluster.node_http import NodeHttp
+from tidelog.host.tls import TlsError
+
 ANSWER_WITHIN_SECONDS = 2
 
 
-def read_state(port: int) -> dict[str, Any] | None:
+def read_state(node: NodeHttp) -> dict[str, Any] | None:
     """The document of `/state`; None if nobody answers with one."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_WITHIN_SECONDS)
     try:
-        connection.request("GET", "/state")
+        connection = node.connect(ANSWER_WITHIN_SECONDS)
+    except (OSError, TlsError):
+        return None
+    try:
+        connection.request("GET", "/state", headers=node.login())
         answer = connection.getresponse()
         document = json.loads(answer.read()) if answer.status == 200 else None
     except (OSError, ValueError, http.client.HTTPException):
@@ -32,12 +38,15 @@ def partition_in(document: dict[str, Any] | None, topic: str, partition: int) ->
     return {}
 
 
-def read_events(port: int) -> list[dict[str, Any]]:
+def read_events(node: NodeHttp) -> list[dict[str, Any]]:
     """What a node still remembers of what happened, oldest first; empty if nobody answers."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_WITHIN_SECONDS)
     found: list[dict[str, Any]] = []
     try:
-        connection.request("GET", "/events?since=0")
+        connection = node.connect(ANSWER_WITHIN_SECONDS)
+    except (OSError, TlsError):
+        return found
+    try:
+        connection.request("GET", "/events?since=0", headers=node.login())
         answer = connection.getresponse()
         last_number = None
         while answer.status == 200 and (last_number is None or last_number > 0):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidelog.config.broker_keys import KEYS
-from tidelog.config.endpoints import parse_open_address
+from tidelog.config.endpoints import parse_http_address
 from tidelog.config.layers import Finding
 from tidelog.config.settings import Settings
 from tidelog.core.security.principal import Principal
@@ -143,7 +143,7 @@ def http_problems(settings: Settings) -> Iterator[Finding]:
     if not listener:
         return
     try:
-        parse_open_address(listener)
+        parse_http_address(listener)
     except ValueError as reason:
         yield settings.finding(key, str(reason), f"{key}=127.0.0.1:9644")
 

@@ -1,5 +1,6 @@
 """Addresses as Kafka writes them: `NAME://host:port`, `id@host:port`, `host:port`."""
 
+import ipaddress
 import re
 from typing import NamedTuple
 
@@ -59,12 +60,21 @@ def parse_address(text: str) -> Address:
     return Address(bare(host), int(port))
 
 
-def parse_open_address(text: str) -> Address:
+class HttpAddress(NamedTuple):
+    host: str
+    port: int
+    scheme: str
+    """`http`, `https`, or nothing if that was left to us."""
+
+
+def parse_http_address(text: str) -> HttpAddress:
     """To listen on: the host is named, and port 0 lets the system choose."""
-    match = ADDRESS.fullmatch(text)
-    if match is None or not match.group(1) or int(match.group(2)) > PORT_MAX:
-        raise ValueError(f"{text!r} is not host:port with a port up to {PORT_MAX}")
-    return Address(bare(match.group(1)), int(match.group(2)))
+    scheme, separator, rest = text.rpartition("://")
+    match = ADDRESS.fullmatch(rest)
+    known = scheme in ("http", "https") or not separator
+    if not known or match is None or not match.group(1) or int(match.group(2)) > PORT_MAX:
+        raise ValueError(f"{text!r} is not [https://]host:port with a port up to {PORT_MAX}")
+    return HttpAddress(bare(match.group(1)), int(match.group(2)), scheme)
 
 
 def parse_protocols(text: str) -> dict[str, str]:
@@ -78,6 +88,16 @@ def parse_protocols(text: str) -> dict[str, str]:
             raise ValueError(f"{name.strip()} is there twice")
         protocols[name.strip().upper()] = protocol.strip().upper()
     return protocols
+
+
+def is_loopback(host: str) -> bool:
+    """Names count as reachable from elsewhere, except the usual one of this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def bare(host: str) -> str:

@@ -1,9 +1,8 @@
 """What strangers could do to a node, by its configuration."""
 
-import ipaddress
 from typing import Final
 
-from tidelog.config.endpoints import Listener
+from tidelog.config.endpoints import Listener, is_loopback
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.security.protocols import has_sasl
 from tidelog.core.security.tls_settings import ClientAuth
@@ -30,16 +29,6 @@ def warning_of(listener: Listener) -> str:
         f"listener {listener.name} asks nobody who he is. `tidelog secure init` makes what is "
         f"needed; {KEY}={ACCEPTED} silences this line."
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Names count as reachable from elsewhere, except the usual one of this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _asks_nobody(config: NodeConfig, listener: Listener) -> bool:

@@ -10,7 +10,13 @@ from typing import Literal, NamedTuple, cast
 from tidelog.config import checks
 from tidelog.config.broker_keys import KEYS
 from tidelog.config.coordination import Coordinating, read_coordinating
-from tidelog.config.endpoints import Address, Listener, Voter, parse_open_address
+from tidelog.config.endpoints import (
+    Address,
+    HttpAddress,
+    Listener,
+    Voter,
+    parse_http_address,
+)
 from tidelog.config.layers import Finding, Inputs, Source
 from tidelog.config.live_keys import check_live_config
 from tidelog.config.replication_keys import RACK_AWARE_SELECTOR
@@ -135,10 +141,15 @@ class NodeConfig:
         return tuple(each for each in self.advertised if each.name not in self.controller_listeners)
 
     @property
-    def http_listener(self) -> Address | None:
+    def http_listener(self) -> HttpAddress | None:
         """Where to serve HTTP; None is nowhere."""
         listener = self.settings.text("tidelog.http.listener")
-        return parse_open_address(listener) if listener else None
+        return parse_http_address(listener) if listener else None
+
+    @property
+    def is_secured(self) -> bool:
+        """Somebody is asked who he is, or rules decide what he may do."""
+        return self.has_authorizer or not self.security.is_plain
 
     def source(self, name: str) -> Source:
         return self.settings.effective(name).source

@@ -264,8 +264,17 @@ OURS: tuple[BrokerKey, ...] = (
         text(
             "tidelog.http.listener",
             None,
-            "Where /metrics, /events, /healthz and /state are served, as host:port; port 0 lets"
-            " the system choose, and nowhere if it is not set.",
+            "Where /metrics, /events, /healthz and /state are served, as host:port (port 0 lets the"
+            " system choose), or nowhere if it is not set; with https:// before it there is TLS,"
+            " with http:// none, and with neither TLS on every address but loopback, if there is a"
+            " key for it (listener.name.http.ssl.…, or ssl.…).",
+            ours=True,
+        ),
+        switch(
+            "tidelog.http.loopback.open",
+            True,
+            "Whether a secured node lets processes of its own machine read over HTTP without a"
+            " login; false where a proxy there passes on what others ask.",
             ours=True,
         ),
         text(

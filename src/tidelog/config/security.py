@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from tidelog.config.endpoints import HttpAddress, is_loopback, parse_http_address
 from tidelog.config.layers import Finding
 from tidelog.config.listener_settings import ListenerSettings
 from tidelog.config.settings import Settings
@@ -11,6 +12,8 @@ from tidelog.core.security.jaas import JaasEntry, parse_jaas
 from tidelog.core.security.principal_rules import PrincipalRules, parse_rules
 from tidelog.core.security.protocols import (
     PLAINTEXT,
+    SSL,
+    HttpSecurity,
     ListenerSecurity,
     LoginSettings,
     PeerSecurity,
@@ -28,6 +31,9 @@ MECHANISMS_KEY = "sasl.enabled.mechanisms"
 INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 JAAS = "sasl.jaas.config"
+HTTP = "HTTP"
+"""As if it were a listener: `listener.name.http.ssl.…`."""
+HTTP_KEY = "tidelog.http.listener"
 KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 
 
@@ -36,6 +42,7 @@ class Security(NamedTuple):
     """By name; also of the controllers' first listener on a node that is none."""
     to_brokers: PeerSecurity
     to_controllers: PeerSecurity
+    http: HttpSecurity = HttpSecurity()
 
     @property
     def is_plain(self) -> bool:
@@ -60,7 +67,21 @@ def read_security(settings: Settings, topology: Topology, problems: list[Finding
         to_brokers = readers[brokers].peer(protocols[brokers], INTER_BROKER_MECHANISM)
     for name in controllers:
         to_controllers = readers[name].peer(protocols[name], CONTROLLER_MECHANISM)
-    return Security(listeners, to_brokers, to_controllers)
+    return Security(listeners, to_brokers, to_controllers, _read_http(settings, problems))
+
+
+def _read_http(settings: Settings, problems: list[Finding]) -> HttpSecurity:
+    address = _http_address(settings)
+    return HttpSecurity() if address is None else _Reader(settings, HTTP, problems).http(address)
+
+
+def _http_address(settings: Settings) -> HttpAddress | None:
+    """None if there is none, or none that can be understood, which was reported."""
+    text = None if settings.is_broken(HTTP_KEY) else settings.text(HTTP_KEY)
+    try:
+        return parse_http_address(text) if text else None
+    except ValueError:
+        return None
 
 
 def security_warnings(
@@ -70,11 +91,17 @@ def security_warnings(
     hosts = {each.name: each.host for each in topology.listeners}
     for name, each in security.listeners.items():
         sasl, host = each.sasl, hosts.get(name, "")
-        if sasl is None or each.tls is not None or host in ("localhost", "127.0.0.1", "::1"):
+        if sasl is None or each.tls is not None or is_loopback(host):
             continue
         if PLAIN in sasl.mechanisms or OAUTHBEARER in sasl.mechanisms:
             why = f"passwords and tokens cross the network of {name} as plain text"
             yield settings.finding(MECHANISMS_KEY, why, f"{name}:SASL_SSL, or SCRAM-SHA-512")
+    http = _http_address(settings)
+    in_plain_text = security.http.tls is None and not security.is_plain
+    if http is not None and in_plain_text and not is_loopback(http.host):
+        why = "passwords and tokens of HTTP cross the network as plain text"
+        advice = f"https://{http.host}:{http.port}, with ssl.keystore.location"
+        yield settings.finding(HTTP_KEY, why, advice)
 
 
 class _Reader:
@@ -93,6 +120,20 @@ class _Reader:
         rules = self._rules() if has_tls(protocol) else ()
         sasl = self._sasl(is_controller=is_controller) if has_sasl(protocol) else None
         return ListenerSecurity(protocol, tls, rules, sasl)
+
+    def http(self, address: HttpAddress) -> HttpSecurity:
+        given = self._given
+        has_key = given.text(f"{KEYSTORE}.location") or given.text(f"{KEYSTORE}.key")
+        by_itself = address.scheme == "" and not is_loopback(address.host) and bool(has_key)
+        protocol = SSL if address.scheme == "https" or by_itself else PLAINTEXT
+        listener = self.listener(protocol, is_controller=False)
+        return HttpSecurity(
+            listener.tls,
+            listener.rules,
+            self._tokens() if given.text(KEYS_URL) is not None else None,
+            failed_delay_ms=given.whole("connection.failed.authentication.delay.ms"),
+            loopback_is_open=given.settings.flag("tidelog.http.loopback.open"),
+        )
 
     def peer(self, protocol: str, mechanism_key: str) -> PeerSecurity:
         tls = self._tls() if has_tls(protocol) else None

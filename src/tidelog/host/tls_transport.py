@@ -331,6 +331,8 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         """Not the socket: what bypasses us would be read by everybody."""
+        if name == "ssl_object":
+            return self._tls
         if name == "socket" or self._below is None:
             return default
         return self._below.get_extra_info(name, default)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from tidelog.core.events import AccessDenied, Event
 from tidelog.core.security.acls import Operation, ResourceType
 from tidelog.rpc.authorization.gate import Refusal
-from tidelog.wire.protocol import API_BY_KEY
 
 REPEATED_MS = 10_000
 """The same refusal is told again after this time, with how often it happened meanwhile."""
@@ -39,7 +38,7 @@ class Refusals:
             AccessDenied(
                 str(caller.principal),
                 caller.host,
-                API_BY_KEY[refusal.api_key].name,
+                refusal.api,
                 Operation(refusal.operation).name,
                 f"{kind.lower()} {refusal.name}",
                 times + 1,

@@ -11,6 +11,7 @@ from tidelog.broker.logs.directories import Directories
 from tidelog.config.endpoints import Listener as ListenerAddress
 from tidelog.config.node_config import NodeConfig
 from tidelog.controller.controller import ActiveController, ClusterFacts
+from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.records import RESOURCE_BROKER
 from tidelog.core.security.scram import ScramCredential, ScramMechanism
 from tidelog.core.types import NO_LEADER
@@ -69,7 +70,7 @@ class Node:
         self._held = HeldConnections(host)
         self._decoders = host.make_workers("decoding", 1)
         self._failed: asyncio.Future[Exception] = tasks.promise()
-        self.security = NodeSecurity(config, host, self._credential, self._live_settings)
+        self.security = NodeSecurity(config, host, self.credential, self._live_settings)
         self._disks = open_disks(config, host.filesystem)
         self.cluster_id = self._disks.identity.cluster_id
         self.quorum = _quorum_member(config, self._disks, host)
@@ -80,10 +81,10 @@ class Node:
         if not config.is_broker or config.metadata_log_dir not in config.log_dirs:
             self.metadata_room = MetadataRoom(config, host)
         authorizer = authorizer_of(config)
+        self.refusals = Refusals(host.emit, host.now_ms)
         self.gate: Gate | None = None
         if authorizer is not None:
-            refusals = Refusals(host.emit, host.now_ms)
-            self.gate = Gate(authorizer, self.topic_name, refusals.on_refused)
+            self.gate = Gate(authorizer, self.topic_name, self.refusals.on_refused)
             self.quorum.listeners.append(AccessRules(authorizer))
         self.throttling = Throttling(quotas_of(config), host)
         self.quorum.listeners.append(self.throttling)
@@ -124,9 +125,15 @@ class Node:
         address = self.quorum.leader_address()
         return None if address is None else (self.quorum.leader_id, address)
 
-    def _credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        image = self.broker.image if self.broker is not None else None
+    def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
+        image = self._image()
         return None if image is None else image.scram_credentials.get((mechanism, user))
+
+    def _image(self) -> MetadataImage | None:
+        """None before there is a broker or a controller to follow the metadata."""
+        if self.broker is not None:
+            return self.broker.image
+        return None if self.controller is None else self.controller.image
 
     def _live_settings(self) -> dict[str, str]:
         """Of this broker, as they were altered while it runs."""
@@ -172,9 +179,7 @@ class Node:
         on_ready()
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        image = self.broker.image if self.broker is not None else None
-        if image is None and self.controller is not None:
-            image = self.controller.image
+        image = self._image()
         topic = image.topics.get(topic_id) if image is not None else None
         return None if topic is None else topic.name
 

@@ -6,14 +6,17 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tidelog.config.security import HTTP
 from tidelog.core import events
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.types import LogEntry
 from tidelog.host.gate import Faults, GatedNetwork
 from tidelog.host.network import TcpNetwork
+from tidelog.host.tls_streams import TlsStreams
 from tidelog.node.disks import cannot_listen
 from tidelog.node.event_writer import EventWriter
+from tidelog.node.http_access import HttpDoor
 from tidelog.node.node import Node
 from tidelog.node.view import LiveNode
 from tidelog.observe.counts import EventCounts, LoopDelay
@@ -50,7 +53,8 @@ class Observation:
         self._delay = delay
         self._stream = stream
         self._counts = EventCounts(stream)
-        self._view = LiveNode(node, network)
+        self._door = HttpDoor(node) if node.config.is_secured else None
+        self._view = LiveNode(node, network, self._door)
         renderer = Renderer(node.topic_name)
         stream.subscribe(Journal(renderer, journal).on_event)
         stream.subscribe(self._on_event)
@@ -59,7 +63,18 @@ class Observation:
         if chaos is not None:
             node.quorum.listeners.append(chaos)
         self._metrics: Metrics | None = None
-        self._endpoints = Endpoints(Sources(self._view, stream, renderer, self._scrape, chaos))
+        tls = node.security.tls_of(HTTP)
+        self._endpoints = Endpoints(
+            Sources(
+                self._view,
+                stream,
+                renderer,
+                self._scrape,
+                chaos,
+                self._door,
+                None if tls is None else TlsStreams(tls, network.context),
+            )
+        )
         self.http_port: int | None = None
         self._renderer = renderer
         self._writer: EventWriter | None = None
@@ -79,7 +94,8 @@ class Observation:
             name = f"{address.host}:{address.port}"
             raise cannot_listen(name, "tidelog.http.listener", error) from error
         self.http_port = self._endpoints.server.port
-        _LOGGER.info("HTTP on %s:%d", address.host, self.http_port)
+        scheme = "HTTP" if self._config.security.http.tls is None else "HTTPS"
+        _LOGGER.info("%s on %s:%d", scheme, address.host, self.http_port)
 
     async def stop(self) -> None:
         if self._topic is not None:
@@ -87,6 +103,8 @@ class Observation:
         if self._writer is not None:
             await self._writer.close()
         await self._endpoints.server.stop()
+        if self._door is not None:
+            self._door.close()
 
     async def answer(self, request: Request) -> Response:
         """As its HTTP port would, to whoever is in this process."""

@@ -12,13 +12,14 @@ from functools import partial
 
 from tidelog.config.broker_keys import LISTENER_PREFIX
 from tidelog.config.node_config import NodeConfig
+from tidelog.config.security import HTTP
 from tidelog.core.security.protocols import (
     PLAINTEXT,
     ListenerSecurity,
     PeerSecurity,
     SaslSettings,
 )
-from tidelog.core.security.sasl import FindCredential
+from tidelog.core.security.sasl import FindCredential, VerifyToken
 from tidelog.core.security.tls_settings import TlsSettings
 from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
@@ -79,7 +80,12 @@ class NodeSecurity:
         for name, security in self._listeners.items():
             if security.tls is not None:
                 self._sources[name] = _source(security.tls, name, server_side=True)
+        http = config.security.http
+        if http.tls is not None:
+            self._sources[HTTP] = _source(http.tls, HTTP, server_side=True)
         self._token_keys: dict[str, TokenKeys] = {}
+        if http.tokens is not None:
+            self._token_keys[HTTP] = TokenKeys(http.tokens, HTTP, host)
         self._logins = {
             name: self._logins_of(name, each.sasl, find)
             for name, each in self._listeners.items()
@@ -98,6 +104,11 @@ class NodeSecurity:
 
     def tls_of(self, listener: str) -> TlsSource | None:
         return self._sources.get(listener)
+
+    def token_verifier(self, listener: str) -> VerifyToken | None:
+        """None: it takes no tokens."""
+        keys = self._token_keys.get(listener)
+        return None if keys is None else keys.verifier.verify
 
     def door_of(self, listener: str) -> Door:
         security = self._listeners[listener]

@@ -4,12 +4,14 @@ from collections.abc import Iterator, Mapping
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.replication.hosted import Hosted
+from tidelog.config.security import HTTP
 from tidelog.core.metadata.image import BrokerRegistration, MetadataImage
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.progress import FollowerProgress
 from tidelog.core.types import NO_LEADER, NO_OFFSET, PartitionId
 from tidelog.host.findings import Finding
 from tidelog.host.network import TcpNetwork
+from tidelog.node.http_access import HttpDoor
 from tidelog.node.node import Node
 from tidelog.observe.traffic import Traffic
 from tidelog.observe.views import (
@@ -36,11 +38,12 @@ LATE_TRANSACTION_MS = 300_000
 class LiveNode:
     """Implements `NodeView`. Keeps nothing but since when partitions are under-replicated."""
 
-    __slots__ = ("_network", "_node", "_since")
+    __slots__ = ("_door", "_network", "_node", "_since")
 
-    def __init__(self, node: Node, network: TcpNetwork) -> None:
+    def __init__(self, node: Node, network: TcpNetwork, door: HttpDoor | None) -> None:
         self._node = node
         self._network = network
+        self._door = door
         self._since: dict[PartitionId, int] = {}
 
     @property
@@ -219,10 +222,15 @@ class LiveNode:
             counters.bytes_in,
             counters.bytes_out,
             self._network.context.flight.used_bytes,
-            {name: succeeded for name, succeeded, _ in self._node.security.logins()},
-            {name: failed for name, _, failed in self._node.security.logins()},
+            {name: succeeded for name, succeeded, _ in self._logins()},
+            {name: failed for name, _, failed in self._logins()},
             dict(self._node.security.expiries()),
         )
+
+    def _logins(self) -> Iterator[tuple[str, int, int]]:
+        yield from self._node.security.logins()
+        if self._door is not None:
+            yield HTTP, self._door.succeeded, self._door.failed
 
     def work(self) -> WorkView:
         broker = self._node.broker

@@ -7,11 +7,19 @@ from http import HTTPStatus
 from typing import NamedTuple, Protocol
 
 from tidelog.host import tasks
-from tidelog.observe.http_server import BadRequest, HttpServer, Request, Response, json_response
+from tidelog.host.tls_streams import TlsStreams
+from tidelog.observe.http_server import (
+    BadRequest,
+    HttpServer,
+    Request,
+    Response,
+    json_response,
+)
 from tidelog.observe.render import Renderer
 from tidelog.observe.stream import EventStream, NumberedEvent
 from tidelog.observe.views import NodeView, PartitionView
 
+HEALTH, CHAOS = "/healthz", "/chaos"
 MOST_STREAMS = 16
 KEEP_ALIVE_MS = 10_000
 EVENTS_PER_WRITE = 200
@@ -26,6 +34,18 @@ class Chaos(Protocol):
     def set(self, blocked: frozenset[int], latency_ms: dict[int, int]) -> None: ...
 
 
+class Door(Protocol):
+    """Who may ask a secured node; `node.http_access.HttpDoor`."""
+
+    def is_stranger(self, request: Request) -> bool:
+        """Comes from another machine and shows no login."""
+        ...
+
+    async def admit(self, request: Request) -> None:
+        """BadRequest if it may not be served."""
+        ...
+
+
 class Sources(NamedTuple):
     view: NodeView
     stream: EventStream
@@ -34,6 +54,9 @@ class Sources(NamedTuple):
     """Called for every scrape; may import what it needs only then."""
     chaos: Chaos | None
     """None: not allowed on this node."""
+    door: Door | None = None
+    """None: whoever reaches the port may ask."""
+    tls: TlsStreams | None = None
 
 
 class Endpoints:
@@ -43,19 +66,29 @@ class Endpoints:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self.server = HttpServer(self.handle)
+        self.server = HttpServer(self.serve, sources.tls)
         self.streams = 0
         self._routes: dict[str, dict[str, Callable[[Request], Response]]] = {
             "/metrics": {"GET": self._metrics},
             "/events": {"GET": self._events},
-            "/healthz": {"GET": self._healthz},
+            HEALTH: {"GET": self._healthz},
             "/state": {"GET": self._state},
-            "/chaos": {
+            CHAOS: {
                 "GET": self._get_chaos,
                 "POST": self._post_chaos,
                 "DELETE": self._delete_chaos,
             },
         }
+
+    async def serve(self, request: Request) -> Response:
+        """What comes over the network."""
+        door = self._sources.door
+        if door is None:
+            return await self.handle(request)
+        if request.path == HEALTH and request.method == "GET" and door.is_stranger(request):
+            return self._healthz_of_strangers()
+        await door.admit(request)
+        return await self.handle(request)
 
     async def handle(self, request: Request) -> Response:
         methods = self._routes.get(request.path)
@@ -82,6 +115,11 @@ class Endpoints:
             "findings": [finding._asdict() for finding in view.findings()],
         }
         return json_response(document, 503 if reasons else 200)
+
+    def _healthz_of_strangers(self) -> Response:
+        """For probes, which have no password: whether it serves, and nothing about the cluster."""
+        serves = not self._sources.view.health().reasons
+        return json_response({"serves": serves}, 200 if serves else 503)
 
     def _state(self, _: Request) -> Response:
         return json_response(state_of(self._sources.view, self._sources.stream))

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from tidelog.host import tasks
 from tidelog.host.listening import close_listening, listen_streams
+from tidelog.host.tls_streams import NotSecured, TlsStreams
 
 HEAD_MAX_BYTES = 8 * 1024
 BODY_MAX_BYTES = 64 * 1024
@@ -39,6 +40,10 @@ class Request(NamedTuple):
     headers: Mapping[str, str]
     """Names in lower case."""
     body: bytes
+    peer: str = ""
+    """The address that it comes from."""
+    certificate: bytes | None = None
+    """Of the peer, if it has shown one that counts."""
 
 
 class Response(NamedTuple):
@@ -56,9 +61,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 class BadRequest(Exception):  # noqa: N818 - what it is, not an accident of ours
     """The request is answered with a status and a reason, and not looked at further."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(reason)
         self.status = status
+        self.headers = headers
 
 
 def json_response(
@@ -70,10 +76,21 @@ def json_response(
 class HttpServer:
     """Owner of one listening socket and its connections."""
 
-    __slots__ = ("_handler", "_loopback", "_server", "_stopping", "_tasks", "closed", "requests")
+    __slots__ = (
+        "_handler",
+        "_loopback",
+        "_server",
+        "_stopping",
+        "_tasks",
+        "_tls",
+        "closed",
+        "requests",
+    )
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, tls: TlsStreams | None = None) -> None:
+        """Without `tls` everything is plain text."""
         self._handler = handler
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._stopping = False
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -95,7 +112,8 @@ class HttpServer:
 
     async def start(self, host: str, port: int) -> None:
         """OSError if the address cannot be had."""
-        self._server = await listen_streams(self._accept, host, port, line_bytes_max=HEAD_MAX_BYTES)
+        listen = listen_streams if self._tls is None else self._tls.listen
+        self._server = await listen(self._accept, host, port, line_bytes_max=HEAD_MAX_BYTES)
         address = self._server.sockets[0].getsockname()[0]
         self._loopback = ipaddress.ip_address(address).is_loopback
 
@@ -129,9 +147,10 @@ class HttpServer:
         writer.close()  # a task that is cancelled before its first turn never comes to do it
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         try:
-            response = await self._answer_to(reader)
+            if self._tls is None:  # TLS tells of every byte that is left
+                writer.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+            response = await self._answer_to(reader, writer)
             if response is not None:
                 self.requests[response.status] += 1
                 await send(writer, head_of(response) + response.body)
@@ -148,20 +167,27 @@ class HttpServer:
                 async with tasks.within(WRITE_TIMEOUT_MS):
                     await writer.wait_closed()
 
-    async def _answer_to(self, reader: asyncio.StreamReader) -> Response | None:
+    async def _answer_to(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Response | None:
         """None: the client went before it had asked."""
         try:
             async with tasks.within(REQUEST_TIMEOUT_MS):
                 request = await read_request(reader)
+            request = request._replace(peer=peer_of(writer), certificate=certificate_of(writer))
             self._refuse_strangers(request)
             return await self._handler(request)
         except TimeoutError:
             reason = f"no whole request within {REQUEST_TIMEOUT_MS / 1000:g} s"
             return json_response({"error": reason}, HTTPStatus.REQUEST_TIMEOUT)
         except BadRequest as refusal:
-            return json_response({"error": str(refusal)}, refusal.status)
+            return json_response({"error": str(refusal)}, refusal.status, refusal.headers)
         except asyncio.IncompleteReadError:
             self.closed["half-request"] += 1
+            return None
+        except NotSecured as reason:
+            self.closed["tls"] += 1
+            _LOGGER.info("%s does not get on with our TLS: %s", peer_of(writer), reason)
             return None
         except ConnectionError:
             self.closed["reset"] += 1
@@ -211,6 +237,16 @@ class HttpServer:
         async for piece in stream:
             await send(writer, piece)
         self.closed["fell-behind"] += 1
+
+
+def peer_of(writer: asyncio.StreamWriter) -> str:
+    name = writer.get_extra_info("peername")
+    return str(name[0]) if name else ""  # none if it has gone already
+
+
+def certificate_of(writer: asyncio.StreamWriter) -> bytes | None:
+    session = writer.get_extra_info("ssl_object")
+    return None if session is None else session.getpeercert(binary_form=True)
 
 
 async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
@@ -294,6 +330,8 @@ def is_local(host: str) -> bool:
     if host in LOCAL_NAMES:
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
+    mapped = getattr(address, "ipv4_mapped", None)  # how a socket for both names an IPv4 peer
+    return (mapped or address).is_loopback

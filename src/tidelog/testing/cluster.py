@@ -12,6 +12,7 @@ from tidelog.client import Admin, Client, KafkaError, NewTopic, PartitionView
 from tidelog.client.loop_thread import LoopThread
 from tidelog.cluster import faults, layout
 from tidelog.cluster.layout import Shape
+from tidelog.cluster.node_http import http_of
 from tidelog.cluster.node_state import partition_in, read_state
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import wait_ready
@@ -171,7 +172,7 @@ class Cluster:
 
     def state(self, node_id: int) -> dict[str, Any]:
         """What a node says of itself over HTTP (`/state`); empty if it does not answer."""
-        return read_state(self.http_port(node_id)) or {}
+        return read_state(http_of(self._nodes, node_id)) or {}
 
     def replica(self, node_id: int, topic: str, partition: int = 0) -> dict[str, Any]:
         """What a broker says of its own replica; empty if it says nothing."""

@@ -11,6 +11,7 @@ from tidelog.cli.failure import ERROR, UNREACHABLE, CommandError, unknown_name
 from tidelog.client import BrokerView
 from tidelog.cluster import state as states
 from tidelog.cluster.layout import admin_properties
+from tidelog.cluster.node_http import NodeHttp, http_of
 from tidelog.cluster.nodes import LocalNodes
 from tidelog.cluster.state import DEFAULT_NAME, HOME, BadStateFile, ClusterState
 
@@ -89,16 +90,21 @@ def running_cluster(data_dir: Path = Path(HOME)) -> RunningCluster | None:
     return None
 
 
-def local_http_port(broker: BrokerView | None, data_dir: Path = Path(HOME)) -> int | None:
-    """Where this broker speaks HTTP, if it runs in a cluster of the working directory: no other
-    cluster says so."""
+def local_http(broker: BrokerView | None, data_dir: Path = Path(HOME)) -> NodeHttp | None:
+    """Where this broker speaks HTTP, and how to ask it there, if it runs in a cluster of the
+    working directory: no other cluster says so."""
     if broker is None:
         return None
     for directory in states.clusters_under(data_dir).values():
         state = states.load(directory)
         node = state.nodes.get(broker.id) if state is not None else None
-        if node is not None and node.port == broker.port and node.state == "running":
-            return node.http_port
+        if (
+            state is not None
+            and node is not None
+            and node.port == broker.port
+            and node.state == "running"
+        ):
+            return http_of(LocalNodes(directory, state), node.id)
     return None
 
 

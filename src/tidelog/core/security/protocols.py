@@ -67,6 +67,18 @@ class ListenerSecurity(NamedTuple):
     sasl: SaslSettings | None = None
 
 
+class HttpSecurity(NamedTuple):
+    """Of the port for people and their tools. Passwords are those of SCRAM users."""
+
+    tls: TlsSettings | None = None
+    rules: PrincipalRules = ()
+    tokens: TokenSettings | None = None
+    """None: bearer tokens are not taken."""
+    failed_delay_ms: int = 100
+    loopback_is_open: bool = True
+    """For reading."""
+
+
 class PeerSecurity(NamedTuple):
     """How to connect to others."""
 

@@ -257,6 +257,13 @@ def nonce_fits(presented: str, client_nonce: str, whole_nonce: str) -> bool:
     return hmac.compare_digest(presented, whole_nonce) or hmac.compare_digest(presented, doubled)
 
 
+def password_matches(mechanism: ScramMechanism, credential: ScramCredential, password: str) -> bool:
+    """For those who show the password itself. Takes as long as the iterations take."""
+    salted = salted_password(mechanism, password, credential.salt, credential.iterations)
+    client_key = hmac_of(mechanism, salted, b"Client Key")
+    return proof_matches(hash_of(mechanism, client_key), credential.stored_key)
+
+
 def proof_matches(presented: bytes, stored_key: bytes) -> bool:
     """In constant time (CVE-2021-38153 was a comparison that was not)."""
     return hmac.compare_digest(presented, stored_key)

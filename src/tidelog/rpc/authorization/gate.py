@@ -8,7 +8,7 @@ from tidelog.core.security.acls import CLUSTER_NAME, ResourceType
 from tidelog.core.security.authorizer import Authorizer
 from tidelog.rpc.caller import Caller
 from tidelog.rpc.calls import Call
-from tidelog.wire.protocol import ZERO_UUID
+from tidelog.wire.protocol import API_BY_KEY, ZERO_UUID
 
 ERROR_OF: dict[int, Error] = {
     ResourceType.TOPIC: Error.TOPIC_AUTHORIZATION_FAILED,
@@ -23,7 +23,8 @@ class Refusal(NamedTuple):
     """Somebody was not allowed something."""
 
     caller: Caller
-    api_key: int
+    api: str
+    """Of the protocol, or a request of HTTP."""
     operation: int
     resource_type: int
     name: str
@@ -47,8 +48,8 @@ class Gate:
     def allows(self, call: Call, operation: int, resource_type: int, name: str) -> bool:
         if self.would_allow(call, operation, resource_type, name):
             return True
-        key = call.header.api_key
-        self.on_refused(Refusal(call.caller, key, operation, resource_type, name))
+        api = API_BY_KEY[call.header.api_key].name
+        self.on_refused(Refusal(call.caller, api, operation, resource_type, name))
         return False
 
     def would_allow(self, call: Call, operation: int, resource_type: int, name: str) -> bool:

@@ -36,13 +36,15 @@ EVENTS_READ: Final = 3
 ANSWERS: Final = (200, 503)
 REFUSALS: Final = (400, 403)
 """Of chaos: a node is not cut off from itself."""
+LOGIN_NEEDED: Final = 401
+"""By a secured node, which does not know this operator."""
 ANSWER_WITHIN_MS: Final = 5_000
 
 
 class Watching:
     """The observation of one process of a node."""
 
-    __slots__ = ("_asking", "_entropy", "_host", "_observation")
+    __slots__ = ("_asking", "_entropy", "_host", "_observation", "_secured")
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class Watching:
         journal = JournalHandler(_read_by_nobody, clock)
         self._observation = Observation(node, stream, journal, network, gate, delay=LoopDelay())
         self._host = "" if node.config.http_listener is None else node.config.http_listener.host
+        self._secured = node.config.is_secured
         self._entropy = entropy
         self._asking: asyncio.Task[None] | None = None
 
@@ -87,11 +90,12 @@ class Watching:
         await self._ask(Request("DELETE", CHAOS, {}, {}, b""))
 
     async def _ask(self, request: Request) -> None:
+        known = (*ANSWERS, *REFUSALS) if request.path == CHAOS else ANSWERS
         if self._observation.http_port is None:
             status = await self._ask_inside(request)
         else:
             status = await self._ask_over_http(request, self._observation.http_port)
-        known = (*ANSWERS, *REFUSALS) if request.path == CHAOS else ANSWERS
+            known = (*known, LOGIN_NEEDED) if self._secured else known
         assert status in known, f"{request.method} {request.path} was answered with {status}"
 
     async def _ask_inside(self, request: Request) -> int:
