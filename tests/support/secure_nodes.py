@@ -27,12 +27,18 @@ GUARD_S = 60
 CLUSTER_ID = "c2VjdXJlLWNsdXN0ZXIxMg"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-LISTENERS = ("CLIENTS", "CERTS", "BROKERS", "CONTROLLER")
-PORTS = len(LISTENERS) + 1
 
 
 class SecureNodes:
     """`with SecureNodes(tmp_path, brokers=3) as nodes: …`"""
+
+    listeners: tuple[str, ...] = ("CLIENTS", "CERTS", "BROKERS", "CONTROLLER")
+    users: tuple[tuple[int, str, str], ...] = (
+        (512, "broker", "between-us"),
+        (512, "alice", "tide"),
+        (256, "alice", "tide"),
+    )
+    """Of SCRAM, from the beginning: the bits of the mechanism, a name and a password."""
 
     def __init__(
         self,
@@ -48,7 +54,7 @@ class SecureNodes:
         self.authority = authority or Authority()
         self.ca_file = self.authority.write(directory / "ca.pem")
         self.config = dict(config or {})
-        self._ports = {node: free_ports(PORTS) for node in range(1, brokers + 1)}
+        self._ports = {node: free_ports(len(self.listeners) + 1) for node in range(1, brokers + 1)}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         for node in self._ports:
             self.node_leaf(f"node{node}").write(self.key_file(node))
@@ -92,18 +98,21 @@ class SecureNodes:
         return path.read_text("utf-8") if path.exists() else ""
 
     def http_port(self, node: int) -> int:
-        return self._ports[node][4]
+        return self._ports[node][-1]
 
     def port(self, node: int, listener: str) -> int:
-        return self._ports[node][LISTENERS.index(listener)]
+        return self._ports[node][self.listeners.index(listener)]
+
+    def addresses(self, listener: str) -> str:
+        return ",".join(f"localhost:{self.port(node, listener)}" for node in self._ports)
 
     @property
     def for_passwords(self) -> str:
-        return ",".join(f"localhost:{ports[0]}" for ports in self._ports.values())
+        return self.addresses("CLIENTS")
 
     @property
     def for_certificates(self) -> str:
-        return ",".join(f"localhost:{ports[1]}" for ports in self._ports.values())
+        return self.addresses("CERTS")
 
     def leaf_file(self, name: str, leaf: Leaf) -> Path:
         return leaf.write(self.directory / f"{name}.pem")
@@ -157,12 +166,16 @@ class SecureNodes:
     def _config_file(self, node: int) -> Path:
         return self.directory / f"node{node}.properties"
 
-    def _format(self, node: int) -> None:
-        (self.directory / f"data{node}").mkdir(exist_ok=True)
+    def configure(self, node: int) -> None:
+        """Writes what the node reads when it starts."""
         text = write_properties({**self.properties(node), **self.config})
         self._config_file(node).write_text(text, "utf-8")
+
+    def _format(self, node: int) -> None:
+        (self.directory / f"data{node}").mkdir(exist_ok=True)
+        self.configure(node)
         options = []
-        for bits, name, password in SCRAM_USERS:
+        for bits, name, password in self.users:
             options += ["--add-scram", f"SCRAM-SHA-{bits}=[name={name},password={password}]"]
         command = [sys.executable, "-m", "tidelog", "format", "--cluster-id", CLUSTER_ID]
         done = subprocess.run(
@@ -179,13 +192,13 @@ class SecureNodes:
         return f"https://localhost:{port}" if self.https else f"127.0.0.1:{port}"
 
     def properties(self, node: int) -> dict[str, str]:
-        ports = {name: self.port(node, name) for name in LISTENERS}
-        voters = [f"{each}@localhost:{found[3]}" for each, found in self._ports.items()]
+        ports = {name: self.port(node, name) for name in self.listeners}
+        voters = [f"{each}@localhost:{self.port(each, 'CONTROLLER')}" for each in self._ports]
         copies = str(min(3, len(self._ports)))
         return {
             "process.roles": "broker,controller",
             "node.id": str(node),
-            "listeners": ",".join(f"{name}://localhost:{ports[name]}" for name in LISTENERS),
+            "listeners": ",".join(f"{name}://localhost:{ports[name]}" for name in self.listeners),
             "listener.security.protocol.map": (
                 "CLIENTS:SASL_SSL,CERTS:SSL,BROKERS:SASL_SSL,CONTROLLER:SSL"
             ),
@@ -215,6 +228,3 @@ class SecureNodes:
             "transaction.state.log.replication.factor": copies,
             "group.initial.rebalance.delay.ms": "0",
         }
-
-
-SCRAM_USERS = ((512, "broker", "between-us"), (512, "alice", "tide"), (256, "alice", "tide"))

@@ -1,5 +1,6 @@
 """Access rules: made, found and removed; and asked for the client behind a broker."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from support.lone_broker import lone_broker
 from support.loopback import loopback, run, until
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.core.metadata.records import AccessControlEntry
 from tidelog.core.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from tidelog.core.security.principal import Principal
 from tidelog.rpc import Call, Caller
@@ -105,6 +107,28 @@ def test_rules_are_made_once_and_removed_by_filters(version) -> None:
         both = await delete(node, match, wanted("ord", PatternType.PREFIXED), wanted("nothing"))
         assert both == [["ord", "orders", "orders"], ["ord"], []]
         assert node.image.acls == {}
+
+    tell(story)
+
+
+def test_the_rules_of_one_request_come_into_force_together() -> None:
+    """Whoever is given two rights never has one of them alone, on any node."""
+
+    async def story(node: ControllerNode, guarded: Guarded) -> None:
+        guarded.principal = ADMIN
+        node.quorum.held = True
+        nonsense = READ._replace(principal="bob")
+        asked = asyncio.ensure_future(create(node, READ, nonsense, WRITE, PREFIXED))
+        await until(lambda: len(node.quorum.log) > node.quorum.committed)
+        (entry,) = node.quorum.log[node.quorum.committed :]
+        assert [each.acl for each in entry.records if isinstance(each, AccessControlEntry)] == [
+            READ,
+            WRITE,
+            PREFIXED,
+        ]
+        node.quorum.held = False
+        node.quorum.commit()
+        assert await asked == [0, Error.INVALID_REQUEST, 0, 0]
 
     tell(story)
 

@@ -36,10 +36,13 @@ def change_of(
     ]
     if not done:
         return None
-    shown = ", ".join(done[:SHOWN])
-    more = f" and {len(done) - SHOWN} more" if len(done) > SHOWN else ""
     caller, api = call.caller, API_BY_KEY[call.header.api_key].name
-    return AdministrativeChange(str(caller.principal), caller.host, api, shown + more)
+    return AdministrativeChange(str(caller.principal), caller.host, api, shortened(done))
+
+
+def shortened(things: Sequence[str]) -> str:
+    more = f" and {len(things) - SHOWN} more" if len(things) > SHOWN else ""
+    return ", ".join(things[:SHOWN]) + more
 
 
 def subject_of(request: q.ControllerRequest) -> str:
@@ -53,8 +56,8 @@ def subject_of(request: q.ControllerRequest) -> str:
         return f"{request.resource_name or 'the cluster'}: {names}"
     if isinstance(request, q.AlterScramRequest):
         return f"user {request.user}"
-    if isinstance(request, q.CreateAclRequest):
-        return words_of(request.acl)
+    if isinstance(request, q.CreateAclsRequest):
+        return shortened([words_of(acl) for acl in request.acls])
     if isinstance(request, q.DeleteAclsRequest):
         return f"rules of {len(request.filters)} filters"
     if isinstance(request, q.AlterQuotaRequest):

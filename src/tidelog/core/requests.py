@@ -174,8 +174,10 @@ class AlterScramRequest(NamedTuple):
     changes: tuple[tuple[int, ScramCredential | None], ...]
 
 
-class CreateAclRequest(NamedTuple):
-    acl: Acl
+class CreateAclsRequest(NamedTuple):
+    """All of them together: somebody who is given two rights never has one of them alone."""
+
+    acls: tuple[Acl, ...]
 
 
 class DeleteAclsRequest(NamedTuple):
@@ -218,7 +220,7 @@ ControllerRequest = (
     | UnregisterBrokerRequest
     | UpdateFeaturesRequest
     | AlterScramRequest
-    | CreateAclRequest
+    | CreateAclsRequest
     | DeleteAclsRequest
     | AlterQuotaRequest
 )

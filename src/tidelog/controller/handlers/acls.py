@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidelog.controller.handlers.items import said
-from tidelog.controller.open_request import Step, expect
+from tidelog.controller.open_request import Refused, Step, expect
 from tidelog.core.errors import Error
 from tidelog.core.requests import (
     AdminResponse,
     ControllerResponse,
-    CreateAclRequest,
     DeleteAclsResponse,
 )
+from tidelog.core.requests import (
+    CreateAclsRequest as CreateTogether,
+)
 from tidelog.core.requests import DeleteAclsRequest as DeleteMatching
-from tidelog.core.security.acls import Acl, AclFilter
+from tidelog.core.security.acls import Acl, AclFilter, misfit_of_new
 from tidelog.rpc import Call
 from tidelog.wire.protocol.schemas import create_acls_response, delete_acls_response
 from tidelog.wire.protocol.schemas.create_acls_request import AclCreation, CreateAclsRequest
@@ -32,15 +34,27 @@ def create(controller: "ActiveController", call: Call) -> None:
     def result(error: int, message: str) -> create_acls_response.AclCreationResult:
         return create_acls_response.AclCreationResult(error_code=error, error_message=said(message))
 
+    acls = [acl_of(each) for each in request.creations]
+    misfits = [misfit_of_new(acl) for acl in acls]
+
     def finish(responses: Sequence[ControllerResponse]) -> None:
-        results = [result(*expect(each, AdminResponse)) for each in responses]
+        told = [expect(each, AdminResponse) for each in responses]
+        reasons = iter(told)
+        results = [result(*(told[-1] if fits is None else next(reasons))) for fits in misfits]
         call.answer(create_acls_response.CreateAclsResponse(results=results))
 
     if not controller.facts.has_authorizer:
         refused = [result(Error.SECURITY_DISABLED, DISABLED)] * len(request.creations)
         call.answer(create_acls_response.CreateAclsResponse(results=refused))
         return
-    steps: list[Step] = [CreateAclRequest(acl_of(each)) for each in request.creations]
+    steps: list[Step] = [
+        Refused(AdminResponse(Error.INVALID_REQUEST, reason))
+        for reason in misfits
+        if reason is not None
+    ]
+    fitting = tuple(acl for acl, reason in zip(acls, misfits, strict=True) if reason is None)
+    if fitting:
+        steps.append(CreateTogether(fitting))
     controller.ask(call, steps, finish)
 
 

@@ -7,26 +7,33 @@ from tidelog.core.metadata.decision import Decision, View
 from tidelog.core.metadata.records import AccessControlEntry, RemoveAccessControlEntry
 from tidelog.core.requests import (
     AdminResponse,
-    CreateAclRequest,
+    CreateAclsRequest,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
 from tidelog.core.security.acls import misfit_of_filter, misfit_of_new
 
 
-def decide_create_acl(
-    view: View, request: CreateAclRequest, make_uuid: Callable[[], bytes]
+def decide_create_acls(
+    view: View, request: CreateAclsRequest, make_uuid: Callable[[], bytes]
 ) -> Decision:
     """A rule that is there already is not made twice, and that is no error."""
-    reason = misfit_of_new(request.acl)
-    if reason is not None:
+    reasons = [reason for acl in request.acls if (reason := misfit_of_new(acl)) is not None]
+    if reasons:
+        return Decision(AdminResponse(Error.INVALID_REQUEST, reasons[0]))
+    present = set(view.image.acls.values())
+    missing = dict.fromkeys(acl for acl in request.acls if acl not in present)
+    limit = view.settings.max_records_per_batch
+    if len(missing) > limit:
+        reason = f"{len(missing)} new rules, {limit} can be made at once"
         return Decision(AdminResponse(Error.INVALID_REQUEST, reason))
-    if any(acl == request.acl for acl in view.image.acls.values()):
-        return Decision(AdminResponse(Error.NONE))
-    acl_id = make_uuid()
-    while acl_id in view.image.acls:
+    records: dict[bytes, AccessControlEntry] = {}
+    for acl in missing:
         acl_id = make_uuid()
-    return Decision(AdminResponse(Error.NONE), (AccessControlEntry(acl_id, request.acl),))
+        while acl_id in view.image.acls or acl_id in records:
+            acl_id = make_uuid()
+        records[acl_id] = AccessControlEntry(acl_id, acl)
+    return Decision(AdminResponse(Error.NONE), tuple(records.values()))
 
 
 def decide_delete_acls(view: View, request: DeleteAclsRequest) -> Decision:

@@ -56,7 +56,7 @@ from tidelog.core.requests import (
     AlterReassignmentRequest,
     AlterScramRequest,
     ControllerRequest,
-    CreateAclRequest,
+    CreateAclsRequest,
     CreatePartitionsRequest,
     CreateTopicRequest,
     DeleteAclsRequest,
@@ -329,8 +329,8 @@ class Controller:
             return features.decide_update_features(view, request)
         if isinstance(request, AlterScramRequest):
             return scram_users.decide_alter_scram(view, request)
-        if isinstance(request, CreateAclRequest):
-            return access_rules.decide_create_acl(view, request, self._make_uuid)
+        if isinstance(request, CreateAclsRequest):
+            return access_rules.decide_create_acls(view, request, self._make_uuid)
         if isinstance(request, DeleteAclsRequest):
             return access_rules.decide_delete_acls(view, request)
         if isinstance(request, AlterQuotaRequest):
