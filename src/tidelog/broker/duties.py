@@ -225,7 +225,7 @@ class Duties:
             try:
                 work()
             except NoSpace:
-                self._timer(delay_ms, guarded)  # reads and deletes go on meanwhile
+                self._timer(delay_ms, work)  # reads and deletes go on meanwhile
             except StorageError as error:
                 self.on_failure(error)
             finally:

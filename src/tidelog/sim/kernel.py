@@ -8,6 +8,10 @@ Every event belongs to an owner (a node, a client, or WORLD). A crash revokes al
 scheduled for its owner by raising the owner's incarnation: stale entries are skipped when
 they reach the top of the heap, never searched for. A pause holds the owner's events back;
 they run all at once and in order when it ends, which is what SIGSTOP looks like from inside.
+
+The event loop of an owner is asyncio's running one while events of that owner run. The kernel
+switches, because it knows when the next event belongs to another owner: telling asyncio costs more
+than many a callback does.
 """
 
 from collections import defaultdict
@@ -48,15 +52,19 @@ class Kernel:
     """Owner of virtual time. Nothing else in a run may move it."""
 
     __slots__ = (
+        "_enter",
         "_incarnations",
         "_interval_callback",
         "_interval_steps",
+        "_loops",
         "_paused",
         "_queue",
         "_salts",
         "_sequence",
+        "_turn_of",
         "digest",
         "now_us",
+        "running_loop",
         "steps",
         "stop_reason",
     )
@@ -66,6 +74,11 @@ class Kernel:
         self.steps = 0
         self.stop_reason: str | None = None
         self.digest = RunDigest()
+        self.running_loop: object | None = None
+        self._loops: dict[int, object] = {}
+        self._enter: Callable[[Any], None] = _enter_nothing
+        self._turn_of: int | None = None
+        """Whose event loop is the running one."""
         self._queue: list[Entry] = []
         self._sequence = 0
         self._salts = _Salts(seed)
@@ -77,6 +90,13 @@ class Kernel:
     @property
     def now_ms(self) -> int:
         return self.now_us // 1000
+
+    def add_loop(self, owner: int, loop: object, enter: Callable[[Any], None]) -> None:
+        """Events of this owner run on this loop from now on. `enter(loop)` is called before they
+        do, and `enter(None)` before those of an owner without a loop."""
+        self._loops[owner] = loop
+        self._enter = enter
+        self._turn_of = None
 
     def call_at(
         self, at_us: int, owner: int, callback: Callable[[Argument], None], argument: Argument
@@ -136,7 +156,10 @@ class Kernel:
         while not reached and self.stop_reason is None and self.steps < step_limit:
             interval = self._interval_steps
             next_border = self.steps - self.steps % interval + interval
-            reached = self._run_some(until_us, min(step_limit, next_border))
+            try:
+                reached = self._run_some(until_us, min(step_limit, next_border))
+            finally:
+                self._give_turn(WORLD)
             if self.steps == next_border:
                 self.digest.flush()
                 if self._interval_callback is not None:
@@ -167,7 +190,18 @@ class Kernel:
             self.steps = steps = steps + 1
             digest(at_us)
             digest(order)
+            if owner != self._turn_of:
+                self._give_turn(owner)
             callback(argument)
             if self.stop_reason is not None:
                 return False
         return True
+
+    def _give_turn(self, owner: int) -> None:
+        self._turn_of = owner
+        self.running_loop = loop = self._loops.get(owner)
+        self._enter(loop)
+
+
+def _enter_nothing(_: object) -> None:
+    """Nobody has an event loop."""

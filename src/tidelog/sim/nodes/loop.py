@@ -1,8 +1,8 @@
 """The event loop of one simulated process.
 
-All loops share one kernel. A loop is the running one exactly while a callback of its process
-runs, so production code finds it by `asyncio.get_running_loop`. Callbacks of a process run in the
-order in which they were scheduled, as on a real loop.
+All loops share one kernel. A loop is the running one while events of its process run, so production
+code finds it by `asyncio.get_running_loop`. Callbacks of a process run in the order in which they
+were scheduled, as on a real loop.
 
 A process that is killed never runs again: the kernel revokes what was scheduled, and `kill` keeps
 its tasks alive and unfinished, so that no `finally` block of them runs either.
@@ -85,6 +85,7 @@ class VirtualLoop:
         self._as_loop = cast(asyncio.AbstractEventLoop, self)
         self._run = self._run_handle
         self.alive = True
+        kernel.add_loop(self.owner, self, asyncio._set_running_loop)
 
     @property
     def machine(self) -> Machine:
@@ -96,13 +97,23 @@ class VirtualLoop:
         """Call it as this process would."""
         if not self.alive:
             return
+        if self._kernel.running_loop is self:
+            callback()
+        else:
+            self._perform_from_outside(callback)
+        if self.work.us:
+            self.work.settle(callback)
+
+    def _perform_from_outside(self, callback: Callable[[], object]) -> None:
+        """The world calls, or the test: whoever runs now goes on afterwards."""
+        kernel = self._kernel
+        before, kernel.running_loop = cast(VirtualLoop | None, kernel.running_loop), self
         asyncio._set_running_loop(self._as_loop)
         try:
             callback()
         finally:
-            asyncio._set_running_loop(None)
-        if self.work.us:
-            self.work.settle(callback)
+            kernel.running_loop = before
+            asyncio._set_running_loop(None if before is None else before._as_loop)
 
     def kill(self) -> None:
         """As SIGKILL does: nothing more of this process happens."""
@@ -123,7 +134,6 @@ class VirtualLoop:
         callback, args, context = handle._callback, handle._args, handle._context
         if callback is None or not self.alive:
             return
-        asyncio._set_running_loop(self._as_loop)
         try:
             if context is None:
                 callback(*args)
@@ -134,8 +144,6 @@ class VirtualLoop:
         except BaseException as error:  # as asyncio does: the loop goes on
             message = f"Exception in callback {name_of(callback)}"
             self.call_exception_handler({"message": message, "exception": error})
-        finally:
-            asyncio._set_running_loop(None)
         if self.work.us:
             self.work.settle(callback)
 

@@ -32,6 +32,8 @@ class VirtualTransport(asyncio.Transport):
         self._kernel = kernel
         self._loop = loop
         self.machine = machine
+        self._internet = machine.internet
+        self._entropy = machine.internet.entropy
         self._protocol: Any = None
         self._incoming: deque[Segment] = deque()
         self._incoming_bytes = 0
@@ -89,13 +91,17 @@ class VirtualTransport(asyncio.Transport):
         if not self.opening:
             self.opening = data
             self.machine.on_opened(self)
-        was_waiting = bool(self._unsent)
-        self._unsent.append(data)
+        unsent, window_bytes = self._unsent, self.peer.machine.window_bytes
+        if not unsent and len(data) <= window_bytes and self.peer.unread_bytes < window_bytes:
+            self._transmit(data)  # as good as always
+            return
+        was_waiting = bool(unsent)
+        unsent.append(data)
         self._unsent_bytes += len(data)
         if was_waiting:
             return
         self._send_what_fits()
-        if self._unsent:
+        if unsent:
             self._protocol.pause_writing()
 
     def close(self) -> None:
@@ -130,7 +136,7 @@ class VirtualTransport(asyncio.Transport):
         if self._torn:
             self._break_after(data[: len(data) // 2])
             return
-        entropy = self.machine.internet.entropy
+        entropy = self._entropy
         if len(data) > 1 and entropy.getrandbits(5) == 0:
             middle = 1 + entropy.randrange(len(data) - 1)
             self._send_segment(data[:middle])
@@ -154,13 +160,13 @@ class VirtualTransport(asyncio.Transport):
         if peer._gone:
             self._meet_nobody()
             return
-        delay_us = self.machine.internet.delay_us(self.machine, peer.machine)
-        due_us = max(peer._last_due_us, self._kernel.now_us + delay_us)
-        peer._last_due_us = due_us
+        kernel = self._kernel
+        delay_us = self._internet.delay_us(self.machine, peer.machine)
+        due_us = peer._last_due_us = max(peer._last_due_us, kernel.now_us + delay_us)
         peer._incoming.append((due_us, data))
         if data is not None:
             peer._incoming_bytes += len(data)
-        self._kernel.call_at(due_us, peer.machine.owner, peer._arrive, None)
+        kernel.call_at(due_us, peer.machine.owner, peer._arrive, None)
 
     def _meet_nobody(self) -> None:
         """Nobody has the other end any more: its machine says so, once it is up."""
@@ -211,32 +217,35 @@ class VirtualTransport(asyncio.Transport):
     def arrive_later(self) -> None:
         """A cut has healed: what it held back is sent again."""
         if not self._gone:
-            delay_us = self.machine.internet.delay_us(self.peer.machine, self.machine)
+            delay_us = self._internet.delay_us(self.peer.machine, self.machine)
             due_us = max(self._kernel.now_us + delay_us, self._last_due_us)
             self._last_due_us = due_us
             self._kernel.call_at(due_us, self.machine.owner, self._arrive, None)
 
     def _arrive(self, _: None) -> None:
+        incoming = self._incoming
         if self._gone or self._protocol is None:
             return
-        if self._holds or (not self._incoming and not self._reset):
+        if self._holds or (not incoming and not self._reset):
             return
-        if self.machine.internet.is_cut(self.peer.machine, self.machine):
-            self.machine.internet.stall(self)
+        if self._internet.is_cut(self.peer.machine, self.machine):
+            self._internet.stall(self)
             return
         if self._reset:
             self._be_reset_now()
             return
-        while self._incoming and self._incoming[0][0] <= self._kernel.now_us:
-            data = self._incoming.popleft()[1]
+        now_us = self._kernel.now_us
+        while incoming and incoming[0][0] <= now_us:
+            data = incoming.popleft()[1]
             if data is None:
                 self._feed(None)
                 self._be_reset_now()
                 return
+            if not data:
+                self._ended = True
             self._incoming_bytes -= len(data)
             self._received += data
-            self._ended = self._ended or not data
-        self._feed(None)
+        self._loop.perform(self._hand_over)
 
     def hold(self) -> None:
         """Nothing more arrives here until it is released."""
@@ -253,22 +262,19 @@ class VirtualTransport(asyncio.Transport):
 
     def _hand_over(self) -> None:
         received, protocol = self._received, self._protocol
-        had_bytes = len(received)
+        had_bytes = left_bytes = len(received)
         if received and not self._closing and isinstance(protocol, asyncio.Protocol):
             protocol.data_received(bytes(received))  # a stream, which pauses when it has too much
             received.clear()
-        while received and not self._paused and not self._closing:
-            buffer = protocol.get_buffer(len(received))
-            size_bytes = len(received)
-            if size_bytes <= len(buffer):
-                buffer[:size_bytes] = received
-                received.clear()
-            else:
-                size_bytes = len(buffer)
-                buffer[:] = received[:size_bytes]
-                del received[:size_bytes]
+            left_bytes = 0
+        while left_bytes and not self._paused and not self._closing:
+            buffer = protocol.get_buffer(left_bytes)
+            size_bytes = min(left_bytes, len(buffer))
+            buffer[:size_bytes] = received if size_bytes == left_bytes else received[:size_bytes]
+            del received[:size_bytes]
             protocol.buffer_updated(size_bytes)
-        if len(received) < had_bytes:
+            left_bytes = len(received)
+        if left_bytes < had_bytes and self.peer._unsent:
             self.open_window()
         if self._ended and not received and not self._closing and not self._paused:
             protocol.eof_received()
@@ -277,7 +283,7 @@ class VirtualTransport(asyncio.Transport):
     def open_window(self) -> None:
         """The peer may send more."""
         if self.peer._unsent:
-            delay_us = self.machine.internet.delay_us(self.machine, self.peer.machine)
+            delay_us = self._internet.delay_us(self.machine, self.peer.machine)
             owner = self.peer.machine.owner
             self._kernel.call_in(delay_us, owner, self.peer._on_window, None)
 
@@ -288,7 +294,7 @@ class VirtualTransport(asyncio.Transport):
         if self._gone or self._reset:
             return
         self._reset = True
-        delay_us = self.machine.internet.delay_us(self.peer.machine, self.machine)
+        delay_us = self._internet.delay_us(self.peer.machine, self.machine)
         self._kernel.call_in(delay_us, self.machine.owner, self._arrive, None)
 
     def _be_reset_now(self) -> None:
@@ -317,7 +323,7 @@ class VirtualTransport(asyncio.Transport):
             if self._incoming:
                 self.machine.ghosts.append(self.peer)  # sends it again until somebody answers
             return
-        if self._received or self.machine.internet.entropy.getrandbits(1):
+        if self._received or self._entropy.getrandbits(1):
             self.peer.be_reset()
         else:
             self._send_segment(b"")
