@@ -9,7 +9,7 @@ from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from tidelog.cluster import state as states
@@ -52,8 +52,7 @@ def here(tmp_path_factory):
 
 
 def admin_login(directory: Path) -> dict[str, str]:
-    path = directory / ".tidelog/dev/secure/users/admin/librdkafka.properties"
-    return {each.key: each.value for each in parse_properties(path.read_text(), str(path)).entries}
+    return properties_of(directory / ".tidelog/dev/secure/users/admin/librdkafka.properties")
 
 
 def delivery_error(settings: dict[str, str], topic: str) -> object:
@@ -126,6 +125,45 @@ def test_chaos_is_refused_to_a_user_without_rights(here):
     refused = tidelog(here, "chaos", "heal", "--command-config", file)
     assert "401" in refused.stderr
     assert "unknown user or wrong password" in refused.stderr
+
+
+def properties_of(path: Path) -> dict[str, str]:
+    return {each.key: each.value for each in parse_properties(path.read_text(), str(path)).entries}
+
+
+def test_a_new_user_does_what_was_asked_for_and_nothing_else(here):
+    for topic in ("raw-1", "refined", "hidden"):
+        tidelog(here, "topic", "create", topic, "-p", "1")
+    words = ("--write", "raw-*", "--read", "refined", "--group", "loaders", "-o", "json")
+    added = tidelog(here, "secure", "add-user", "loader", *words)
+    assert added.returncode == 0, added.stderr
+    document = json.loads(added.stdout)
+    files = {Path(each).name: here / each for each in document["files"]}
+    names = {"client.properties", "librdkafka.properties", "python.json", "spark.json"}
+    assert files.keys() == names
+    assert {path.stat().st_mode & 0o777 for path in files.values()} == {0o600}
+    login = properties_of(files["librdkafka.properties"])
+    assert delivery_error(login, "raw-1") is None
+    refused = delivery_error(login, "refined")
+    assert isinstance(refused, KafkaError)
+    assert refused.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    listed = tidelog(here, "topic", "list", "--command-config", files["client.properties"])
+    assert "refined" in listed.stdout
+    assert "hidden" not in listed.stdout
+    assert login["sasl.password"] not in added.stdout
+
+
+def test_a_user_is_made_once_and_whole(here):
+    assert tidelog(here, "secure", "add-user", "once").returncode == 0
+    again = tidelog(here, "secure", "add-user", "once", "--read", "orders")
+    assert again.returncode == 1
+    assert "there is a user once already" in again.stderr
+    (here / "secret").write_text("ebb\n")
+    tidelog(here, "user", "add", "known", "--password-file", here / "secret")
+    known = tidelog(here, "secure", "add-user", "known")
+    assert "it has a password" in known.stderr
+    assert not (here / ".tidelog/dev/secure/users/known").exists(), "a login that is none"
+    assert tidelog(here, "secure", "add-user", "../admin").returncode == 2
 
 
 def test_audits_log_in_too(here):

@@ -70,11 +70,16 @@ class Asking(NamedTuple):
         names = ", ".join(sorted(self.properties)) or "no properties"
         return f"Asking({self.bootstrap}, {self.timeout_ms} ms, {names})"
 
-    def located(self) -> "Asking":
-        """With an address: the one that was given, that of the environment, or that of the
-        cluster that runs in this directory, with the login of its administrator."""
+    @property
+    def names_cluster(self) -> str | None:
+        """The address that was given, or that of the environment; None: whichever runs here."""
         given = self.bootstrap or self.properties.get("bootstrap.servers")
-        given = given or os.environ.get(ENVIRONMENT)
+        return given or os.environ.get(ENVIRONMENT)
+
+    def located(self) -> "Asking":
+        """With an address: the one that was named, or that of the cluster that runs in this
+        directory, with the login of its administrator."""
+        given = self.names_cluster
         if given:
             return self._replace(bootstrap=given)
         from tidelog.cli.local.home import running_cluster

@@ -70,6 +70,11 @@ class RunningCluster(NamedTuple):
     bootstrap_servers: str
     properties: Mapping[str, str]
     """Of its administrator, if it is secured."""
+    directory: Path
+
+    def __repr__(self) -> str:
+        """Passwords never reach a log."""
+        return f"RunningCluster({self.bootstrap_servers})"
 
 
 def running_cluster(data_dir: Path = Path(HOME)) -> RunningCluster | None:
@@ -86,7 +91,8 @@ def running_cluster(data_dir: Path = Path(HOME)) -> RunningCluster | None:
             advice=f"-b {first.bootstrap_servers}",
         )
     for name, state in running.items():
-        return RunningCluster(state.bootstrap_servers, admin_properties(known[name], state))
+        path = known[name]
+        return RunningCluster(state.bootstrap_servers, admin_properties(path, state), path)
     return None
 
 

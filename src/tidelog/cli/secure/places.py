@@ -5,7 +5,10 @@ from typing import Any, Final
 
 import click
 
+from tidelog.cli.asking import Asking
 from tidelog.cli.failure import CommandError
+from tidelog.cli.local.home import running_cluster
+from tidelog.cluster.layout import secure_home
 from tidelog.secure.authority import Authority, NoAuthority
 from tidelog.secure.home import SecureHome
 
@@ -34,3 +37,18 @@ def existing_home(directory: Path) -> SecureHome:
             advice="tidelog secure init, or --dir with the directory that it made",
         ) from None
     return SecureHome(directory)
+
+
+def home_of_cluster(asking: Asking, directory: Path | None) -> SecureHome:
+    """Where the login files of its users lie. CommandError if there is no certificate to trust."""
+    home = SecureHome(directory or Path(HOME))
+    if directory is None and not asking.names_cluster:
+        running = running_cluster()
+        home = home if running is None else secure_home(running.directory)
+    if not home.authority_file.exists():
+        raise CommandError(
+            f"there is no {home.authority_file}",
+            why="clients of a secured cluster trust the certificate that is in it",
+            advice="tidelog up --secure, tidelog secure init, or --dir with its directory",
+        )
+    return home
