@@ -43,6 +43,8 @@ DEDUPE_BUFFER_BYTES = 128 << 20
 """`log.cleaner.dedupe.buffer.size`"""
 SWAP_COUNTS_BYTES = 128 << 10
 """A swap reads nothing and syncs a dozen times. Many small ones must not run in one piece."""
+MOST_TOGETHER = 32
+"""A swap renames the files of all segments of a group but one, in one piece."""
 
 
 class CompactionProgress(NamedTuple):
@@ -122,7 +124,8 @@ def is_due(plan: CompactionPlan, config: LogConfig) -> bool:
 
 
 def groups_of(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment]]:
-    """Neighbours that fit into one segment and its indexes, even if nothing of them goes."""
+    """Neighbours that fit into one segment and its indexes, even if nothing of them goes; not
+    many at once. The next pass puts together what this one has left."""
     groups: list[list[Segment]] = []
     for segment in segments:
         if groups and fits_together([*groups[-1], segment], config):
@@ -133,6 +136,8 @@ def groups_of(segments: Sequence[Segment], config: LogConfig) -> list[list[Segme
 
 
 def fits_together(group: Sequence[Segment], config: LogConfig) -> bool:
+    if len(group) > MOST_TOGETHER:
+        return False
     for segment in group:
         segment.load_indexes()
     offset_entries = sum(len(segment.offsets) + 1 for segment in group)
