@@ -11,6 +11,8 @@ QUICK = {
     "M2": "R09 committed on all in-sync replicas",
     "M17": "K16 clean elections",
     "M26": "R13 acknowledged means committed",
+    "M53": "A3 nobody is given what he may not have",
+    "M54": "A3 nobody is given what he may not have",
     "S2": "R19 recovery",
     "S14": "N6 no callback of a node or client fails",
     "S19": "N6 no callback of a node or client fails",

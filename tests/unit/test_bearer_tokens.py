@@ -19,6 +19,10 @@ LIFE_S = 86_400
 """Tokens are made when tests are collected; they may be tried much later."""
 
 
+def wall_ms():
+    return time.time_ns() // 1_000_000
+
+
 def jwks():
     first = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(RSA.public_key()))
     second = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC.public_key()))
@@ -36,7 +40,7 @@ def signed(key=RSA, algorithm="RS256", kid="one", **claims):
 def verifier(tmp_path):
     path = tmp_path / "jwks.json"
     path.write_text(json.dumps(jwks()))
-    made = TokenVerifier(TokenSettings(f"file://{path}", ISSUER, (AUDIENCE,)))
+    made = TokenVerifier(TokenSettings(f"file://{path}", ISSUER, (AUDIENCE,)), wall_ms)
     made.adopt(made.read())
     return made
 
@@ -61,6 +65,8 @@ def test_a_token_that_ended_a_moment_ago_is_taken_because_clocks_differ(verifier
     [
         (signed(exp=NOW - 60), "expired"),
         (signed(exp=None), "exp"),
+        (signed(nbf=NOW + LIFE_S), "not valid yet"),
+        (signed(iat=NOW + LIFE_S), "not valid yet"),
         (signed(sub=None), "sub"),
         (signed(sub=""), "names no user"),
         (signed(iss="https://mallory.example.org"), "issuer"),
@@ -80,6 +86,23 @@ def test_every_other_token_is_refused(verifier, token, told):
         verifier.verify(token)
 
 
+def test_the_clock_of_the_node_decides(tmp_path):
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps(jwks()))
+    late = TokenVerifier(TokenSettings(f"file://{path}"), lambda: (NOW + 2 * LIFE_S) * 1000)
+    late.adopt(late.read())
+    with pytest.raises(LoginFailed, match="expired"):
+        late.verify(signed(aud=None))
+
+
+@pytest.mark.parametrize("end", ["soon", [], 1e400])
+def test_an_end_that_is_no_time_is_refused(verifier, end):
+    body = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "exp": end}
+    key = jwt.PyJWS().encode(json.dumps(body).encode(), RSA, "RS256", {"kid": "one"})
+    with pytest.raises(LoginFailed):
+        verifier.verify(key)
+
+
 def test_an_unknown_key_is_a_reason_to_look_for_new_ones(verifier):
     asked = []
     verifier.on_unknown_key = lambda: asked.append(1)
@@ -91,7 +114,7 @@ def test_an_unknown_key_is_a_reason_to_look_for_new_ones(verifier):
 
 
 def test_without_keys_nobody_is_let_in(tmp_path):
-    verifier = TokenVerifier(TokenSettings(f"file://{tmp_path}/jwks.json"))
+    verifier = TokenVerifier(TokenSettings(f"file://{tmp_path}/jwks.json"), wall_ms)
     with pytest.raises(TokenKeysError, match="No such file"):
         verifier.read()
     with pytest.raises(LoginFailed, match="no keys"):
@@ -103,7 +126,7 @@ def test_what_is_no_key_set_is_told(tmp_path, text):
     path = tmp_path / "jwks.json"
     path.write_text(text)
     with pytest.raises(TokenKeysError, match=r"jwks\.json"):
-        TokenVerifier(TokenSettings(f"file://{path}")).read()
+        TokenVerifier(TokenSettings(f"file://{path}"), wall_ms).read()
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1/keys", "ftp://x/keys", "/etc/passwd"])

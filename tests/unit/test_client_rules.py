@@ -219,3 +219,9 @@ def test_an_input_that_was_processed_twice_or_never(history):
     assert broken(history) == []
     output(history, b"b", 3, 4)
     assert broken(history) == [client_rules.NOT_ONCE]
+
+
+def test_an_outcast_is_granted_nothing(history):
+    assert broken(history) == []
+    history.granted.append("forbidden api 0")
+    assert broken(history) == [client_rules.GRANTED]

@@ -23,6 +23,10 @@ LONGEST_KEYS_BYTES = 1024 * 1024
 TIMEOUT_S = 10
 INSTALL = "pip install 'tidelog[oauth]'"
 
+NO_SYSTEM_CLOCK = {"verify_exp": False, "verify_nbf": False, "verify_iat": False}
+"""The library would look at the clock of the machine; `TokenVerifier` looks at its node's."""
+
+Fetch = Callable[[str], bytes]
 Keys = Mapping[str, Any]
 """By key id; "" for one without."""
 
@@ -34,9 +38,11 @@ class TokenKeysError(Exception):
 class TokenVerifier:
     """`verify` runs on the event loop, `read` on a thread."""
 
-    __slots__ = ("_jwt", "_keys", "_settings", "on_unknown_key")
+    __slots__ = ("_fetch", "_jwt", "_keys", "_settings", "_wall_ms", "on_unknown_key")
 
-    def __init__(self, settings: TokenSettings) -> None:
+    def __init__(
+        self, settings: TokenSettings, wall_ms: Callable[[], int], fetch: Fetch | None = None
+    ) -> None:
         """TokenKeysError if the library is missing."""
         try:
             import jwt  # noqa: PLC0415 - optional, and costly to import
@@ -44,13 +50,15 @@ class TokenVerifier:
             raise TokenKeysError(f"OAUTHBEARER needs a library: {INSTALL}") from None
         self._jwt = jwt
         self._settings = settings
+        self._wall_ms = wall_ms
+        self._fetch = fetch or fetched
         self._keys: Keys | None = None
         self.on_unknown_key: Callable[[], None] = lambda: None
         """The issuer may have a new key: read them before it is time."""
 
     def read(self) -> Keys:
         """Waits for a disk or a network. TokenKeysError if there are no keys."""
-        text = fetched(self._settings.keys_url)
+        text = self._fetch(self._settings.keys_url)
         try:
             listed = json.loads(text)["keys"]
             found = {
@@ -77,18 +85,31 @@ class TokenVerifier:
                 algorithms=[*ALGORITHMS],
                 issuer=settings.issuer,
                 audience=[*settings.audiences] or None,
-                leeway=settings.clock_skew_s,
                 options={
                     "require": ["exp", settings.user_claim],
                     "verify_aud": bool(settings.audiences),
+                    **NO_SYSTEM_CLOCK,
                 },
             )
-        except jwt.PyJWTError as reason:
+            ends_s = self._check_times(claims)
+        except (ValueError, TypeError, OverflowError, jwt.PyJWTError) as reason:
             raise LoginFailed(_short(reason)) from None
         user = claims[settings.user_claim]
         if not isinstance(user, str) or not user:
             raise LoginFailed(f"{settings.user_claim} names no user")
-        return Token(user, int(claims["exp"]) * 1000)
+        return Token(user, ends_s * 1000)
+
+    def _check_times(self, claims: Mapping[str, Any]) -> int:
+        """When it ends, by the clock of this node. ValueError if that was before, or if it is not
+        valid yet."""
+        now_s, skew_s = self._wall_ms() / 1000, self._settings.clock_skew_s
+        ends_s = int(claims["exp"])
+        if ends_s <= now_s - skew_s:
+            raise ValueError("the token has expired")
+        for begin in ("nbf", "iat"):
+            if begin in claims and int(claims[begin]) > now_s + skew_s:
+                raise ValueError(f"the token is not valid yet ({begin})")
+        return ends_s
 
     def _key_of(self, token: str) -> Any:
         keys = self._keys

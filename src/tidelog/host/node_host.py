@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from tidelog.core.events import Event
+from tidelog.host.bearer_tokens import Fetch, fetched
 from tidelog.host.filesystem import SystemFilesystem
 from tidelog.host.findings import Findings
 from tidelog.host.ports import Clock, DiskSpace, Entropy, Filesystem, MakeWorkers, Network
@@ -26,6 +27,7 @@ class NodeHost:
         "disk_space",
         "emit",
         "entropy",
+        "fetch",
         "filesystem",
         "findings",
         "make_workers",
@@ -47,6 +49,7 @@ class NodeHost:
         disk_space: Callable[[str], DiskSpace | None] = unknown_space,
         filesystem: Filesystem = SYSTEM_FILESYSTEM,
         make_workers: MakeWorkers = ThreadWorkers,
+        fetch: Fetch = fetched,
     ) -> None:
         self.clock = clock
         self.timers = timers
@@ -62,6 +65,8 @@ class NodeHost:
         """How much room there is around a path; None if nobody can tell."""
         self.filesystem = filesystem
         self.make_workers = make_workers
+        self.fetch = fetch
+        """What is at an address of a file or a web server. Waits: for threads only."""
         self.findings = Findings(emit, clock.wall_ms)
         """What is wrong on this node right now."""
         self.work = Work()

@@ -23,7 +23,7 @@ class TokenKeys:
 
     def __init__(self, settings: TokenSettings, listener: str, host: NodeHost) -> None:
         try:
-            self.verifier = TokenVerifier(settings)
+            self.verifier = TokenVerifier(settings, host.clock.wall_ms, host.fetch)
         except TokenKeysError as reason:
             raise CannotStart(f"logins of {listener}: {reason}", advice=str(reason)) from None
         self.verifier.on_unknown_key = self._ask_early

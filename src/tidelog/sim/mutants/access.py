@@ -1,11 +1,15 @@
-"""M49 to M52: rules of access and quotas."""
+"""M49 to M54: rules of access, quotas and logins."""
 
 from typing import Any
 
 from tidelog.core.security import authorizer
-from tidelog.core.security.acls import Acl, PatternType
+from tidelog.core.security.acls import Acl, Operation, PatternType
 from tidelog.core.security.authorizer import Authorizer
 from tidelog.core.security.quotas import Quotas
+from tidelog.core.security.sasl import LoggedIn
+from tidelog.rpc.authorization.gate import Gate
+from tidelog.rpc.calls import Call
+from tidelog.rpc.logins import LoginConnection
 from tidelog.sim.mutants.patch import Mutant, Patch
 
 
@@ -28,6 +32,21 @@ def _add_as_literal(authorizer: Authorizer, acl_id: bytes, acl: Acl) -> None:
     _add(authorizer, acl_id, acl._replace(pattern_type=PatternType.LITERAL))
 
 
+_allows = Gate.allows
+
+
+def _allows_writes(gate: Gate, call: Call, operation: int, kind: int, name: str) -> bool:
+    return operation == Operation.WRITE or _allows(gate, call, operation, kind, name)
+
+
+_accept = LoginConnection._accept
+
+
+def _accept_anybody(connection: LoginConnection, done: LoggedIn) -> int | None:
+    connection._login = None
+    return _accept(connection, done)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("M49", "rules that deny are ignored",
            (Patch(authorizer, "denies", _no),),
@@ -41,4 +60,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("M52", "quotas are measured and not enforced",
            (Patch(Quotas, "enforced_ms", _not_enforced),),
            focus=("access",)),
+    Mutant("M53", "nobody is asked whether he may write",
+           (Patch(Gate, "allows", _allows_writes),),
+           focus=("outcasts",)),
+    Mutant("M54", "a login that is renewed may become somebody else's",
+           (Patch(LoginConnection, "_accept", _accept_anybody),),
+           focus=("outcasts",)),
 )  # fmt: skip

@@ -143,8 +143,10 @@ class ClientPlan(NamedTuple):
     """An operator makes those that a node must refuse to start with."""
     late: tuple[LatePlan, ...] = ()
     keepers_pause_ms: tuple[int, ...] = ()
-    access_pause_ms: tuple[int, ...] = ()
     """One for every keeper of a group without members: at most so long between two tasks."""
+    access_pause_ms: tuple[int, ...] = ()
+    """The same for administrators of access, and for those who may do nothing."""
+    outcasts_pause_ms: tuple[int, ...] = ()
     gambles: tuple[GamblePlan, ...] = ()
     """One at most."""
     rack_readers: tuple[str, ...] = ()
@@ -169,6 +171,7 @@ class ClientPlan(NamedTuple):
         kinds += ["mistakes"] if self.mistakes else []
         kinds += ["keeper of a group"] if self.keepers_pause_ms else []
         kinds += ["administrator of access"] if self.access_pause_ms else []
+        kinds += ["outcast"] if self.outcasts_pause_ms else []
         kinds += [f"late producer of version {each.version}" for each in self.late]
         kinds += ["gamble"] if self.gambles else []
         kinds += ["readers in racks"] if self.rack_readers else []
@@ -178,7 +181,7 @@ class ClientPlan(NamedTuple):
 CLIENT_KINDS: Final = (
     *("writers", "transactional", "groups", "processors", "readers"),
     *("churn", "hostile", "inspectors", "late", "mistakes"),
-    *("gambles", "rack_readers", "quiet_groups", "keepers", "access"),
+    *("gambles", "rack_readers", "quiet_groups", "keepers", "access", "outcasts"),
 )
 """There are always writers."""
 
@@ -200,6 +203,7 @@ def draw_client_plan(seed: int, wanted: Sequence[str] = ()) -> ClientPlan:
         late=_draw_late(seed) if "late" in wanted else (),
         keepers_pause_ms=(50,) if "keepers" in wanted else (),
         access_pause_ms=(50,) if "access" in wanted else (),
+        outcasts_pause_ms=(50,) if "outcasts" in wanted else (),
         gambles=_draw_gambles(seed) if "gambles" in wanted else (),
         rack_readers=RACKS[:2] if "rack_readers" in wanted else (),
     )
@@ -234,6 +238,17 @@ def _draw_client_plan(seed: int, wanted: Sequence[str]) -> ClientPlan:
         access_pause_ms=stream(seed, "administrators of access").choice((*((),) * 7, (200,))),
         gambles=_draw_gambles(seed) if stream(seed, "clients that gamble").random() < 0.1 else (),
         rack_readers=stream(seed, "clients in racks").choice(((), (), RACKS[:1], RACKS[1:2])),
+    )
+
+
+def with_outsiders(seed: int, plan: ClientPlan) -> ClientPlan:
+    """Where everybody has to log in: those who may do little or nothing."""
+    entropy = stream(seed, "clients who may do nothing")
+    inspects, administers = entropy.random() < 0.5, entropy.random() < 0.5
+    return plan._replace(
+        outcasts_pause_ms=(200,),
+        inspectors_pause_ms=plan.inspectors_pause_ms or ((200,) if inspects else ()),
+        access_pause_ms=plan.access_pause_ms or ((200,) if administers else ()),
     )
 
 

@@ -1,6 +1,7 @@
 """A cluster of production nodes on simulated machines."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 
 from tidelog.client.client import Client, World
 from tidelog.config.client_keys import STANDARD_AUTHORIZER
@@ -22,24 +23,33 @@ BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 HTTP_PORT = 8080
 DATA = "/data"
+CLIENT, STRANGER, OUTCAST = "client", "stranger", "outcast"
+"""Who may do everything, who may do what access rules allow, and who may do nothing."""
+SCRAM_USERS = {"SCRAM-SHA-256": (CLIENT, STRANGER, OUTCAST), "SCRAM-SHA-512": (CLIENT, "node")}
+_LOGIN = 'required username="node" password="of node"'
 _NODES = (
-    "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    ' username="node" password="of nodes" user_node="of nodes";'
+    f"org.apache.kafka.common.security.plain.PlainLoginModule {_LOGIN}"
+    ' user_node="of node" user_client="of client" user_outcast="of outcast";'
 )
 SECURED = {
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "sasl.mechanism.inter.broker.protocol": "PLAIN",
     "sasl.mechanism.controller.protocol": "PLAIN",
     "listener.name.plaintext.plain.sasl.jaas.config": _NODES,
+    "listener.name.plaintext.scram-sha-512.sasl.jaas.config": (
+        f"org.apache.kafka.common.security.scram.ScramLoginModule {_LOGIN};"
+    ),
     "listener.name.controller.plain.sasl.jaas.config": _NODES,
     "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "super.users": "User:node;User:client",
 }
 """Nodes know each other by a password of theirs, clients are users in the metadata."""
-CLIENT, STRANGER = "client", "stranger"
-"""Who may do everything, and who may do what access rules allow."""
+if find_spec("jwt") is not None:  # the extra `oauth`
+    SECURED["sasl.enabled.mechanisms"] += ",OAUTHBEARER"
+    SECURED["sasl.oauthbearer.jwks.endpoint.url"] = "https://issuer/keys"
+    SECURED["sasl.oauthbearer.jwks.endpoint.refresh.ms"] = "20000"
 
 RESERVE_BYTES = 64 * 1024
 """Half of it is a file of zeros on every simulated disk."""
@@ -50,7 +60,7 @@ FIRST_CLIENT = 1_000
 class NodeCluster:
     """Servers by node id, and clients that come from machines of their own."""
 
-    __slots__ = ("_clients", "_seed", "internet", "kernel", "plan", "servers")
+    __slots__ = ("_clients", "_logins", "_seed", "internet", "kernel", "plan", "servers")
 
     def __init__(self, kernel: Kernel, seed: int, plan: ClusterPlan) -> None:
         self.kernel = kernel
@@ -58,6 +68,7 @@ class NodeCluster:
         self.plan = plan
         self.internet = Internet(kernel, stream(seed, "wires"), plan.wire_delay_us)
         self.servers: dict[int, Server] = {}
+        self._logins = stream(seed, "logins of clients")
         self._clients: list[VirtualLoop] = []
         for node_id in range(1, plan.nodes + 1):
             self.servers[node_id] = self._make_server(node_id)
@@ -71,7 +82,7 @@ class NodeCluster:
         config = node_config(node_id, self.plan)
         server = Server(self.kernel, machine, config, clock, self._seed)
         server.sync_us = self.plan.sync_us
-        server.format_directories([CLIENT, STRANGER] if self.plan.secured else [])
+        server.format_directories(SCRAM_USERS if self.plan.secured else {})
         return server
 
     @property
@@ -83,7 +94,7 @@ class NodeCluster:
     ) -> tuple[VirtualLoop, Client]:
         """Our own client on a machine of its own; what it does runs on its loop."""
         owner = FIRST_CLIENT + len(self._clients)
-        machine = self.internet.add_machine(f"client-{owner}", owner)
+        machine = self.internet.add_machine(f"10.1.{owner >> 8}.{owner & 255}", owner)
         clock = MachineClock(self.kernel)
         loop = VirtualLoop(self.kernel, machine, clock, on_error)
         self._clients.append(loop)
@@ -99,12 +110,15 @@ class NodeCluster:
         return loop, made[0]
 
     def login_of(self, user: str) -> dict[str, str]:
-        """In the words of Kafka's clients; nothing where nobody has to log in."""
+        """In the words of Kafka's clients; nothing where nobody has to log in. Controllers know
+        PLAIN alone."""
         if not self.plan.secured:
             return {}
+        mechanisms = [name for name, users in SCRAM_USERS.items() if user in users]
+        mechanisms += ["PLAIN"] if user == CLIENT else []
         return {
             "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.mechanism": "PLAIN" if user == OUTCAST else self._logins.choice(mechanisms),
             "sasl.username": user,
             "sasl.password": f"of {user}",
         }
@@ -144,10 +158,9 @@ def node_config(node_id: int, plan: ClusterPlan) -> NodeConfig:
         "group.consumer.session.timeout.ms": "4000",
         "tidelog.disk.reserve.bytes": str(RESERVE_BYTES),
         **PROFILES[BRISK],
+        **(SECURED if plan.secured else {}),
         **dict(plan.settings),
     }
-    if plan.secured:
-        values.update(SECURED)
     name = machine_name(node_id)
     if "tidelog.http.listener" in values:
         values["tidelog.http.listener"] = f"{name}:{HTTP_PORT}"

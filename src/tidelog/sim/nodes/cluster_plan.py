@@ -5,6 +5,7 @@ a file of a log every 100 ms, timeouts close to each other. Each is drawn from a
 so that one more knob changes nothing else in a seed.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tidelog.config.client_keys import STANDARD_AUTHORIZER
@@ -78,7 +79,10 @@ class ClusterPlan(NamedTuple):
         return self.racks[node_id - 1] if self.racks and node_id <= self.brokers else ""
 
     def guarded(self) -> "ClusterPlan":
-        """With an authorizer. All clients are super users: rules are about others."""
+        """With an authorizer. Where nobody has to log in, all clients are super users: rules are
+        about others."""
+        if self.secured:
+            return self
         settings = {**dict(self.settings), **AUTHORIZER}
         return self._replace(settings=tuple(sorted(settings.items())))
 
@@ -95,19 +99,22 @@ class ClusterPlan(NamedTuple):
         )
 
 
-def draw_cluster(seed: int) -> ClusterPlan:
+def draw_cluster(seed: int, *, secured: bool = False) -> ClusterPlan:
+    """Its users have to log in if `secured`, and in some other seeds."""
     cluster = _draw_nodes(seed)
     brokers = cluster.brokers
     wire_delay_us = stream(seed, "wire delay").choice((100, 400, 400, 2_000, 10_000))
     sync_us = stream(seed, "sync time").choice((100, 3_000, 3_000, 20_000))
     slow = wire_delay_us > 400 or sync_us > 3_000
+    origin = {"secured": True} if secured else _draw_origin(seed)
+    knobs = {**KNOBS, **LOGIN_KNOBS} if origin["secured"] else KNOBS
     return cluster._replace(
         racks=_draw_racks(seed, brokers),
         clocks=tuple(_draw_clock(seed, node_id) for node_id in range(1, cluster.nodes + 1)),
-        settings=draw_settings(seed, without=SMALL_FETCHES if slow else ()),
+        settings=draw_settings(seed, knobs, without=SMALL_FETCHES if slow else ()),
         wire_delay_us=wire_delay_us,
         sync_us=sync_us,
-        **_draw_origin(seed),
+        **origin,
     )
 
 
@@ -204,12 +211,20 @@ KNOBS: Final[dict[str, tuple[str, ...]]] = {
 }
 """Every value makes sense with every value of the others, and so does the usual one."""
 
+LOGIN_KNOBS: Final[dict[str, tuple[str, ...]]] = {
+    "connection.failed.authentication.delay.ms": (USUAL, "0", "1000"),
+    "connections.max.reauth.ms": (USUAL, "1500", "4000"),
+    "sasl.mechanism.inter.broker.protocol": (USUAL, "SCRAM-SHA-512"),
+}
+"""Where everybody has to log in."""
 
 SMALL_FETCHES: Final = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
 """On slow machines followers that fetch little at a time would never keep up with writers."""
 
 
-def draw_settings(seed: int, without: tuple[str, ...] = ()) -> Settings:
-    names = [name for name in sorted(KNOBS) if name not in without]
-    drawn = [(name, stream(seed, f"knob {name}").choice(KNOBS[name])) for name in names]
+def draw_settings(
+    seed: int, knobs: Mapping[str, Sequence[str]] = KNOBS, without: Sequence[str] = ()
+) -> Settings:
+    names = [name for name in sorted(knobs) if name not in without]
+    drawn = [(name, stream(seed, f"knob {name}").choice(knobs[name])) for name in names]
     return tuple((name, value) for name, value in drawn if value != USUAL)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
-from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_plan
+from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_plan, with_outsiders
 from tidelog.sim.nodes.cluster_plan import DURABILITY, ClusterPlan, draw_cluster
 from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED, NodeFault
 from tidelog.sim.nodes.fault_plan import draw_apart, draw_faults
@@ -70,10 +70,12 @@ class NodePlan(NamedTuple):
 def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     """`focus` names kinds of faults, plots and kinds of clients; any mixture of faults, and of
     clients, without one."""
-    cluster = draw_cluster(seed)
+    cluster = draw_cluster(seed, secured="outcasts" in focus)
     topics = draw_topics(seed, cluster)
     phases = Phases(CALM_MS, stream(seed, "length of whole nodes").randrange(5_000, 20_000))
     clients = draw_client_plan(seed, [name for name in focus if name in CLIENT_KINDS])
+    if cluster.secured and not focus:
+        clients = with_outsiders(seed, clients)
     if not cluster.racks:
         clients = clients._replace(rack_readers=())
     elif clients.rack_readers:

@@ -1,7 +1,7 @@
 """A simulated machine that runs one production node, and what can happen to it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -20,6 +20,7 @@ from tidelog.node.node import Node
 from tidelog.observe.stream import EventStream
 from tidelog.sim.entropy import SeededEntropy, stream
 from tidelog.sim.kernel import WORLD, Kernel
+from tidelog.sim.nodes.bearer_tokens import token_keys
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.files import MachineFiles
 from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
@@ -28,6 +29,7 @@ from tidelog.sim.nodes.tcp import Machine
 from tidelog.sim.nodes.watching import Watching
 
 CLUSTER_ID = "simulated"
+NOBODY: Mapping[str, Sequence[str]] = {}
 
 
 class NetworkWithWheel(Network, Protocol):
@@ -164,6 +166,7 @@ class Server:
             disk_space=self.files.space,
             filesystem=self.files,
             make_workers=self._make_workers,
+            fetch=partial(token_keys, self._stream(f"issuer, start {self.starts}")),
         )
         try:
             self.node = node = Node(self.config, host)
@@ -303,10 +306,15 @@ class Server:
         for path, disk in before.items():
             self.files.open(path).take_over(disk)
 
-    def format_directories(self, users: Sequence[str] = ()) -> None:
-        """What `tidelog format` does: directories that are formatted already stay as they are."""
+    def format_directories(self, users: Mapping[str, Sequence[str]] = NOBODY) -> None:
+        """What `tidelog format` does: directories that are formatted already stay as they are.
+        Users are by the mechanism that they log in with."""
         entropy = SeededEntropy(self._seed, f"{self._kernel.now_us} format of node {self.node_id}")
-        added = [f"SCRAM-SHA-256=[name={user},password=of {user}]" for user in users]
+        added = [
+            f"{mechanism}=[name={user},password=of {user}]"
+            for mechanism, names in users.items()
+            for user in names
+        ]
         format_node(self.config, CLUSTER_ID, self.files, entropy, users=added)
 
     def bury(self) -> None:

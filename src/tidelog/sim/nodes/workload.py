@@ -28,6 +28,7 @@ from tidelog.sim.nodes.clients.liveness import (
 )
 from tidelog.sim.nodes.clients.members import Member
 from tidelog.sim.nodes.clients.mistakes import Mistakes
+from tidelog.sim.nodes.clients.outcast import Outcast
 from tidelog.sim.nodes.clients.process import ClientProcess
 from tidelog.sim.nodes.clients.processors import Processor
 from tidelog.sim.nodes.clients.readers import Reader, everything, read_back
@@ -103,7 +104,7 @@ class Workload:
 
     def _begin_others(self) -> None:
         """Those who are judged by nothing but that others do not suffer."""
-        stage, plan = self._stage, self._plan.clients
+        stage, plan, secured = self._stage, self._plan.clients, self._plan.cluster.secured
         for number, churn in enumerate(plan.churn):
             stage.start(f"c{number}", Churn(stage, f"c{number}", churn).run)
         for number, hostile in enumerate(plan.hostile):
@@ -111,7 +112,11 @@ class Workload:
         for number, pause_ms in enumerate(plan.keepers_pause_ms):
             stage.start(f"k{number}", GroupKeeper(stage, f"k{number}", pause_ms).run)
         for number, pause_ms in enumerate(plan.access_pause_ms):
-            stage.start(f"a{number}", AccessChurn(stage, f"a{number}", pause_ms).run)
+            churn_of_access = AccessChurn(stage, f"a{number}", pause_ms, secured=secured)
+            stage.start(f"a{number}", churn_of_access.run)
+        for number, pause_ms in enumerate(plan.outcasts_pause_ms if secured else ()):
+            outcast = Outcast(stage, f"o{number}", self._plan.cluster, pause_ms)
+            stage.start(f"o{number}", outcast.run)
         for number, pause_ms in enumerate(plan.inspectors_pause_ms):
             inspector = Inspector(stage, f"n{number}", self._plan.cluster, pause_ms)
             stage.start(f"n{number}", inspector.run)

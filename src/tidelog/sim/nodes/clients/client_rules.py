@@ -26,6 +26,7 @@ OFFSET_BACK = "N11 committed offsets of a group stay committed"
 UNREAD = "N12 a group commits nothing that no member has read"
 TWO_OWNERS = "N13 a partition has one owner in a generation"
 NOT_ONCE = "N14 every input is processed exactly once"
+GRANTED = "A3 nobody is given what he may not have"
 
 Report = Callable[[str, str], None]
 
@@ -33,6 +34,8 @@ Report = Callable[[str, str], None]
 def judge_history(history: History, report: Report) -> int:
     """Compare what clients were told with what was found; how many records are lost."""
     lost = _judge_acknowledged(history, report)
+    for what in history.granted:
+        report(GRANTED, f"an outcast was granted {what}")
     _judge_found(history, report)
     _judge_order(history, report)
     _judge_transactions(history, report)

@@ -106,6 +106,7 @@ class History:
         "done",
         "failed",
         "found",
+        "granted",
         "groups",
         "readers",
         "sent",
@@ -125,6 +126,8 @@ class History:
         """What a reader of committed records found when the run was over."""
         self.done: Counter[str] = Counter()
         """What was really done of that which leaves no records: `reassign`, `garbage`, `api 3`."""
+        self.granted: list[str] = []
+        """What somebody was allowed who may do nothing."""
         self.transactions: list[Transaction] = []
         self.readers: list[ReaderLog] = []
         self.groups: dict[str, GroupLog] = {}

@@ -27,8 +27,8 @@ from tidelog.sim.nodes.clients.sensible import (
     SPARE,
     SPARE_REGISTERS,
     TOGETHER,
-    Sensible,
-    message_of,
+    draw_request,
+    draw_version,
 )
 from tidelog.sim.nodes.clients.stage import FAILURES, Stage, pause_s
 from tidelog.sim.nodes.cluster import (
@@ -39,8 +39,7 @@ from tidelog.sim.nodes.cluster import (
     machine_name,
 )
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
-from tidelog.wire.protocol import Listener, Message, Release, offered, request_class
-from tidelog.wire.protocol.apis import API_BY_KEY
+from tidelog.wire.protocol import Listener, Message, request_class
 from tidelog.wire.protocol.schemas.unregister_broker_request import UnregisterBrokerRequest
 from tidelog.wire.protocol.schemas.unregister_broker_response import UnregisterBrokerResponse
 
@@ -100,7 +99,7 @@ class Inspector:
         request = UnregisterBrokerRequest(broker_id=SPARE)
         with suppress(*FAILURES):
             for voter in voters:
-                asked = self._draw(SPARE_REGISTERS, b"", Listener.CLUSTER)
+                asked = draw_request(SPARE_REGISTERS, b"", Listener.CLUSTER, self._entropy)
                 await self._send(self._peers[voter], *asked)
         while not self._stage.stopped:
             with suppress(*FAILURES):
@@ -139,18 +138,17 @@ class Inspector:
         known = await process.client.known_topic(OWN, create=True)
         if self._entropy.random() < 0.1:
             leader = self._peers[await self._find(process, LEADER)]
-            asked = [self._draw(each, known.topic_id, Listener.CLIENT) for each in TOGETHER]
+            asked = [
+                draw_request(each, known.topic_id, Listener.CLIENT, self._entropy)
+                for each in TOGETHER
+            ]
             await asyncio.gather(*(self._send(leader, *each) for each in asked))
             return
         row = self._entropy.choice(REQUESTS)
         to = row.to if isinstance(row.to, str) else self._entropy.choice(row.to.values)
         peer = self._peers[await self._find(process, to)]
         listener = Listener.CLUSTER if to == CONTROLLER else Listener.CLIENT
-        await self._send(peer, *self._draw(row, known.topic_id, listener))
-
-    def _draw(self, row: Sensible, topic_id: bytes, listener: Listener) -> tuple[Message, int]:
-        kind, version = request_class(row.key), self._version(row.key, listener)
-        return message_of(kind, version, row.values, self._entropy, topic_id), version
+        await self._send(peer, *draw_request(row, known.topic_id, listener, self._entropy))
 
     async def _find(self, process: ClientProcess, to: str) -> Address:
         if to == CONTROLLER:
@@ -164,12 +162,8 @@ class Inspector:
 
     async def _ask_drawn(self, peer: Peer, keys: Sequence[int], nonsense: Nonsense) -> None:
         key = self._entropy.choice(keys)
-        version = self._version(key, Listener.CLIENT)
+        version = draw_version(self._entropy, key, Listener.CLIENT)
         await self._send(peer, nonsense.message(request_class(key), version), version)
-
-    def _version(self, key: int, listener: Listener) -> int:
-        span, known = offered(API_BY_KEY[key], listener, Release.FULL), request_class(key)
-        return self._entropy.randrange(max(span.first, known.__versions__.first), span.last + 1)
 
     async def _send(self, peer: Peer, message: Message, version: int) -> None:
         key = message.__api_key__

@@ -45,6 +45,10 @@ class ClientProcess:
         name of this user, where one has to log in."""
         return secured(self._new_world(user), self._cluster.login_of(user), "simulated")
 
+    def new_bare_network(self) -> Network:
+        """The same for somebody who does not say who he is."""
+        return TcpNetwork(MachineClock(self._cluster.kernel))
+
     def _new_world(self, name: str) -> World:
         clock = MachineClock(self._cluster.kernel)
         return World(clock, TcpNetwork(clock), SeededEntropy(0, f"logins of {name}"))

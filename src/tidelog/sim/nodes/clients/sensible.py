@@ -7,6 +7,8 @@ nobody else is harmed. A request is plain data; a version takes from it the fiel
 from random import Random
 from typing import Any, Final, NamedTuple
 
+from tidelog.wire.protocol import Listener, Release, offered, request_class
+from tidelog.wire.protocol.apis import API_BY_KEY
 from tidelog.wire.protocol.message import Field, Message, Struct
 from tidelog.wire.records.body import Record, encode
 
@@ -67,6 +69,19 @@ def message_of(
         return given
 
     return kind(**struct(kind, values))
+
+
+def draw_version(entropy: Random, key: int, listener: Listener) -> int:
+    """One that this listener offers."""
+    span, known = offered(API_BY_KEY[key], listener, Release.FULL), request_class(key)
+    return entropy.randrange(max(span.first, known.__versions__.first), span.last + 1)
+
+
+def draw_request(
+    row: Sensible, topic_id: bytes, listener: Listener, entropy: Random
+) -> tuple[Message, int]:
+    version = draw_version(entropy, row.key, listener)
+    return message_of(request_class(row.key), version, row.values, entropy, topic_id), version
 
 
 def _batch(*records: tuple[int, bytes | None], **how: Any) -> bytes:
