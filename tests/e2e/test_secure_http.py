@@ -144,6 +144,17 @@ def test_another_password_counts_at_once(nodes):
     assert nodes.get(1, "/state", basic("carol", "second"))[0] == 401
 
 
+def test_a_check_is_let_in_nowhere(nodes):
+    document = json.loads(tidelog(nodes, "secure", "check", "-o", "json"))
+    told = {each["where"].partition(" (")[0]: each["text"] for each in document["findings"]}
+    assert not document["open"]
+    login = "a login is needed: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN"
+    assert told["CLIENTS of node 1"] == login
+    assert told["CERTS of node 1"] == "a client certificate is needed"
+    assert told["HTTP of node 1"] == "a login is needed"
+    assert "no login with 'NONE' here" in nodes.log(1), "who looks is seen"
+
+
 def test_whoever_guesses_has_to_wait_and_is_written_down(nodes):
     """Last: from this address nobody new is let in for a minute."""
     assert nodes.get(1, "/state", ALICE)[0] == 200

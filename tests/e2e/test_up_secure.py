@@ -166,6 +166,47 @@ def test_a_user_is_made_once_and_whole(here):
     assert tidelog(here, "secure", "add-user", "../admin").returncode == 2
 
 
+def checked(directory: Path, *words: object) -> tuple[int, list[dict[str, str]]]:
+    done = tidelog(directory, "secure", "check", "-o", "json", *words)
+    assert done.stdout, done.stderr
+    document = json.loads(done.stdout)
+    assert document["open"] == (done.returncode == 1)
+    return done.returncode, document["findings"]
+
+
+def texts(findings: list[dict[str, str]], level: str) -> str:
+    told = [f"{each['where']}: {each['text']}" for each in findings if each["level"] == level]
+    return "\n".join(told)
+
+
+def test_a_stranger_gets_nothing_until_a_rule_gives_it_to_him(here):
+    code, findings = checked(here)
+    assert (code, texts(findings, "open"), texts(findings, "weak")) == (0, "", "")
+    notes = texts(findings, "note")
+    for word in ("CLIENTS of node 1", "INTERNAL of node 2", "HTTP of node 2", "User:admin"):
+        assert word in notes
+    assert "a login is needed: SCRAM-SHA-512" in notes
+    assert "a client certificate is needed" in notes
+    tidelog(here, "acl", "add", "--user", "ANONYMOUS", "--allow", "read", "--topic", "lobby")
+    tidelog(here, "acl", "add", "--user", "*", "--allow", "write", "--topic", "lobby")
+    try:
+        code, findings = checked(here)
+        assert code == 1
+        assert "whoever does not log in may read topic lobby" in texts(findings, "open")
+        assert "may write topic lobby" in texts(findings, "weak")
+    finally:
+        tidelog(here, "acl", "remove", "--topic", "lobby")
+
+
+def test_without_a_login_a_check_sees_what_a_stranger_sees(here):
+    code, findings = checked(here, "-b", admin_login(here)["bootstrap.servers"])
+    assert code == 0
+    assert "settings and rules were not looked at" in texts(findings, "note")
+    assert "a login is needed: SCRAM-SHA-512" in texts(findings, "note")
+    silent = tidelog(here, "secure", "check", "-b", "127.0.0.1:1")
+    assert silent.returncode == 3
+
+
 def test_audits_log_in_too(here):
     tidelog(here, "topic", "create", "compared", "-p", "1")
     tidelog(here, "produce", "compared", "--value", "hello")

@@ -32,9 +32,10 @@ def duration(seconds: float) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """`1 seed`, `2 seeds`, `2 stories`."""
+    """`1 seed`, `2 seeds`, `2 stories`, `2 days`."""
     if number != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+        changes = noun.endswith("y") and noun[-2:-1] not in "aeiou"
+        noun = f"{noun[:-1]}ies" if changes else f"{noun}s"
     return f"{count(number)} {noun}"
 
 
