@@ -142,12 +142,20 @@ def supported_versions(
     Clients take an API that is advertised for one that works, so nothing is advertised
     before it is there.
     """
-    ranges = []
-    for api in APIS:
-        served = offered(api, listener, release)
-        if served.last >= served.first and (implemented is None or api.key in implemented):
-            ranges.append(ApiRange(api.key, served.first, served.last))
-    return ranges
+    return list(_ranges(listener, release, None if implemented is None else frozenset(implemented)))
+
+
+@cache
+def _ranges(
+    listener: Listener, release: Release, implemented: frozenset[int] | None
+) -> tuple[ApiRange, ...]:
+    """Worked out once: every new connection asks, and the answer of a listener never changes."""
+    return tuple(
+        ApiRange(api.key, served.first, served.last)
+        for api in APIS
+        if implemented is None or api.key in implemented
+        if (served := offered(api, listener, release)).last >= served.first
+    )
 
 
 def offered(api: Api, listener: Listener, release: Release) -> Versions:
