@@ -1,7 +1,7 @@
 """The fault ledger: what may still be promised after the damage done so far.
 
-A promise holds while some replica in ISR ∪ ELR keeps its disk. Before a fault destroys data,
-and after every change of the in-sync sets, the ledger works out whether an intact holder is
+A promise holds while some replica in ISR ∪ ELR keeps its disk. After every fault that destroys
+data, and after every change of the in-sync sets, the ledger works out whether an intact holder is
 left. When none is, the run no longer expects the partition's acknowledged records back; it
 still expects everything else.
 """
@@ -14,23 +14,14 @@ from tidelog.core.types import PartitionId
 class Ledger:
     """Owner of "which nodes have lost data" and "which partitions may have"."""
 
-    __slots__ = ("_damaged", "_lost", "_rotten")
+    __slots__ = ("_damaged", "_lost")
 
     def __init__(self) -> None:
         self._damaged: dict[PartitionId, list[int]] = {}
         self._lost: dict[PartitionId, str] = {}
-        # Nodes with a flipped bit in their copy, found or not: they may be elected with it.
-        self._rotten: dict[PartitionId, list[int]] = {}
 
     def expected_durable(self, partition: PartitionId) -> bool:
         return partition not in self._lost
-
-    def declared(self) -> dict[PartitionId, str]:
-        return self._lost
-
-    def survives(self, image: MetadataImage, node: int) -> bool:
-        """Would every partition keep an intact holder if this node lost its data now?"""
-        return all(self._intact(state, without=node) for state in _held_by(image, node))
 
     def damage(self, image: MetadataImage, node: int) -> None:
         """The node has lost records that others may count on."""
@@ -38,25 +29,6 @@ class Ledger:
             self._damaged.setdefault(state.id, []).append(node)
             if not self._intact(state):
                 self._lost.setdefault(state.id, f"node {node} held the last intact copy")
-
-    def survives_rot(self, image: MetadataImage, partition: PartitionId, node: int) -> bool:
-        """Would the partition keep an intact holder if this node's copy of it went bad?"""
-        state = image.partition(partition)
-        return state is not None and self._intact(state, without=node)
-
-    def rot(self, partition: PartitionId, node: int) -> None:
-        """A bit of this node's copy has flipped; nobody knows yet."""
-        self._rotten.setdefault(partition, []).append(node)
-
-    def mended(self, image: MetadataImage, partition: PartitionId, node: int) -> None:
-        """The node has found it and cut its copy there: now it lacks records."""
-        rotten = self._rotten.get(partition, [])
-        if node in rotten:
-            rotten.remove(node)
-        self._damaged.setdefault(partition, []).append(node)
-        state = image.partition(partition)
-        if state is not None and not self._intact(state):
-            self._lost.setdefault(partition, f"node {node} cut away the last intact copy")
 
     def observe(self, image: MetadataImage, record: object) -> None:
         """A committed record, already replayed into `image`."""
@@ -76,17 +48,12 @@ class Ledger:
         if change.leader_recovery_state == r.RECOVERING:
             self._lost.setdefault(partition, "a leader was elected uncleanly")
         state = image.partition(partition)
-        harmed = self._damaged.get(partition) or self._rotten.get(partition)
-        if state is not None and harmed and not self._intact(state):
+        if state is not None and self._damaged.get(partition) and not self._intact(state):
             self._lost.setdefault(partition, "only damaged replicas are left in ISR and ELR")
 
-    def _intact(self, state: PartitionState, without: int | None = None) -> bool:
+    def _intact(self, state: PartitionState) -> bool:
         damaged = self._damaged.get(state.id, ())
-        rotten = self._rotten.get(state.id, ())
-        return any(
-            node != without and node not in damaged and node not in rotten
-            for node in holders(state)
-        )
+        return any(node not in damaged for node in holders(state))
 
 
 def holders(state: PartitionState) -> tuple[int, ...]:

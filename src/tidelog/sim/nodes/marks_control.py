@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tidelog.core import events
 from tidelog.core import requests as rq
 from tidelog.core.errors import Error
-from tidelog.core.failover import Suspicion
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.effects import Answer, AppendRecords
 from tidelog.core.quorum.messages import VoteResponse
 from tidelog.core.quorum.state import QuorumState
-from tidelog.core.types import NO_EPOCH, NO_LEADER, LogEntry
+from tidelog.core.types import NO_LEADER, LogEntry
 from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.plain_image import Committed
 
@@ -217,13 +216,6 @@ class ControlMarks:
 
     def fenced_by_hint(self, _node: int, _broker: int, _incarnation_id: bytes) -> None:
         self._marks.add("fenced_by_hint")
-
-    def hint_ignored(self, node_id: int, suspicion: Suspicion) -> None:
-        if suspicion.broker_epoch == NO_EPOCH or not self._world.nodes[suspicion.node_id].running:
-            return
-        controller = self._world.nodes[node_id].controller
-        if controller is not None and controller.active:
-            self._marks.add("hint_of_live_broker_ignored")
 
     def _on_heartbeat_of_the_dead(
         self, request: rq.HeartbeatRequest, response: rq.ControllerResponse

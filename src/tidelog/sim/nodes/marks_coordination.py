@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 AT_REST: Final = ("Stable", "Empty", "Dead")
 OVER: Final = (Error.ILLEGAL_GENERATION, Error.STALE_MEMBER_EPOCH, Error.UNKNOWN_MEMBER_ID)
-NO_SUCH_TRANSACTION: Final = (
-    Error.INVALID_PRODUCER_EPOCH,
-    Error.PRODUCER_FENCED,
-    Error.TRANSACTION_ABORTABLE,
-    Error.INVALID_TXN_STATE,
-)
 
 
 class CoordinationMarks:
@@ -110,8 +104,3 @@ class CoordinationMarks:
             self._marks.add("marker_from_stale_coordinator")
         elif error == Error.INVALID_PRODUCER_EPOCH:
             self._marks.add("marker_refused_old_epoch")
-
-    def batch_refused(self, error: Error) -> None:
-        """The coordinator does not know the transaction of a batch."""
-        if error in NO_SUCH_TRANSACTION:
-            self._marks.add("late_batch_refused")
