@@ -24,7 +24,7 @@ from support.certificates import DAY, Authority
 from support.secure_nodes import GUARD_S, SCRAM_MODULE, SecureNodes
 from tidelog.config.properties import write_properties
 
-JAVA_VERSION = "4.1.0"
+JAVA_VERSION = "4.3.0"
 VALUES = [b"tide %d" % number for number in range(20)]
 
 
@@ -146,13 +146,13 @@ def test_a_client_certificate_that_has_expired_is_refused(nodes):
 # ---- kafka-python
 
 
-def kafka_python(nodes, password="tide"):
+def kafka_python(nodes, password="tide", user="alice"):
     host, port = nodes.for_passwords.split(":")
     return {
         "bootstrap_servers": f"{host}:{port}",
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "alice",
+        "sasl_plain_username": user,
         "sasl_plain_password": password,
         "ssl_cafile": str(nodes.ca_file),
     }
@@ -167,31 +167,29 @@ def kafka():
         yield kafka
 
 
-def test_kafka_python_comes_by_password(nodes, kafka):
-    settings = kafka_python(nodes)
-    producer = kafka.KafkaProducer(**settings)
-    for value in VALUES:
-        producer.send("kafka-python", value)
-    producer.flush(GUARD_S)
-    producer.close()
-    consumer = kafka.KafkaConsumer(
-        "kafka-python", **settings, auto_offset_reset="earliest", consumer_timeout_ms=5_000
-    )
-    assert [next(consumer).value for _ in VALUES] == VALUES
-    consumer.close()
-
-
-def test_kafka_python_comes_by_certificate(nodes, kafka):
-    path = by_certificate(nodes)["ssl.key.location"]
-    settings = {
+def kafka_python_by_certificate(nodes, leaf=None):
+    path = by_certificate(nodes, leaf)["ssl.key.location"]
+    return {
         "bootstrap_servers": nodes.for_certificates,
         "security_protocol": "SSL",
         "ssl_cafile": str(nodes.ca_file),
         "ssl_certfile": path,
         "ssl_keyfile": path,
     }
-    consumer = kafka.KafkaConsumer(**settings)
-    assert isinstance(consumer.topics(), set)
+
+
+@pytest.mark.parametrize("settings", [kafka_python, kafka_python_by_certificate])
+def test_kafka_python_comes_by_password_and_by_certificate(nodes, kafka, settings):
+    given, topic = settings(nodes), settings.__name__
+    producer = kafka.KafkaProducer(**given)
+    for value in VALUES:
+        producer.send(topic, value)
+    producer.flush(GUARD_S)
+    producer.close()
+    consumer = kafka.KafkaConsumer(
+        topic, **given, auto_offset_reset="earliest", consumer_timeout_ms=5_000
+    )
+    assert [next(consumer).value for _ in VALUES] == VALUES
     consumer.close()
 
 
@@ -208,19 +206,19 @@ def test_kafka_python_with_a_wrong_password_fails_to_authenticate(nodes, kafka):
 # ---- aiokafka
 
 
-def aiokafka(nodes, password="tide"):
+def aiokafka(nodes, password="tide", user="alice"):
     return {
         "bootstrap_servers": nodes.for_passwords,
         "security_protocol": "SASL_SSL",
         "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "alice",
+        "sasl_plain_username": user,
         "sasl_plain_password": password,
         "ssl_context": create_ssl_context(cafile=str(nodes.ca_file)),
     }
 
 
-def aiokafka_by_certificate(nodes):
-    path = by_certificate(nodes)["ssl.key.location"]
+def aiokafka_by_certificate(nodes, leaf=None):
+    path = by_certificate(nodes, leaf)["ssl.key.location"]
     context = create_ssl_context(cafile=str(nodes.ca_file), certfile=path, keyfile=path)
     return {
         "bootstrap_servers": nodes.for_certificates,
@@ -281,15 +279,19 @@ def test_aiokafka_with_a_wrong_password_fails_to_authenticate(nodes):
 # ---- kcat
 
 
-@pytest.mark.parametrize("settings", [by_password, by_certificate])
-def test_kcat_comes_by_password_and_by_certificate(nodes, settings):
+def kcat(settings, topic: str) -> list[str]:
+    """The command, without what it is to do."""
     if shutil.which("kcat") is None:
         pytest.skip("there is no kcat: apt-get install kcat")
-    given = settings(nodes)
+    given = dict(settings)
     bootstrap = given.pop("bootstrap.servers")
     options = [part for name, value in given.items() for part in ("-X", f"{name}={value}")]
-    topic = f"kcat-{settings.__name__}"
-    base = ["kcat", "-b", bootstrap, "-t", topic, *options]
+    return ["kcat", "-b", bootstrap, "-t", topic, *options]
+
+
+@pytest.mark.parametrize("settings", [by_password, by_certificate])
+def test_kcat_comes_by_password_and_by_certificate(nodes, settings):
+    base = kcat(settings(nodes), f"kcat-{settings.__name__}")
     lines = b"".join(value + b"\n" for value in VALUES)
     subprocess.run([*base, "-P"], input=lines, check=True, timeout=GUARD_S)
     read = subprocess.run(
@@ -318,19 +320,21 @@ def java(nodes: SecureNodes, settings: dict[str, str], topic: str) -> str:
     return done.stdout
 
 
-def java_by_password(nodes: SecureNodes, password="tide", ca_file=None) -> dict[str, str]:
+def java_by_password(
+    nodes: SecureNodes, password="tide", ca_file=None, user="alice"
+) -> dict[str, str]:
     return {
         "bootstrap.servers": nodes.for_passwords,
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": f'{SCRAM_MODULE} required username="alice" password="{password}";',
+        "sasl.jaas.config": f'{SCRAM_MODULE} required username="{user}" password="{password}";',
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(ca_file or nodes.ca_file),
     }
 
 
-def java_by_certificate(nodes: SecureNodes) -> dict[str, str]:
-    leaf = nodes.authority.leaf({"OU": "people", "CN": "Alice"}, hosts=())
+def java_by_certificate(nodes: SecureNodes, leaf=None) -> dict[str, str]:
+    leaf = leaf or nodes.authority.leaf({"OU": "people", "CN": "Alice"}, hosts=())
     return {
         "bootstrap.servers": nodes.for_certificates,
         "security.protocol": "SSL",
