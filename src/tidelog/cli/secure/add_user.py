@@ -13,7 +13,7 @@ from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import print_json
-from tidelog.cli.secure.places import HOME, home_of_cluster
+from tidelog.cli.secure.places import HOME, cannot_write, home_of_cluster
 from tidelog.client import Client
 from tidelog.client.access_admin import AccessAdmin, NewPassword
 from tidelog.core.security.acls import WILDCARD, Acl, Operation, Permission
@@ -103,11 +103,7 @@ def add(home: SecureHome, asking: Asking, name: str, acls: list[Acl]) -> Added:
     try:
         login = home.make_login(name, asking.bootstrap or "")
     except OSError as reason:
-        raise CommandError(
-            f"cannot write {home.directory}",
-            why=(reason.strerror or str(reason)).lower(),
-            advice="another --dir",
-        ) from None
+        raise cannot_write(home.directory, reason) from None
     place = home.login_file(name).parent
     try:
         asking.run(lambda client: tell_cluster(client, login, acls))

@@ -9,7 +9,7 @@ import click
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import plural, print_json
-from tidelog.cli.secure.places import home_option
+from tidelog.cli.secure.places import cannot_write, home_option
 from tidelog.secure.home import SecureHome
 from tidelog.secure.machines import (
     CONFIG_NAME,
@@ -86,11 +86,7 @@ def command(
     try:
         written = write_machines(home, order)
     except OSError as reason:
-        raise CommandError(
-            f"cannot write {directory}",
-            why=(reason.strerror or str(reason)).lower(),
-            advice="another --dir",
-        ) from None
+        raise cannot_write(directory, reason) from None
     if output == "json":
         print_json(as_document(home, order, written))
         return

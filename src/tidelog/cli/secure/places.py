@@ -52,3 +52,8 @@ def home_of_cluster(asking: Asking, directory: Path | None) -> SecureHome:
             advice="tidelog up --secure, tidelog secure init, or --dir with its directory",
         )
     return home
+
+
+def cannot_write(directory: Path, reason: OSError) -> CommandError:
+    why = (reason.strerror or str(reason)).lower()
+    return CommandError(f"cannot write {directory}", why=why, advice="another --dir")
