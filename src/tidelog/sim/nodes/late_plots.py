@@ -104,6 +104,24 @@ def _gamble(at: Setting) -> list[NodeFault]:
     ]
 
 
+def _proposal_of_the_dead(at: Setting) -> list[NodeFault]:
+    """The ISR proposal of a leader arrives when it is back, as another incarnation."""
+    back_ms, held_ms = at.out_of_sync_ms, 1.5 * at.session_ms + 2_000
+    dies_ms = at.entropy.uniform(100, 600)
+    proposed = round(100 * dies_ms / held_ms)
+    return [
+        at.fault(0, "pause", FOLLOWER, back_ms),
+        at.fault(back_ms - 5, "late_proposals", LEADER, held_ms, proposed),
+        at.fault(back_ms + dies_ms, "power_loss", LEADER, 50),
+    ]
+
+
+RARE_PLOTS: Final[Mapping[str, Plot]] = {
+    "proposal_of_the_dead": Plot(1, "a proposal of another incarnation", _proposal_of_the_dead),
+    "late_refusal": Plot(1, "a process is back before its end is known", _late_refusal),
+}
+"""Drawn apart from the others, and beside them."""
+
 LATE_PLOTS: Final[Mapping[str, Plot]] = {
     "deaf_leader": Plot(3, "a leader proposes on top of an ISR that is gone", _deaf_leader),
     "refused_join": Plot(2, "a replica is fenced as it joins, and comes back", _refused_join),

@@ -11,11 +11,23 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from tidelog.sim.entropy import stream
-from tidelog.sim.nodes.client_plan import CLIENT_KINDS, ClientPlan, draw_client_plan, with_outsiders
+from tidelog.sim.nodes.client_plan import (
+    CLIENT_KINDS,
+    ClientPlan,
+    draw_client_plan,
+    with_outsiders,
+)
 from tidelog.sim.nodes.cluster_plan import DURABILITY, ClusterPlan, draw_cluster
 from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED, NodeFault
 from tidelog.sim.nodes.fault_plan import draw_apart, draw_faults
-from tidelog.sim.nodes.plots import PLOTS, draw_plot, draw_plots, draw_plots_apart, draw_some
+from tidelog.sim.nodes.plots import (
+    PLOTS,
+    draw_plot,
+    draw_plots,
+    draw_plots_apart,
+    draw_rare_plot,
+    draw_some,
+)
 from tidelog.sim.nodes.topic_plan import TopicPlan, draw_topics
 
 CALM_MS: Final = 4_000
@@ -89,6 +101,9 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     else:
         plots = draw_some(entropy, cluster, begin_ms, end_ms)
         plots += draw_plots_apart(seed, cluster, begin_ms, end_ms)
+        if rare := draw_rare_plot(seed, cluster):
+            entropy = stream(seed, f"plot {rare}")
+            plots += draw_plot(rare, entropy, cluster, entropy.randrange(begin_ms, end_ms))
         entropy = stream(seed, "late markers of whole nodes")
         if clients.late and entropy.random() < 0.3:
             plots += draw_plot("stale_coordinator", entropy, cluster, begin_ms)

@@ -24,7 +24,7 @@ from tidelog.sim.nodes.fault_kinds import (
     TRANSACTIONS,
     NodeFault,
 )
-from tidelog.sim.nodes.late_plots import LATE_PLOTS
+from tidelog.sim.nodes.late_plots import LATE_PLOTS, RARE_PLOTS
 from tidelog.sim.nodes.plot_setting import Plot, Setting
 
 
@@ -245,6 +245,7 @@ PLOTS: Final[Mapping[str, Plot]] = {
     "crash_after_crash": Plot(2, "a node dies again in each recovery", _crash_after_crash),
     "full_followers": Plot(2, "no follower has room, then the leader goes", _full_followers),
     "lost_answers": Plot(2, "answers to clients are lost, then the leader goes", _lost_answers),
+    **RARE_PLOTS,
     **LATE_PLOTS,
     **CUT_PLOTS,
 }
@@ -276,7 +277,7 @@ def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int)
     if cluster.brokers < 2:
         return []
     count = entropy.choice((0, 0, 0, 1, 2, AT_MOST))
-    drawn = [name for name in PLOTS if name not in (*LATE_PLOTS, *CUT_PLOTS)]
+    drawn = [name for name in PLOTS if name not in (*LATE_PLOTS, *CUT_PLOTS, *RARE_PLOTS)]
     names = entropy.choices(drawn, [PLOTS[name].weight for name in drawn], k=count)
     last_ms = max(begin_ms + 1, end_ms - cluster.duration_ms("broker.session.timeout.ms"))
     return [
@@ -291,6 +292,13 @@ APART: Final[Mapping[str, Mapping[str, Plot]]] = {
     "plots of cuts": CUT_PLOTS,
 }
 """From streams of these names: they came later, and seeds are otherwise what they were."""
+
+
+def draw_rare_plot(seed: int, cluster: ClusterPlan) -> str:
+    """The name of one, in one run of six."""
+    entropy = stream(seed, "rare plots")
+    drawn = entropy.choice(list(RARE_PLOTS))
+    return drawn if cluster.brokers > 2 and entropy.random() < 1 / 6 else ""
 
 
 def draw_plots_apart(
