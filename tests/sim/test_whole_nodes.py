@@ -66,7 +66,7 @@ def test_a_story_tells_the_faults_and_what_the_nodes_did():
     assert any("everything is healed" in line for line in lines)
 
 
-@pytest.mark.parametrize("seed", [0])
+@pytest.mark.parametrize("seed", [0, 6])
 def test_rules_and_marks_look_at_a_run_and_change_nothing_of_it(seed):
     judged, plain = (
         NodeRun(draw_node_plan(seed), judged=judged).execute() for judged in (True, False)

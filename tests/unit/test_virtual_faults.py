@@ -230,6 +230,22 @@ def test_clocks_jump_and_change_their_rate_for_a_while(town):
     assert town.survives()
 
 
+def test_a_request_whose_handling_fails_is_a_problem_of_its_node(town):
+    """Production hangs up, says so in its journal and goes on: nobody would hear of it here."""
+    create_topics = 19
+
+    def fail(call):
+        raise KeyError(create_topics)
+
+    for server in town.cluster.servers.values():
+        for table in server.node.tables:
+            table.handlers[create_topics] = fail
+    asking = town.spawn(Admin(town.client).create_topic(NewTopic("other", 1, 3)))
+    town.until(lambda: town.problems, 10)
+    assert any("KeyError(19)" in text for _, text in town.problems)
+    asking.cancel()
+
+
 # -- disks
 
 

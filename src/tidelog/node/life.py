@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from tidelog.config.node_config import NodeConfig
@@ -11,6 +12,7 @@ from tidelog.host.frames import FrameLimits
 from tidelog.host.gate import GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.ports import Clock
+from tidelog.host.reports import FailureReport
 from tidelog.host.server import ConnectionLimits
 from tidelog.node.node import Node
 
@@ -20,11 +22,15 @@ USUAL_CONNECTIONS = ConnectionLimits()
 _LOGGER = logging.getLogger("tidelog.node")
 
 
-def new_network(config: NodeConfig, clock: Clock) -> TcpNetwork:
-    """With the limits that the configuration sets."""
+def new_network(
+    config: NodeConfig, clock: Clock, on_failure: Callable[[FailureReport], None] | None = None
+) -> TcpNetwork:
+    """With the limits that the configuration sets. Without `on_failure`, requests whose handling
+    failed are told to the journal."""
     settings = config.network
     return TcpNetwork(
         clock,
+        on_failure=on_failure,
         frame_limits=FrameLimits(
             frame_bytes=settings.request_max_bytes,
             idle_timeout_ms=max(settings.connection_idle_max_ms, 0),

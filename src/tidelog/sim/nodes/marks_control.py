@@ -114,7 +114,7 @@ class ControlMarks:
         if isinstance(request, rq.HeartbeatRequest):
             if error == Error.STALE_BROKER_EPOCH:
                 self._marks.add("heartbeat_of_former_incarnation")
-            elif not self._world.nodes[request.broker_id].running:
+            elif self._is_down(request.broker_id):
                 self._on_heartbeat_of_the_dead(request, response)
         elif isinstance(response, rq.AlterPartitionResponse):
             self._on_proposals_answered(response)
@@ -179,7 +179,7 @@ class ControlMarks:
         elif moving and (after.adding, after.removing) != (before.adding, before.removing):
             self._marks.add("reassignment_replaced")
         for broker in after.adding:
-            if broker not in before.replicas and not self._world.nodes[broker].running:
+            if broker not in before.replicas and self._is_down(broker):
                 self._marks.add("reassignment_adds_crashed_broker")
 
     def record_committed(self, record: object, entry: LogEntry) -> None:
@@ -207,11 +207,16 @@ class ControlMarks:
 
     # -- brokers
 
+    def _is_down(self, broker: int) -> bool:
+        """Clients make up brokers, too: those were never there."""
+        node = self._world.nodes.get(broker)
+        return node is not None and not node.running
+
     def _on_fenced(self, event: events.BrokerFenced) -> None:
-        node = self._world.nodes[event.broker]
+        node = self._world.nodes.get(event.broker)
         if self._world.kernel.is_paused(event.broker):
             self._marks.add("fenced_while_paused")
-        elif node.running and not node.stopping:
+        elif node is not None and node.running and not node.stopping:
             self._marks.add("fenced_though_alive")
 
     def fenced_by_hint(self, _node: int, _broker: int, _incarnation_id: bytes) -> None:

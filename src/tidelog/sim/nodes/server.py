@@ -12,6 +12,7 @@ from tidelog.host.gate import GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import Entropy, Network
+from tidelog.host.reports import FailureReport
 from tidelog.host.timers import TimerWheel
 from tidelog.node.disks import CannotStart
 from tidelog.node.formatting import format_node
@@ -327,7 +328,7 @@ class Server:
     # -- what the host needs
 
     def _make_network(self, loop: VirtualLoop) -> NetworkWithWheel:
-        return new_network(self.config, self.clock)
+        return new_network(self.config, self.clock, partial(self._on_request_failed, loop))
 
     def _make_entropy(self) -> Entropy:
         return SeededEntropy(self._seed, f"start {self.starts} of node {self.node_id}")
@@ -350,6 +351,11 @@ class Server:
         if loop.alive:
             self.ready = True
             self.work.bound_us = None if self.told_to_stop else LONGEST_US
+
+    def _on_request_failed(self, loop: VirtualLoop, report: FailureReport) -> None:
+        """Production hangs up and goes on; here it is as bad as any other callback that fails."""
+        if loop.alive:
+            self._on_error(f"a request of {report.peer}", report.error)
 
     def _on_error(self, message: str, error: BaseException | None) -> None:
         """An error that nobody has caught. One that a node meets after it has said that it cannot
