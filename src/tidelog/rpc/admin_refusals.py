@@ -24,8 +24,12 @@ from tidelog.wire.protocol.schemas import (
     delete_acls_response,
     delete_topics_request,
     delete_topics_response,
+    describe_acls_request,
+    describe_acls_response,
     describe_quorum_request,
     describe_quorum_response,
+    describe_user_scram_credentials_request,
+    describe_user_scram_credentials_response,
     elect_leaders_request,
     elect_leaders_response,
     incremental_alter_configs_request,
@@ -215,6 +219,34 @@ def alter_scram_credentials(
             )
             for user in dict.fromkeys(users)
         ]
+    )
+
+
+def describe_acls(
+    _: describe_acls_request.DescribeAclsRequest, error: Error, why: str
+) -> describe_acls_response.DescribeAclsResponse:
+    return describe_acls_response.DescribeAclsResponse(error_code=error, error_message=why)
+
+
+def describe_scram_credentials(
+    request: describe_user_scram_credentials_request.DescribeUserScramCredentialsRequest,
+    error: Error,
+    why: str,
+) -> describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse:
+    """An error for all and one for each user, as by Kafka, which leaves out their names.
+
+    librdkafka 2.16 crashes at any error for all, whatever else is in the answer. Without it, Java
+    would take a refusal to describe everybody for a cluster without users.
+    """
+    return describe_user_scram_credentials_response.DescribeUserScramCredentialsResponse(
+        error_code=error,
+        error_message=why,
+        results=[
+            describe_user_scram_credentials_response.DescribeUserScramCredentialsResult(
+                user=each.name, error_code=error, error_message=why
+            )
+            for each in request.users or ()
+        ],
     )
 
 

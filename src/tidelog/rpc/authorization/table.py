@@ -76,7 +76,7 @@ BROKER: dict[int, tuple[Guard, ...]] = {
         whole(READ, GROUP, the_group, refused.whole_txn_offset_commit),
         each("topics", "topics", READ, TOPIC, refused=refused.txn_offset_commit),
     ),
-    29: (cluster(DESCRIBE),),
+    29: (cluster(DESCRIBE, refused=with_reason(admin_refusals.describe_acls)),),
     32: (own_shapes.settings(DESCRIBE_CONFIGS, "results", refused.describe_config),),
     34: (cluster(ALTER, refused=refused.whole_alter_replica_log_dirs),),
     35: (cluster(DESCRIBE, refused=refused.whole_describe_log_dirs),),
@@ -89,7 +89,7 @@ BROKER: dict[int, tuple[Guard, ...]] = {
         each("topics", "topics", READ, TOPIC, refused=refused.offset_delete),
     ),
     48: (cluster(DESCRIBE_CONFIGS),),
-    50: (cluster(DESCRIBE),),
+    50: (cluster(DESCRIBE, refused=with_reason(admin_refusals.describe_scram_credentials)),),
     60: (told_operations_on_cluster("include_cluster_authorized_operations"),),
     61: (each("topics", "topics", READ, TOPIC, refused=refused.describe_producers),),
     65: (
