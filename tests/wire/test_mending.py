@@ -3,13 +3,17 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from support import loopback
 from support.fed_brokers import FedCluster, fed_brokers, partition_id, topic_id, topic_records
 from support.lone_broker import LoneBroker, lone_broker
 from support.scripted_controller import ALTER_PARTITION, ScriptedController, scripted_controller
-from tidelog.broker.logs.mending import DAMAGED, UNREADABLE
+from tidelog.broker.logs.mending import DAMAGED, UNREADABLE, Mending, Round
+from tidelog.broker.replication.hosted import Hosted
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.storage.mending import Damage
 from tidelog.wire.protocol.schemas.alter_partition_request import AlterPartitionRequest
 from tidelog.wire.protocol.schemas.alter_partition_response import AlterPartitionResponse
 from tidelog.wire.protocol.schemas.fetch_request import FetchPartition, FetchRequest, FetchTopic
@@ -167,38 +171,79 @@ def append_keyed(cluster: FedCluster, number: int) -> None:
 def test_a_log_that_the_leader_has_compacted_is_cut_and_fetched_again(tmp_path: Path) -> None:
     async def story() -> None:
         async with fed_brokers(tmp_path, 1, 2) as cluster:
-            cluster.commit(
-                *topic_records(TOPIC, replicas=(1, 2)),
-                r.Config(r.RESOURCE_TOPIC, TOPIC, "cleanup.policy", "compact"),
-                r.Config(r.RESOURCE_TOPIC, TOPIC, "min.cleanable.dirty.ratio", "0"),
-            )
-            for number in range(COUNT):
-                append_keyed(cluster, number)
-            cluster.hosted(1, TOPIC).log.roll()
-            append_keyed(cluster, COUNT)
-            end = 2 * COUNT + 2
-            await loopback.until(
-                lambda: all(cluster.hosted(n, TOPIC).replica.high_watermark == end for n in (1, 2))
-            )
-            compact(cluster, end)
+            end = await keyed_in_two_segments(cluster)
+            compact(cluster, 1, end)
             flip(segment_file(tmp_path, 2), 6)
             cluster[2].scrubbing.start()
             await loopback.until(lambda: cluster[2].leaving_isr.damaged)
             assert cluster.log_end(2, TOPIC) == end, "nothing is cut while it is in sync"
             cluster.commit(r.PartitionChange(0, topic_id(TOPIC), isr=(1,)))
-            await loopback.until(lambda: cluster[2].mending.mended_count == 1)
-            await loopback.until(lambda: cluster.log_end(2, TOPIC) == end)
-            for offset in range(6, end, 2):
-                assert await read_at(cluster, 2, offset) == Error.NONE
-            assert kinds(cluster, 2) == []
+            await is_fetched_again(cluster, 2, end)
 
     loopback.run(story)
 
 
-def compact(cluster: FedCluster, high_watermark: int) -> None:
-    directory = cluster[1].replicas.directories.all[0]
-    before = cluster.hosted(1, TOPIC).log.size_bytes
-    clock = cluster[1].host.clock
+def test_a_leader_whose_records_have_another_form_elsewhere_hands_over_and_fetches_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It used to say that nobody had them, and led on without them."""
+    ask_all, answered = Mending._ask_all, []
+
+    async def noted(self: Mending, hosted: Hosted, damage: Damage) -> Round:
+        answered.append(await ask_all(self, hosted, damage))
+        return answered[-1]
+
+    monkeypatch.setattr(Mending, "_ask_all", noted)
+
+    async def story() -> None:
+        async with fed_brokers(tmp_path, 1, 2) as cluster:
+            end = await keyed_in_two_segments(cluster)
+            compact(cluster, 2, end)
+            flip(segment_file(tmp_path, 1), 6)
+            cluster[1].scrubbing.start()
+            await loopback.until(lambda: cluster[1].leaving_isr.damaged)
+            await loopback.until(lambda: answered)
+            assert kinds(cluster, 1) == [DAMAGED]
+            cluster.commit(r.PartitionChange(0, topic_id(TOPIC), isr=(2,), leader=2))
+            await is_fetched_again(cluster, 1, end)
+
+    loopback.run(story)
+
+
+async def keyed_in_two_segments(cluster: FedCluster) -> int:
+    """Brokers 1 and 2 have the same log, of which much can be compacted; its end."""
+    cluster.commit(
+        *topic_records(TOPIC, replicas=(1, 2)),
+        r.Config(r.RESOURCE_TOPIC, TOPIC, "cleanup.policy", "compact"),
+        r.Config(r.RESOURCE_TOPIC, TOPIC, "min.cleanable.dirty.ratio", "0"),
+    )
+    for number in range(COUNT):
+        append_keyed(cluster, number)
+    end = 2 * COUNT
+    await loopback.until(
+        lambda: all(cluster.hosted(n, TOPIC).replica.high_watermark == end for n in (1, 2))
+    )
+    for broker in (1, 2):
+        cluster.hosted(broker, TOPIC).log.roll()
+    append_keyed(cluster, COUNT)
+    await loopback.until(
+        lambda: all(cluster.hosted(n, TOPIC).replica.high_watermark == end + 2 for n in (1, 2))
+    )
+    return end + 2
+
+
+async def is_fetched_again(cluster: FedCluster, broker: int, end: int) -> None:
+    await loopback.until(lambda: cluster[broker].mending.mended_count == 1)
+    await loopback.until(lambda: cluster.log_end(broker, TOPIC) == end)
+    for offset in range(6, end, 2):
+        assert await read_at(cluster, broker, offset) == Error.NONE
+    assert kinds(cluster, broker) == []
+
+
+def compact(cluster: FedCluster, broker: int, high_watermark: int) -> None:
+    directory = cluster[broker].replicas.directories.all[0]
+    before = cluster.hosted(broker, TOPIC).log.size_bytes
+    clock = cluster[broker].host.clock
     while (
         progress := directory.compact_once(
             wall_ms=clock.wall_ms(),
@@ -208,7 +253,7 @@ def compact(cluster: FedCluster, high_watermark: int) -> None:
     ) is not None:
         if progress.finished:
             break
-    assert cluster.hosted(1, TOPIC).log.size_bytes < before, "nothing was compacted"
+    assert cluster.hosted(broker, TOPIC).log.size_bytes < before, "nothing was compacted"
 
 
 def test_a_leader_with_a_damaged_log_hands_over(tmp_path: Path) -> None:

@@ -227,9 +227,12 @@ class Mending:
 
     def _other_form(self, hosted: Hosted, damage: Damage, source: int, records: bytes) -> Outcome:
         """What that replica sent does not fill the damaged place. If it has the records in other
-        batches, and leads, ours are cut and fetched again."""
-        if hosted.follower is None or not _are_intact(records, damage):
+        batches, and leads, ours are cut and fetched again. A leader hands over first."""
+        if not _are_intact(records, damage):
             return Outcome.NOWHERE
+        if hosted.follower is None:
+            self._leaving_isr.mend(hosted)  # it may have followed when the damage was found
+            return Outcome.NOT_YET
         if source != hosted.follower.leader:
             return Outcome.NOT_YET
         return self._cut(hosted, damage)

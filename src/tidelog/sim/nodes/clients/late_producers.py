@@ -95,6 +95,8 @@ class LateProducer(TransactionalProducer):
         error = await self._write_once(identity, sequence, topic, index, value)
         if error in TOO_LATE:
             return
+        if not is_current and error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return  # the end of its transaction had not come there yet, and 0 was written before
         check(error, f"{topic}-{index}")
         if is_current:  # the end of its transaction had not come there yet
             self._sequences[topic, index] = sequence + 1
