@@ -6,8 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from tidelog.cli.main import cli
+from tidelog.core.security.decoys import DECOY_USER
 from tidelog.core.security.scram import ScramMechanism, derive_credential
 from tidelog.host.disk import FileDisk
+from tidelog.host.entropy import SystemEntropy
 from tidelog.node.bootstrap_file import read_bootstrap
 
 
@@ -126,12 +128,14 @@ def test_users_of_a_new_cluster_are_left_for_its_first_controller(node, tmp_path
     user = 'SCRAM-SHA-512=[name=alice, password="a,b]", iterations=4096]'
     done = run(node(dirs="a"), "--add-scram", user, "--add-scram", user.replace("alice", "bob"))
     assert done.exit_code == 0, done.stderr
-    alice, bob = read_bootstrap(FileDisk(str(tmp_path / "a")))
+    alice, bob, decoys = read_bootstrap(FileDisk(str(tmp_path / "a")), SystemEntropy())
     assert (alice.user, alice.mechanism, bob.user) == ("alice", ScramMechanism.SCRAM_SHA_512, "bob")
     kept = alice.credential
     again = derive_credential(ScramMechanism.SCRAM_SHA_512, "a,b]", kept.salt, 4096)
     assert kept == again
     assert kept.salt != bob.credential.salt
+    assert decoys.user == DECOY_USER
+    assert len(decoys.credential.salt) == len(kept.salt)
     assert "a,b" not in (tmp_path / "a/bootstrap.checkpoint").read_bytes().decode("latin-1")
     refused = run(node(dirs="a"), "--add-scram", user)
     assert refused.exit_code == 1

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.loopback import GUARD_S, answer_of, loopback, pass_time, run, until
+from tidelog.core.security.decoys import DECOY_MECHANISM, DECOY_USER, shared_secret
 from tidelog.core.security.principal import Principal
 from tidelog.core.security.protocols import LoginSettings, SaslSettings
 from tidelog.core.security.sasl import MECHANISMS, LoginFailed, ScramClient, Token
@@ -42,6 +43,8 @@ CREDENTIALS = {
     (mechanism, "alice"): derive_credential(mechanism, "tide", b"0123456789abcdef", 4096)
     for mechanism in ScramMechanism
 }
+EXAMPLE = next(iter(CREDENTIALS.values()))
+CREDENTIALS[DECOY_MECHANISM, DECOY_USER] = shared_secret(b"drawn by chance", EXAMPLE)
 
 
 def verify(token):
@@ -195,7 +198,7 @@ def test_an_unknown_user_and_a_wrong_password_look_the_same():
         answers.append(await in_time(stage, peer.ask(final, 1, timeout_ms=WAIT_MS)))
         peer.close()
         codes = [(each.error_code, each.error_message) for each in answers]
-        return codes, fields["i"], len(fields["r"])
+        return codes, fields["i"], len(fields["r"]), len(fields["s"])
 
     async def story(stage):
         assert await shape(stage, "alice") == await shape(stage, "nobody")

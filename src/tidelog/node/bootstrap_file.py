@@ -6,7 +6,8 @@ leave it behind, and either system finds the users. It matters only while the me
 
 from tidelog.core.metadata.records import FeatureLevel, MetadataRecord, UserScramCredential
 from tidelog.core.quorum.messages import SnapshotId
-from tidelog.host.ports import Disk
+from tidelog.core.security.decoys import DECOY_MECHANISM, DECOY_USER, shared_secret
+from tidelog.host.ports import Disk, Entropy
 from tidelog.node.disks import CannotStart
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.storage.atomic_file import read_file, replace_file
@@ -22,8 +23,9 @@ def write_bootstrap(
     replace_file(disk, FILE, content)
 
 
-def read_bootstrap(disk: Disk) -> tuple[MetadataRecord, ...]:
-    """Its users. Features are not taken from it: this release says what it can do."""
+def read_bootstrap(disk: Disk, entropy: Entropy) -> tuple[MetadataRecord, ...]:
+    """Its users, and the secret from which decoys of others are made. Features are not taken from
+    it: this release says what it can do."""
     content = read_file(disk, FILE)
     if content is None:
         return ()
@@ -33,4 +35,8 @@ def read_bootstrap(disk: Disk) -> tuple[MetadataRecord, ...]:
         raise CannotStart(
             f"{FILE} cannot be read: {reason}", advice="format the directories of this node again"
         ) from reason
-    return tuple(record for record in records if isinstance(record, UserScramCredential))
+    users = [record for record in records if isinstance(record, UserScramCredential)]
+    if not users:
+        return ()
+    secret = shared_secret(entropy.uuid() + entropy.uuid(), users[0].credential)
+    return (*users, UserScramCredential(DECOY_USER, DECOY_MECHANISM, secret))

@@ -108,7 +108,7 @@ class Node:
         config = self.config
         facts = ClusterFacts(_voters(config), config.topic_defaults(), self.gate is not None)
         settings = config.controller_settings(self.cluster_id)
-        settings.bootstrap_records = read_bootstrap(self._disks.metadata)
+        settings.bootstrap_records = read_bootstrap(self._disks.metadata, self.host.entropy)
         return ActiveController(config.node_id, self.quorum, settings, self.host, facts)
 
     def _make_broker(self) -> Broker:

@@ -16,7 +16,6 @@ from tidelog.core.security.scram import (
     decoy_credential,
     password_matches,
 )
-from tidelog.core.security.scram_text import DEFAULT_ITERATIONS
 from tidelog.host.ports import Entropy, Workers
 
 REMEMBERED_MAX = 1_000
@@ -78,8 +77,7 @@ class Passwords:
 
     def _decoy(self, user: str) -> dict[ScramMechanism, ScramCredential]:
         mechanism = ScramMechanism.SCRAM_SHA_512
-        decoy = decoy_credential(mechanism, user, self._secret)
-        return {mechanism: decoy._replace(iterations=DEFAULT_ITERATIONS)}
+        return {mechanism: decoy_credential(mechanism, user, self._secret)}
 
     async def _matches(
         self, mechanism: ScramMechanism, credential: ScramCredential, password: str

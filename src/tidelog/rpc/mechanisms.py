@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from tidelog.core.security.decoys import Decoys
 from tidelog.core.security.protocols import LoginSettings, SaslSettings
 from tidelog.core.security.sasl import (
     OAUTHBEARER,
@@ -30,12 +31,12 @@ def offered(
     entropy: Entropy,
 ) -> dict[str, BeginConversation]:
     """By name, in the order of the settings."""
-    decoy_secret = entropy.uuid()
+    decoys = Decoys(find, entropy.uuid())
     made: dict[str, BeginConversation] = {}
     for name in settings.mechanisms:
         scram = ScramMechanism.of_sasl_name(name)
         if scram is not None:
-            made[name] = partial(_scram_server, scram, find, entropy, decoy_secret)
+            made[name] = partial(_scram_server, scram, find, entropy, decoys)
         elif name == PLAIN:
             made[name] = partial(PlainServer, settings.plain_users)
         else:
@@ -57,9 +58,9 @@ def nonce(entropy: Entropy) -> str:
 
 
 def _scram_server(
-    mechanism: ScramMechanism, find: FindCredential, entropy: Entropy, decoy_secret: bytes
+    mechanism: ScramMechanism, find: FindCredential, entropy: Entropy, decoys: Decoys
 ) -> ScramServer:
-    return ScramServer(mechanism, find, nonce(entropy), decoy_secret)
+    return ScramServer(mechanism, find, nonce(entropy), decoys.credential)
 
 
 def _client(

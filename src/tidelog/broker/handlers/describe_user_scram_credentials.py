@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidelog.core.errors import Error
+from tidelog.core.security.decoys import DECOY_USER
 from tidelog.wire.protocol.schemas.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
 )
@@ -30,9 +32,14 @@ def handle(metadata: LocalMetadata, call: Call) -> None:
     asked = Counter(each.name for each in request.users or ())
     results = [
         result_of(user, known.get(user, []), times)
-        for user, times in (asked or dict.fromkeys(known, 1)).items()
+        for user, times in (asked or everybody(known)).items()
     ]
     call.answer(DescribeUserScramCredentialsResponse(results=results))
+
+
+def everybody(known: Iterable[str]) -> dict[str, int]:
+    """Each once. The secret for decoys is nobody; whoever asks for it by name is told of it."""
+    return {user: 1 for user in known if user != DECOY_USER}
 
 
 def infos_by_user(metadata: LocalMetadata) -> dict[str, list[CredentialInfo]]:

@@ -17,8 +17,7 @@ from tidelog.cli.secure.places import HOME, cannot_write, home_of_cluster
 from tidelog.client import Client
 from tidelog.client.access_admin import AccessAdmin, NewPassword
 from tidelog.core.security.acls import WILDCARD, Acl, Operation, Permission
-from tidelog.core.security.scram import ScramMechanism
-from tidelog.core.security.scram_text import DEFAULT_ITERATIONS
+from tidelog.core.security.scram import DEFAULT_ITERATIONS, ScramMechanism
 from tidelog.secure.client_files import MECHANISM, Login
 from tidelog.secure.home import SecureHome
 

@@ -13,8 +13,12 @@ from tidelog.cli.output import print_json
 from tidelog.cli.tables import Column, show
 from tidelog.client import Client
 from tidelog.client.access_admin import AccessAdmin, NewPassword, UserPassword
-from tidelog.core.security.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism
-from tidelog.core.security.scram_text import DEFAULT_ITERATIONS
+from tidelog.core.security.scram import (
+    DEFAULT_ITERATIONS,
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+)
 
 COLUMNS = (
     Column("USER", "user"),

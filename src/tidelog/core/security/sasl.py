@@ -28,6 +28,8 @@ WRONG = "unknown user or wrong password"
 
 FindCredential = Callable[[ScramMechanism, str], ScramCredential | None]
 """What is known of a user's password, from the metadata of the cluster."""
+MakeDecoy = Callable[[ScramMechanism, str], ScramCredential]
+"""What is shown of a user who does not exist."""
 
 
 class LoginFailed(Exception):  # noqa: N818 - it names what the peer did
@@ -130,7 +132,7 @@ class ScramServer:
     __slots__ = (
         "_answer",
         "_credential",
-        "_decoy_secret",
+        "_decoy",
         "_find",
         "_first",
         "_mechanism",
@@ -138,12 +140,12 @@ class ScramServer:
     )
 
     def __init__(
-        self, mechanism: ScramMechanism, find: FindCredential, nonce: str, decoy_secret: bytes
+        self, mechanism: ScramMechanism, find: FindCredential, nonce: str, decoy: MakeDecoy
     ) -> None:
         self._mechanism = mechanism
         self._find = find
         self._nonce = nonce
-        self._decoy_secret = decoy_secret
+        self._decoy = decoy
         self._first: scram.ClientFirst | None = None
         self._answer: scram.ServerFirst | None = None
         self._credential: ScramCredential | None = None
@@ -164,9 +166,7 @@ class ScramServer:
             raise ScramError("another name to act for than the one that logs in")
         self._first = first
         found = self._find(self._mechanism, first.name)
-        self._credential = found or scram.decoy_credential(
-            self._mechanism, first.name, self._decoy_secret
-        )
+        self._credential = found or self._decoy(self._mechanism, first.name)
         self._answer = scram.server_first(first, self._nonce, self._credential)
         return Step(self._answer.message)
 

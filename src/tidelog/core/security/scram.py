@@ -64,6 +64,10 @@ class ScramMechanism(IntEnum):
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 """Kafka's limits: more would let whoever may alter users burn the processor of every login."""
+DEFAULT_ITERATIONS = 10_000
+"""Of users that our own tools make."""
+USUAL_SHAPE = 32, DEFAULT_ITERATIONS
+"""Bytes of salt and iterations of such a user."""
 
 
 class ScramCredential(NamedTuple):
@@ -139,17 +143,21 @@ def derive_credential(
     return credential_of(mechanism, salted, salt, iterations)
 
 
-def decoy_credential(mechanism: ScramMechanism, name: str, secret: bytes) -> ScramCredential:
+def decoy_credential(
+    mechanism: ScramMechanism, name: str, secret: bytes, *, like: ScramCredential | None = None
+) -> ScramCredential:
     """For a user who does not exist: the same salt each time, and keys that no password has.
 
-    A server that goes on with it tells a stranger nothing about who exists.
+    A server that goes on with it tells a stranger nothing about who exists, if it looks `like` the
+    users that do.
     """
     assert secret, "anybody could tell a decoy from a user"
     seed = hmac_of(mechanism, secret, b"decoy " + name.encode())
-    salt = hmac_of(mechanism, seed, b"salt")[:24]
+    salt = hmac_of(ScramMechanism.SCRAM_SHA_512, seed, b"salt")
     stored_key = hmac_of(mechanism, seed, b"stored key")
     server_key = hmac_of(mechanism, seed, b"server key")
-    return ScramCredential(salt, stored_key, server_key, MIN_ITERATIONS)
+    size, iterations = USUAL_SHAPE if like is None else (len(like.salt), like.iterations)
+    return ScramCredential(salt[:size], stored_key, server_key, iterations)
 
 
 # ---- the client's side

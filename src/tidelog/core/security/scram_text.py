@@ -6,6 +6,7 @@ from binascii import Error as Base64Error
 from typing import NamedTuple
 
 from tidelog.core.security.scram import (
+    DEFAULT_ITERATIONS,
     MAX_ITERATIONS,
     MIN_ITERATIONS,
     ScramCredential,
@@ -14,7 +15,6 @@ from tidelog.core.security.scram import (
     derive_credential,
 )
 
-DEFAULT_ITERATIONS = 10_000
 _OUTER = re.compile(r"\s*([A-Z0-9-]+)\s*=\s*\[(.*)\]\s*", re.DOTALL)
 _PAIR = re.compile(r'\s*([a-z]+)\s*=\s*(?:"([^"]*)"|([^,"]*?))\s*(?:,|$)')
 _NAMES = ("name", "password", "iterations", "salt", "saltedpassword")
