@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from tidelog.client.admin import Admin
@@ -39,13 +39,16 @@ async def wait_ready(
     timeout_ms: int,
     on_ready: OnReady = lambda _: None,
     expected: Collection[int] | None = None,
+    properties: Mapping[str, str] | None = None,
 ) -> None:
-    """Until the expected brokers (all) serve and know each other; NodeFailed if one does not."""
+    """Until the expected brokers (all) serve and know each other; NodeFailed if one does not.
+    Without properties, a secured cluster is asked as its admin."""
     state = nodes.state
     wanted = [node for node in state.brokers if expected is None or node.id in expected]
     everybody = {node.id for node in wanted}
     begin = time.monotonic()
-    properties = admin_properties(nodes.directory, state)
+    if properties is None:
+        properties = admin_properties(nodes.directory, state)
     async with Client(state.bootstrap_servers, properties=properties) as client:
         waits = [
             asyncio.ensure_future(_wait_broker(nodes, client, node, everybody)) for node in wanted

@@ -44,8 +44,8 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     # From outside, as a client sees it, and by the files of the replicas.
     "audit": (*WORDS, "client", "wire", "host", "cluster", "replica_files", "spark"),
     # Measures clusters of processes, and is worth nothing without the verdict on their data.
-    # Its smallest client is a socket and the bytes of a request.
-    "bench": ("client", "wire", "sim", "node", "cluster", "audit"),
+    # Its smallest client is a socket, the bytes of a request, and a login.
+    "bench": ("core.security", "secure", "client", "wire", "sim", "node", "cluster", "audit"),
     "spark": (*WORDS, "client", "wire", "replica_files"),  # topics as tables are read by files
     "console": ("client", "observe", "lab"),
     "cli": (ANYTHING,),

@@ -102,8 +102,15 @@ class KafkaSystem:
     def name(self) -> str:
         return KAFKA
 
-    def start(self, nodes: int = 3, settings: Mapping[str, str] | None = None) -> "KafkaCluster":
-        cluster = KafkaCluster(self._class_path, nodes, settings or {})
+    def start(
+        self,
+        nodes: int = 3,
+        settings: Mapping[str, str] | None = None,
+        client_settings: Mapping[str, str] | None = None,
+    ) -> "KafkaCluster":
+        cluster = KafkaCluster(
+            self._class_path, nodes, settings or {}, client_settings=client_settings
+        )
         try:
             self._format(cluster)
             cluster.start_all()
@@ -149,9 +156,10 @@ class KafkaCluster(LocalCluster):
         settings: Mapping[str, str],
         *,
         ports: Sequence[int] | None = None,
+        client_settings: Mapping[str, str] | None = None,
     ) -> None:
         """`ports`: two for each node, for its clients and for the other controllers."""
-        super().__init__()
+        super().__init__(client_settings)
         self._class_path = class_path
         self._directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-kafka-"))
         self._children: dict[int, subprocess.Popen[bytes]] = {}
@@ -264,7 +272,7 @@ class KafkaCluster(LocalCluster):
     async def _until_ready(self, places: list[Place]) -> None:
         everybody = frozenset(place.node_id for place in places)
         deadline = time.monotonic() + START_WITHIN_S
-        async with Client(self.bootstrap_servers) as client:
+        async with Client(self.bootstrap_servers, properties=self.client_settings) as client:
             for place in places:
                 while not await listed_brokers(client, (HOST, place.port)) >= everybody:
                     code = self._children[place.node_id].poll()

@@ -134,6 +134,7 @@ class Latency:
         times = TIMES[self._scale]
         job = {
             "bootstrap_servers": cluster.bootstrap_servers,
+            "settings": dict(cluster.client_settings),
             "topic": topic,
             "partitions": PARTITIONS,
             "record_bytes": RECORD_BYTES,

@@ -33,4 +33,5 @@ class Librdkafka:
 
 
 def _reading(job: ConsumeJob) -> dict[str, object]:
-    return {**job._asdict(), "settings": {"bootstrap.servers": job.bootstrap_servers}}
+    settings = {"bootstrap.servers": job.bootstrap_servers, **job.settings}
+    return {**job._asdict(), "settings": settings}

@@ -21,6 +21,7 @@ class ConsumeJob(NamedTuple):
     topic: str
     partitions: int
     records: int
+    settings: Mapping[str, str] = {}
 
 
 class LoadClient(Protocol):

@@ -37,7 +37,7 @@ class Reader:
         self.failures: list[str] = []
         settings = {"group.id": "bench", "enable.auto.commit": False, "log_level": 0}
         self._consumer = library().Consumer(
-            {**settings, "bootstrap.servers": job["bootstrap_servers"]}
+            {**settings, **job["settings"], "bootstrap.servers": job["bootstrap_servers"]}
         )
         partition = library().TopicPartition
         self._consumer.assign([partition(job["topic"], n, 0) for n in range(job["partitions"])])
@@ -83,6 +83,7 @@ class Writer:
         self.sent = 0
         self.failures: list[str] = []
         settings = {
+            **job["settings"],
             "bootstrap.servers": job["bootstrap_servers"],
             "acks": "all",
             "linger.ms": job["linger_ms"],

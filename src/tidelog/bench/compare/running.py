@@ -18,9 +18,10 @@ class LocalCluster(ABC):
     `with system.start() as cluster: …`
     """
 
-    __slots__ = ("_topics",)
+    __slots__ = ("_client_settings", "_topics")
 
-    def __init__(self) -> None:
+    def __init__(self, client_settings: Mapping[str, str] | None = None) -> None:
+        self._client_settings = dict(client_settings or {})
         self._topics: Topics | None = None
 
     def __enter__(self) -> Self:
@@ -37,6 +38,10 @@ class LocalCluster(ABC):
     @property
     @abstractmethod
     def bootstrap_servers(self) -> str: ...
+
+    @property
+    def client_settings(self) -> Mapping[str, str]:
+        return self._client_settings
 
     @property
     @abstractmethod
@@ -98,5 +103,5 @@ class LocalCluster(ABC):
     @property
     def _admin(self) -> Topics:
         if self._topics is None:
-            self._topics = Topics(self.bootstrap_servers)
+            self._topics = Topics(self.bootstrap_servers, self.client_settings)
         return self._topics

@@ -6,6 +6,7 @@ from tidelog.bench.compare.failover import FailoverSection
 from tidelog.bench.compare.idle import IdleSection
 from tidelog.bench.compare.latency import Latency
 from tidelog.bench.compare.limits import Limits
+from tidelog.bench.compare.over_tls import OverTls
 from tidelog.bench.compare.recovery import RecoverySection
 from tidelog.bench.compare.runner import limit_keys
 from tidelog.bench.compare.small_requests import SmallRequests
@@ -29,6 +30,7 @@ def all_sections(
         Throughput(scale, java, warm),
         Latency(scale, systems, java, warm),
         SmallRequests(scale, warm),
+        OverTls(scale, warm),
     ]
     limits = [Limits(scale, limit_keys(load))] if with_limits else []
     return [*load, *life_of_a_cluster(scale, warm), *limits]

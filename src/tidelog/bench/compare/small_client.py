@@ -8,10 +8,20 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tidelog.bench.compare.client_process import Job, answer
-from tidelog.wire.protocol import RequestHeader, decode_response, encode_request
+from tidelog.bench.compare.raw_connection import (
+    CLIENT_ID,
+    SILENCE_S,
+    SIZE,
+    Refused,
+    ask,
+    connect,
+    framed,
+)
+from tidelog.wire.protocol import RequestHeader, decode_response
 from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
 from tidelog.wire.protocol.schemas.api_versions_response import ApiVersionsResponse
 from tidelog.wire.protocol.schemas.produce_request import (
@@ -25,16 +35,9 @@ from tidelog.wire.records import Record, encode
 PRODUCE, API_VERSIONS = 0, 18
 LOWEST_VERSION, HIGHEST_VERSION = 9, 11
 """Compact strings, and topics by name: answers have the same shape, which is looked into below."""
-CLIENT_ID = "small"
 TIMEOUT_MS = 30_000
-SILENCE_S = 30.0
 ANSWER_MAX = 4096
-_SIZE = struct.Struct(">i")
 _ERROR_CODE = struct.Struct(">h")
-
-
-class Refused(Exception):  # noqa: N818 - it names what is so
-    """A request was not answered as it should be."""
 
 
 class Target(NamedTuple):
@@ -52,7 +55,7 @@ def produce_frame(job: Job, partition: int, version: int) -> bytes:
         timeout_ms=TIMEOUT_MS,
         topic_data=[TopicProduceData(name=job["topic"], partition_data=data)],
     )
-    return _framed(RequestHeader(PRODUCE, version, partition, CLIENT_ID), request)
+    return framed(RequestHeader(PRODUCE, version, partition, CLIENT_ID), request)
 
 
 def error_position(topic: str) -> int:
@@ -63,15 +66,10 @@ def error_position(topic: str) -> int:
     return 4 + 1 + 1 + (1 + len(topic.encode())) + 1 + 4
 
 
-def common_version(address: tuple[str, int]) -> int:
+def common_version(address: tuple[str, int], settings: Mapping[str, str]) -> int:
     """The newest version of Produce that this program and the broker have."""
-    with socket.create_connection(address, SILENCE_S) as connection:
-        connection.sendall(
-            _framed(RequestHeader(API_VERSIONS, 0, 0, CLIENT_ID), ApiVersionsRequest())
-        )
-        stream = connection.makefile("rb")
-        (size,) = _SIZE.unpack(stream.read(_SIZE.size))
-        _, found = decode_response(stream.read(size), API_VERSIONS, 0)
+    with connect(address, settings) as connection:
+        found = ask(connection, API_VERSIONS, 0, ApiVersionsRequest())
     assert isinstance(found, ApiVersionsResponse), found
     offered = next(each for each in found.api_keys if each.api_key == PRODUCE)
     version = min(HIGHEST_VERSION, offered.max_version)
@@ -83,7 +81,8 @@ def common_version(address: tuple[str, int]) -> int:
 def send_for(job: Job) -> Job:
     """Answers per second of all connections, after a while in which nothing is counted."""
     targets = [Target(*each) for each in job["targets"]]
-    version = min(common_version((each.host, each.port)) for each in dict.fromkeys(targets))
+    addresses = dict.fromkeys((each.host, each.port) for each in targets)
+    version = min(common_version(each, job["settings"]) for each in addresses)
     loop = _Loop(job, targets, version)
     try:
         loop.run(job["warm_up_s"])
@@ -102,14 +101,13 @@ class _Loop:
 
     def __init__(self, job: Job, targets: list[Target], version: int) -> None:
         self.answers = 0
-        self._error_start = _SIZE.size + error_position(job["topic"])
+        self._error_start = SIZE.size + error_position(job["topic"])
         self._error_end = self._error_start + _ERROR_CODE.size
         self._sockets: dict[int, socket.socket] = {}
         self._frames: dict[int, bytes] = {}
         self._poller = select.epoll()
         for target in targets:
-            connection = socket.create_connection((target.host, target.port), SILENCE_S)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = connect((target.host, target.port), job["settings"])
             number = connection.fileno()
             self._sockets[number] = connection
             self._frames[number] = produce_frame(job, target.partition, version)
@@ -144,7 +142,7 @@ class _Loop:
         """The first answer is decoded as a whole: the place of the error code is right."""
         connection.sendall(frame)
         data = _whole_answer(connection)
-        _, found = decode_response(data[_SIZE.size :], PRODUCE, version)
+        _, found = decode_response(data[SIZE.size :], PRODUCE, version)
         assert isinstance(found, ProduceResponse), found
         code = found.responses[0].partition_responses[0].error_code
         (at_place,) = _ERROR_CODE.unpack_from(data, self._error_start)
@@ -154,17 +152,12 @@ class _Loop:
 
 def _whole_answer(connection: socket.socket) -> bytes:
     data = connection.recv(ANSWER_MAX)
-    while len(data) < _SIZE.size or len(data) < _SIZE.size + _SIZE.unpack_from(data)[0]:
+    while len(data) < SIZE.size or len(data) < SIZE.size + SIZE.unpack_from(data)[0]:
         more = connection.recv(ANSWER_MAX)
         if not more:
             raise Refused("the broker closed the connection")
         data += more
     return data
-
-
-def _framed(header: RequestHeader, request: ProduceRequest | ApiVersionsRequest) -> bytes:
-    body = b"".join(bytes(part) for part in encode_request(header, request))
-    return _SIZE.pack(len(body)) + body
 
 
 if __name__ == "__main__":

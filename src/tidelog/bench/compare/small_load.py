@@ -22,9 +22,11 @@ class SmallLoad(NamedTuple):
 
 def answered_per_s(cluster: Running, load: SmallLoad) -> float:
     """Connections are shared out among partitions, each to the leader of its own."""
-    leaders = Topics(cluster.bootstrap_servers).leader_addresses(load.topic)
+    settings = dict(cluster.client_settings)
+    leaders = Topics(cluster.bootstrap_servers, settings).leader_addresses(load.topic)
     partitions = [number % PARTITIONS for number in range(load.connections)]
     job = {
+        "settings": settings,
         "topic": load.topic,
         "targets": [[*leaders[partition], partition] for partition in partitions],
         "acks": -1 if load.acks == "all" else int(load.acks),

@@ -54,6 +54,10 @@ class Running(Protocol):
     def bootstrap_servers(self) -> str: ...
 
     @property
+    def client_settings(self) -> Mapping[str, str]:
+        """TLS and the login of a client, in librdkafka's words; empty if it needs neither."""
+
+    @property
     def node_ids(self) -> tuple[int, ...]: ...
 
     @property
@@ -115,8 +119,14 @@ class System(Protocol):
     @property
     def name(self) -> str: ...
 
-    def start(self, nodes: int = 3, settings: Mapping[str, str] | None = None) -> Running:
-        """Returns when it is ready: every node serves and knows the others."""
+    def start(
+        self,
+        nodes: int = 3,
+        settings: Mapping[str, str] | None = None,
+        client_settings: Mapping[str, str] | None = None,
+    ) -> Running:
+        """Returns when it is ready: every node serves and knows the others. The second settings
+        are what a client needs to connect to nodes with the first ones."""
 
     def facts(self) -> Mapping[str, str]:
         """Its version, and what is set that is not its default: part of every report."""

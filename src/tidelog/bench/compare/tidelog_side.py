@@ -31,9 +31,14 @@ class TidelogSystem:
     def name(self) -> str:
         return TIDELOG
 
-    def start(self, nodes: int = 3, settings: Mapping[str, str] | None = None) -> "TidelogCluster":
+    def start(
+        self,
+        nodes: int = 3,
+        settings: Mapping[str, str] | None = None,
+        client_settings: Mapping[str, str] | None = None,
+    ) -> "TidelogCluster":
         """Durability is that of stock Kafka, unless the settings say otherwise."""
-        return TidelogCluster(nodes, {**PAGE_CACHE, **(settings or {})})
+        return TidelogCluster(nodes, {**PAGE_CACHE, **(settings or {})}, client_settings)
 
     def facts(self) -> Mapping[str, str]:
         shown = ", ".join(f"{key}={value}" for key, value in PAGE_CACHE.items())
@@ -45,8 +50,13 @@ class TidelogCluster(LocalCluster):
 
     __slots__ = ("_directory", "_nodes", "_ready_after_s")
 
-    def __init__(self, nodes: int, settings: Mapping[str, str]) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        nodes: int,
+        settings: Mapping[str, str],
+        client_settings: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(client_settings)
         self._directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-"))
         shape = Shape(brokers=nodes, config=settings)
         self._nodes = LocalNodes(self._directory, layout.create(self._directory, "bench", shape))
@@ -102,6 +112,13 @@ class TidelogCluster(LocalCluster):
 
     def _wait_ready(self, node_ids: Sequence[int]) -> None:
         try:
-            asyncio.run(wait_ready(self._nodes, timeout_ms=START_WITHIN_MS, expected=node_ids))
+            asyncio.run(
+                wait_ready(
+                    self._nodes,
+                    timeout_ms=START_WITHIN_MS,
+                    expected=node_ids,
+                    properties=self.client_settings or None,
+                )
+            )
         except NodeFailed as failure:
             raise SystemFailed(f"{failure}: {failure.why}") from None

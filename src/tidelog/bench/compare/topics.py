@@ -37,8 +37,11 @@ class Topics:
 
     __slots__ = ("_admin",)
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(
+        self, bootstrap_servers: str, client_settings: Mapping[str, str] | None = None
+    ) -> None:
         settings = {
+            **(client_settings or {}),
             "bootstrap.servers": bootstrap_servers,
             "log_level": 0,
             # A node that was killed is back in a second: do not wait ten for it.

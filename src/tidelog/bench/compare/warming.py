@@ -50,8 +50,10 @@ def _send_large(cluster: Running, scale: Scale) -> None:
     client, records = Librdkafka(), BASE.records(scale)
     cluster.create_topic(LARGE_TOPIC, BASE.partitions)
     servers = cluster.bootstrap_servers
-    client.produce(ProduceJob(servers, LARGE_TOPIC, records, KIB, BASE.settings))
-    client.consume(ConsumeJob(servers, LARGE_TOPIC, BASE.partitions, records))
+    settings = cluster.client_settings
+    writing = {**BASE.settings, **settings}
+    client.produce(ProduceJob(servers, LARGE_TOPIC, records, KIB, writing))
+    client.consume(ConsumeJob(servers, LARGE_TOPIC, BASE.partitions, records, settings))
     cluster.delete_topic(LARGE_TOPIC)
 
 
