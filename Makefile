@@ -62,8 +62,8 @@ sim-bench: setup ## Simulated steps per second
 bench: setup ## Beside Apache Kafka on this machine, every row with its ratio; about an hour
 	$(BIN)/tidelog bench compare --json docs/bench/compare.json --plots docs/bench
 
-bench-quick: setup ## Our half beside the limit of the machine, in under 3 minutes; AGAINST=FILE for ratios to an earlier run
-	$(BIN)/tidelog bench quick --json bench-quick.json $(if $(AGAINST),--against $(AGAINST))
+bench-quick: setup ## Our half beside the limit of the machine, in under 3 minutes; AGAINST=FILE for ratios to an earlier run, SECURE=1 for those of a secured cluster
+	$(BIN)/tidelog bench quick --json bench-quick.json $(if $(AGAINST),--against $(AGAINST)) $(if $(SECURE),--secure)
 
 schemas: setup ## Write the schemas of the protocol anew
 	$(BIN)/python scripts/make_schemas.py

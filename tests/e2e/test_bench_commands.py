@@ -13,12 +13,15 @@ from tidelog.cli.main import cli
 def test_quick_measures_every_row_and_the_limit_of_those_that_have_one(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     words = ["bench", "quick", "--scale", "tiny", "--rounds", "1", "--json", str(path)]
-    first = CliRunner().invoke(cli, words)
+    first = CliRunner().invoke(cli, [*words, "--secure"])
     assert first.exit_code == OK, first.stderr
     document = json.loads(path.read_text("utf-8"))
     assert list(document["values"]) == [row.key for row in ROWS]
+    assert list(document["secured"]) == [row.key for row in ROWS]
     assert {row.key for row in ROWS if row.limit_key} == set(document["limits"])
-    assert len(first.stdout.splitlines()) == 1 + len(ROWS)
+    heading, *lines = first.stdout.splitlines()
+    assert heading.endswith("secured  × plain")
+    assert len(lines) == len(ROWS)
 
 
 def test_quick_refuses_what_is_not_an_earlier_run_before_anything_starts(tmp_path: Path) -> None:

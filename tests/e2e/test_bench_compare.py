@@ -18,7 +18,7 @@ WITHIN_S = 120
 def test_without_java_and_a_compiler_our_half_is_measured_alone_and_that_is_said(tmp_path):
     kept = tmp_path / "bench.json"
     words = ["bench", "compare", "--scale", "tiny", "--rounds", "1", "--json", str(kept)]
-    words += ["--only", "librdkafka.acks-all.1KiB.6p.none$|read-back|small.1.acks-all"]
+    words += ["--only", "librdkafka.acks-all.1KiB.6p.none$|read-back|small.1.acks-all|^tls"]
     done = subprocess.run(
         [sys.executable, "-m", "tidelog", *words, "--cache", str(tmp_path / "cache")],
         env={**os.environ, "PATH": str(tmp_path)},
@@ -35,6 +35,10 @@ def test_without_java_and_a_compiler_our_half_is_measured_alone_and_that_is_said
         "produce.librdkafka.acks-all.1KiB.6p.none",
         "read-back.records",
         "small.1.acks-all",
+        "tls.produce",
+        "tls.produce.cpu",
+        "tls.consume",
+        "tls.consume.cpu",
     }
     assert all(row["ratio"] is None for row in document["rows"])
     assert [*document["systems"]] == ["tidelog"]

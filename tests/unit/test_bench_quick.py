@@ -26,12 +26,21 @@ def test_a_slow_minute_slows_both_and_leaves_the_ratio() -> None:
 
 def test_without_a_limit_there_is_no_ratio_and_the_values_stay() -> None:
     line = line_of(document_of([{"start": 2.0, "consume": 5.0}], [], {}), "consume")
-    assert line == (line.row, 5.0, None, None, None, False)
+    assert line == Line(line.row, 5.0, None, None, None, False)
     assert ratio([1.0], [0.0]) is None
 
 
 def test_a_row_that_was_not_measured_has_no_figure() -> None:
     assert line_of(document_of([{"start": 2.0}], [], {}), "small-1").value is None
+
+
+def test_a_secured_cluster_is_divided_by_the_plain_one_of_the_same_round() -> None:
+    values = [{"consume": 100.0}, {"consume": 20.0}, {"consume": 90.0}]
+    secured = [{"consume": 50.0}, {"consume": 12.0}, {"consume": 27.0}]
+    line = line_of(document_of(values, [], {}, secured), "consume")
+    assert (line.value, line.secured) == (90.0, 27.0)
+    assert line.to_plain == pytest.approx(0.5)
+    assert line_of(document_of(values, [], {}), "consume").to_plain is None
 
 
 def test_an_earlier_run_is_a_divisor() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tidelog
+from tidelog.bench.compare import secured_tidelog
 from tidelog.bench.compare.running import LocalCluster
 from tidelog.bench.compare.system import TIDELOG, SystemFailed
 from tidelog.cluster import layout
@@ -40,6 +41,10 @@ class TidelogSystem:
         """Durability is that of stock Kafka, unless the settings say otherwise."""
         return TidelogCluster(nodes, {**PAGE_CACHE, **(settings or {})}, client_settings)
 
+    def start_secured(self, settings: Mapping[str, str] | None = None) -> "TidelogCluster":
+        """Three nodes as `tidelog up --secure` makes them; clients log in, and have rules."""
+        return TidelogCluster(3, {**PAGE_CACHE, **(settings or {})}, secure=True)
+
     def facts(self) -> Mapping[str, str]:
         shown = ", ".join(f"{key}={value}" for key, value in PAGE_CACHE.items())
         return {"version": tidelog.__version__, "settings": f"as `tidelog up` makes it, {shown}"}
@@ -55,16 +60,23 @@ class TidelogCluster(LocalCluster):
         nodes: int,
         settings: Mapping[str, str],
         client_settings: Mapping[str, str] | None = None,
+        *,
+        secure: bool = False,
     ) -> None:
         super().__init__(client_settings)
         self._directory = Path(tempfile.mkdtemp(prefix="tidelog-bench-"))
-        shape = Shape(brokers=nodes, config=settings)
+        shape = Shape(brokers=nodes, config=settings, secure=secure)
         self._nodes = LocalNodes(self._directory, layout.create(self._directory, "bench", shape))
         try:
+            if secure:
+                secured_tidelog.make_keys(self._directory, self._nodes.state)
             begin = time.monotonic()
             self._nodes.start(self._nodes.node_ids, attached=True)
             self._wait_ready(self._nodes.node_ids)
             self._ready_after_s = time.monotonic() - begin
+            if secure:
+                user = secured_tidelog.add_user(self._directory, self._nodes.state)
+                self._client_settings.update(user)
         except BaseException:
             self.close()
             raise

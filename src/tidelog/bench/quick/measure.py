@@ -81,7 +81,9 @@ class Round:
         records = self._amount.large_records
         self._put("produce-1k", self._produced(topic, records, KIB), records, KIB)
         self._on_step("consume")
-        job = ConsumeJob(self._cluster.bootstrap_servers, topic, PARTITIONS, records)
+        job = ConsumeJob(
+            self._cluster.bootstrap_servers, topic, PARTITIONS, records, self._settings
+        )
         self._put("consume", self._spent(lambda: Librdkafka().consume(job)), records, KIB)
         self._cluster.delete_topic(topic)
 
@@ -96,9 +98,11 @@ class Round:
         """Connections are shared out among partitions, each to the leader of its own."""
         key, seconds = f"small-{connections}", self._amount.small_seconds
         topic = self._topic(key)
-        leaders = Topics(self._cluster.bootstrap_servers).leader_addresses(topic)
+        topics = Topics(self._cluster.bootstrap_servers, self._settings)
+        leaders = topics.leader_addresses(topic)
         partitions = [number % PARTITIONS for number in range(connections)]
         job = {
+            "settings": self._settings,
             "topic": topic,
             "targets": [[*leaders[partition], partition] for partition in partitions],
             "acks": -1,
@@ -113,6 +117,7 @@ class Round:
     def _latency(self) -> None:
         job = {
             "bootstrap_servers": self._cluster.bootstrap_servers,
+            "settings": self._settings,
             "topic": self._topic("e2e"),
             "partitions": PARTITIONS,
             "record_bytes": KIB,
@@ -125,6 +130,11 @@ class Round:
         self.values["e2e-p50"] = found["p50"]
         self.values["e2e-p99"] = found["p99"]
 
+    @property
+    def _settings(self) -> dict[str, str]:
+        """Of every client."""
+        return dict(self._cluster.client_settings)
+
     def _topic(self, name: str) -> str:
         self._on_step(name)
         self._cluster.create_topic(name, PARTITIONS)
@@ -132,7 +142,7 @@ class Round:
 
     def _produced(self, topic: str, records: int, record_bytes: int) -> Spent:
         servers = self._cluster.bootstrap_servers
-        job = ProduceJob(servers, topic, records, record_bytes, PRODUCER)
+        job = ProduceJob(servers, topic, records, record_bytes, {**PRODUCER, **self._settings})
         return self._spent(lambda: Librdkafka().produce(job))
 
     def _spent(self, work: Callable[[], float]) -> Spent:
@@ -147,14 +157,15 @@ class Round:
         self.values[f"cpu-{key}"] = spent.cpu_seconds * 1000 / (records * record_bytes / MB)
 
 
-def measure_round(amount: Amount, on_step: OnStep) -> dict[str, float]:
+def measure_round(amount: Amount, on_step: OnStep, *, secure: bool = False) -> dict[str, float]:
     """Row key → value. SystemFailed when the cluster or a client did not do its work."""
+    start = TidelogSystem().start_secured if secure else TidelogSystem().start
     on_step("start")
-    with TidelogSystem().start() as cluster:
+    with start() as cluster:
         current = Round(cluster, amount, on_step)
         current.measure()
     on_step("start, synced")
-    with TidelogSystem().start(settings={"ack.durability": "fsync"}) as cluster:
+    with start(settings={"ack.durability": "fsync"}) as cluster:
         synced = Round(cluster, amount, on_step)
         synced.measure_synced(current)
     return {**current.values, **synced.values}

@@ -28,6 +28,9 @@ class Line(NamedTuple):
     """This run divided by the earlier one."""
     is_apart: bool
     """No round of one run lies among those of the other: more than the noise of a machine."""
+    secured: float | None = None
+    to_plain: float | None = None
+    """What was measured on secured clusters divided by the rest, the median of each round."""
 
 
 def lines_of(document: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> list[Line]:
@@ -37,9 +40,9 @@ def lines_of(document: Mapping[str, Any], earlier: Mapping[str, Any] | None) -> 
         before = [] if earlier is None else earlier["values"].get(row.key, [])
         now, to_earlier = median(values), _divided(median(values), median(before))
         to_limit = ratio(values, limits)
-        lines.append(
-            Line(row, now, median(limits), to_limit, to_earlier, are_apart(values, before))
-        )
+        secured = document.get("secured", {}).get(row.key, [])
+        line = Line(row, now, median(limits), to_limit, to_earlier, are_apart(values, before))
+        lines.append(line._replace(secured=median(secured), to_plain=ratio(secured, values)))
     return lines
 
 
@@ -59,7 +62,10 @@ def ratio(values: Sequence[float], limits: Sequence[float]) -> float | None:
 
 
 def document_of(
-    values: Sequence[Mapping[str, float]], limits: Sequence[Mapping[str, float]], facts: Any
+    values: Sequence[Mapping[str, float]],
+    limits: Sequence[Mapping[str, float]],
+    facts: Any,
+    secured: Sequence[Mapping[str, float]] = (),
 ) -> dict[str, Any]:
     """Everything raw, and medians and ratios for whoever reads it without us."""
     document: dict[str, Any] = {
@@ -67,6 +73,7 @@ def document_of(
         "facts": facts,
         "values": _by_row(values),
         "limits": _by_row(limits),
+        "secured": _by_row(secured),
     }
     document["rows"] = {
         line.row.key: {
@@ -76,6 +83,8 @@ def document_of(
             "median": line.value,
             "limit": line.limit,
             "to_limit": line.to_limit,
+            "secured": line.secured,
+            "to_plain": line.to_plain,
         }
         for line in lines_of(document, None)
     }

@@ -42,6 +42,11 @@ AMOUNTS = {"quick": QUICK, "tiny": TINY}
     help="tiny only shows that it works.",
 )
 @click.option(
+    "--secure",
+    is_flag=True,
+    help="Also on a cluster of `up --secure`, and divide by the other.",
+)
+@click.option(
     "--json",
     "json_file",
     metavar="FILE",
@@ -67,37 +72,35 @@ def command(**given: Any) -> None:
     Examples:
       tidelog bench quick --json before.json
       tidelog bench quick --against before.json
+      tidelog bench quick --secure
     """
     earlier = read_earlier(given["against"])
     check_writable(given["json_file"])
     check_client()
     with interrupts():
-        document = measured(AMOUNTS[given["scale"]], given["rounds"])
+        document = measured(AMOUNTS[given["scale"]], given["rounds"], secure=given["secure"])
     document["facts"]["scale"] = given["scale"]
     if given["json_file"] is not None:
         given["json_file"].write_text(json.dumps(document, indent=2) + "\n", "utf-8")
     if given["output"] == "json":
         print_json(document)
         return
-    print_lines(lines_of(document, earlier), with_earlier=earlier is not None)
+    lines = lines_of(document, earlier)
+    print_lines(lines, with_earlier=earlier is not None, with_secured=given["secure"])
 
 
-def measured(amount: Amount, rounds: int) -> dict[str, Any]:
+def measured(amount: Amount, rounds: int, *, secure: bool) -> dict[str, Any]:
     begin = time.monotonic()
     values: list[dict[str, float]] = []
+    secured: list[dict[str, float]] = []
     limits: list[dict[str, float]] = []
     limit_is_missing: str | None = None
     for number in range(1, rounds + 1):
         tell = teller(f"round {number} of {rounds}")
-        try:
-            values.append(measure_round(amount, tell))
-        except SystemFailed as reason:
-            raise CommandError(
-                "the benchmark could not be run",
-                why=str(reason),
-                advice="tidelog bench quick --scale tiny",
-                code=UNREACHABLE,
-            ) from None
+        values.append(one_round(amount, tell))
+        if secure:
+            tell = teller(f"round {number} of {rounds}, secured")
+            secured.append(one_round(amount, tell, secure=True))
         if limit_is_missing is None:
             try:
                 limits.append(measure_limits(amount, tell))
@@ -114,7 +117,21 @@ def measured(amount: Amount, rounds: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "limit_is_missing": limit_is_missing,
     }
-    return document_of(values, limits, facts)
+    return document_of(values, limits, facts, secured)
+
+
+def one_round(
+    amount: Amount, tell: Callable[[str], None], *, secure: bool = False
+) -> dict[str, float]:
+    try:
+        return measure_round(amount, tell, secure=secure)
+    except SystemFailed as reason:
+        raise CommandError(
+            "the benchmark could not be run",
+            why=str(reason),
+            advice="tidelog bench quick --scale tiny",
+            code=UNREACHABLE,
+        ) from None
 
 
 def teller(where: str) -> Callable[[str], None]:
@@ -157,7 +174,7 @@ def check_writable(path: Path | None) -> None:
         ) from None
 
 
-def print_lines(lines: list[Line], *, with_earlier: bool) -> None:
+def print_lines(lines: list[Line], *, with_earlier: bool, with_secured: bool) -> None:
     headers = ["row", "median", "unit", "limit", "× limit"]
     rows = [
         [
@@ -169,6 +186,10 @@ def print_lines(lines: list[Line], *, with_earlier: bool) -> None:
         ]
         for line in lines
     ]
+    if with_secured:
+        headers += ["secured", "× plain"]
+        for cells, line in zip(rows, lines, strict=True):
+            cells += [figure(line.secured), figure(line.to_plain)]
     if with_earlier:
         headers += ["× earlier", ""]
         for cells, line in zip(rows, lines, strict=True):
