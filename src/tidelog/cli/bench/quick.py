@@ -99,8 +99,8 @@ def measured(amount: Amount, rounds: int, *, secure: bool) -> dict[str, Any]:
         tell = teller(f"round {number} of {rounds}")
         values.append(one_round(amount, tell))
         if secure:
-            tell = teller(f"round {number} of {rounds}, secured")
-            secured.append(one_round(amount, tell, secure=True))
+            told = teller(f"round {number} of {rounds}, secured")
+            secured.append(one_round(amount, told, secure=True))
         if limit_is_missing is None:
             try:
                 limits.append(measure_limits(amount, tell))
