@@ -23,8 +23,7 @@ from tidelog.core.security.acls import (
     Permission,
     ResourceType,
 )
-from tidelog.core.security.scram import ScramMechanism
-from tidelog.core.security.scram_text import DEFAULT_ITERATIONS
+from tidelog.core.security.scram import DEFAULT_ITERATIONS, ScramMechanism
 from tidelog.secure.client_files import Login, librdkafka_properties
 
 USER: Final = "bench"
