@@ -1,15 +1,25 @@
 """What librdkafka's and franz-go's own tests expect of requests about rules, users and quotas."""
 
+import json
+import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewTopic,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -23,6 +33,7 @@ from e2e.test_secure_refusals import ACCESS, WithBob
 from support.raw_tls import RawTls
 from support.secure_nodes import GUARD_S, SecureNodes
 from tidelog.core.errors import Error
+from tidelog.observe.audit_topic import AUDIT_TOPIC
 from tidelog.wire.protocol.schemas import alter_client_quotas_request as alter
 from tidelog.wire.protocol.schemas import describe_client_quotas_request as describe
 from tidelog.wire.protocol.schemas.describe_acls_request import DescribeAclsRequest
@@ -139,6 +150,48 @@ def test_rules_and_users_are_described_to_nobody_without_rights(nodes):
             assert (answer.error_code, answer.error_message) == refusal
             told = [(each.user, each.error_code, each.error_message) for each in answer.results]
             assert told == [(each, *refusal) for each in asked]
+
+
+# ---- the audit trail
+
+
+def test_refused_writes_and_created_topics_are_in_the_audit_topic(nodes, admin, bob):
+    (created,) = admin.create_topics([NewTopic("audited", 1)]).values()
+    created.result(GUARD_S)
+    as_bob = by_password(nodes, password="ebb", **{"sasl.username": "bob"})
+    producer = Producer(as_bob)
+    refused = []
+    producer.produce("audited", b"v", on_delivery=lambda error, _: refused.append(error.code()))
+    producer.flush(GUARD_S)
+    assert refused == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    wanted = {
+        ("AdministrativeChange", "User:alice", "CreateTopics", "topic audited"),
+        ("AccessDenied", "User:bob", "Metadata", "topic audited"),
+    }
+    assert audited(nodes, admin, wanted) >= wanted
+    assert AUDIT_TOPIC not in bob.list_topics(timeout=GUARD_S).topics
+
+
+def audited(nodes, admin, wanted):
+    """What the topic holds, read until everything that is wanted was there."""
+    deadline = time.monotonic() + GUARD_S
+    while AUDIT_TOPIC not in admin.list_topics(timeout=GUARD_S).topics:
+        assert time.monotonic() < deadline, "the first thing to tell did not create the topic"
+    consumer = Consumer(by_password(nodes, **{"group.id": "auditor"}))
+    consumer.assign([TopicPartition(AUDIT_TOPIC, 0, OFFSET_BEGINNING)])
+    found = set()
+    try:
+        while not wanted <= found and time.monotonic() < deadline:
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            assert message.error() is None, message.error()
+            value = json.loads(message.value())
+            what = value.get("subject") or value["resource"]
+            found.add((value["event"], value["principal"], value["api"], what))
+    finally:
+        consumer.close()
+    return found
 
 
 # ---- users

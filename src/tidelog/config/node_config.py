@@ -224,6 +224,10 @@ class NodeConfig:
         """Without one everybody may do everything."""
         return bool(self.settings.text("authorizer.class.name"))
 
+    @property
+    def audit_topic_enabled(self) -> bool:
+        return self.has_authorizer and self.settings.flag("tidelog.audit.topic.enable")
+
     def group_limits(self) -> GroupLimits:
         """What the settings of one consumer group may be."""
         session, heartbeat = "session.timeout.ms", "heartbeat.interval.ms"

@@ -326,6 +326,13 @@ OURS: tuple[BrokerKey, ...] = (
             ours=True,
         ),
         switch(
+            "tidelog.audit.topic.enable",
+            True,
+            "Whether a broker with an authorizer writes who was refused or changed what into the"
+            " topic __tidelog_audit.",
+            ours=True,
+        ),
+        switch(
             "tidelog.events.topic.enable",
             False,
             "Whether a broker writes its node's events into the topic __tidelog_events, as"

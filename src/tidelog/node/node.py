@@ -126,10 +126,10 @@ class Node:
         return None if address is None else (self.quorum.leader_id, address)
 
     def credential(self, mechanism: ScramMechanism, user: str) -> ScramCredential | None:
-        image = self._image()
+        image = self.image()
         return None if image is None else image.scram_credentials.get((mechanism, user))
 
-    def _image(self) -> MetadataImage | None:
+    def image(self) -> MetadataImage | None:
         """None before there is a broker or a controller to follow the metadata."""
         if self.broker is not None:
             return self.broker.image
@@ -179,7 +179,7 @@ class Node:
         on_ready()
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        image = self._image()
+        image = self.image()
         topic = image.topics.get(topic_id) if image is not None else None
         return None if topic is None else topic.name
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.security import HTTP
 from tidelog.core import events
-from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.types import LogEntry
 from tidelog.host.gate import Faults, GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.tls_streams import TlsStreams
 from tidelog.node.disks import cannot_listen
-from tidelog.node.event_writer import EventWriter
 from tidelog.node.http_access import HttpDoor
 from tidelog.node.node import Node
+from tidelog.node.topic_writer import TopicWriter, audit_writer, event_writer
 from tidelog.node.view import LiveNode
+from tidelog.observe.audit_topic import AuditTopic
 from tidelog.observe.counts import EventCounts, LoopDelay
 from tidelog.observe.event_topic import EventTopic
 from tidelog.observe.http import Endpoints, Sources
@@ -77,14 +77,14 @@ class Observation:
         )
         self.http_port: int | None = None
         self._renderer = renderer
-        self._writer: EventWriter | None = None
+        self._image = node.image
+        self._writers: list[TopicWriter] = []
         self._topic: EventTopic | None = None
+        self._audit: AuditTopic | None = None
 
     async def start(self) -> None:
-        if self._config.events_topic_enabled and self._config.is_broker:
-            self._writer = EventWriter(self._config, self._host)
-            self._topic = EventTopic(self._stream, self._renderer, self._writer.produce)
-            self._topic.start()
+        if self._config.is_broker:
+            self._write_topics()
         address = self._config.http_listener
         if address is None:
             return
@@ -97,11 +97,31 @@ class Observation:
         scheme = "HTTP" if self._config.security.http.tls is None else "HTTPS"
         _LOGGER.info("%s on %s:%d", scheme, address.host, self.http_port)
 
+    def _write_topics(self) -> None:
+        config, host, stream, renderer = self._config, self._host, self._stream, self._renderer
+        if config.events_topic_enabled:
+            writer = event_writer(config, host)
+            self._writers.append(writer)
+            self._topic = EventTopic(stream, renderer, writer.produce)
+            self._topic.start()
+        if config.audit_topic_enabled:
+            writer = audit_writer(config, host, self._known_brokers)
+            self._writers.append(writer)
+            self._audit = AuditTopic(stream, renderer, writer.produce, host.findings)
+            self._audit.start()
+
+    def _known_brokers(self) -> int:
+        """Those that are down, too: they count as replicas to be."""
+        image = self._image()
+        return 0 if image is None else len(image.brokers)
+
     async def stop(self) -> None:
         if self._topic is not None:
             await self._topic.stop()
-        if self._writer is not None:
-            await self._writer.close()
+        if self._audit is not None:
+            await self._audit.stop()
+        for writer in self._writers:
+            await writer.close()
         await self._endpoints.server.stop()
         if self._door is not None:
             self._door.close()
@@ -127,8 +147,11 @@ class Observation:
         return self._metrics.text()
 
     def _own_counters(self) -> Mapping[str, int]:
-        server = self._endpoints.server
+        server, audit = self._endpoints.server, self._audit
         return {
+            "audit_records_written": 0 if audit is None else audit.written,
+            "audit_records_dropped": 0 if audit is None else audit.dropped,
+            "audit_write_failures": 0 if audit is None else audit.failures,
             "journal_lines": self._journal.written,
             "journal_lines_left_out": self._journal.left_out_total,
             "http_requests": server.requests.total(),
@@ -177,7 +200,7 @@ class NodeChaos:
         """The controller's business."""
 
     def _learn(self) -> None:
-        config, image = self._node.config, self._image()
+        config, image = self._node.config, self._node.image()
         addresses: dict[int, list[tuple[str, int]]] = {}
         for voter in config.voters:
             addresses.setdefault(voter.node_id, []).append((voter.host, voter.port))
@@ -187,8 +210,3 @@ class NodeChaos:
         addresses.pop(config.node_id, None)
         for node_id, known in addresses.items():
             self._gate.know(node_id, known)
-
-    def _image(self) -> MetadataImage | None:
-        if self._node.broker is not None:
-            return self._node.broker.image
-        return None if self._node.controller is None else self._node.controller.image

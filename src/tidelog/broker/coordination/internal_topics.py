@@ -29,6 +29,7 @@ INTERNAL_TOPICS = frozenset(
         CONSUMER_OFFSETS,
         TRANSACTION_STATE,
         "__cluster_metadata",
+        "__tidelog_audit",
         "__tidelog_events",
         "__tidelog_spark_sinks",
     )

@@ -44,6 +44,7 @@ SECURED = {
     "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "super.users": "User:node;User:client",
+    "tidelog.audit.topic.enable": "false",
 }
 """Nodes know each other by a password of theirs, clients are users in the metadata."""
 if find_spec("jwt") is not None:  # the extra `oauth`

@@ -157,6 +157,7 @@ def _draw_clock(seed: int, node_id: int) -> ClockPlan:
 AUTHORIZER: Final = {
     "authorizer.class.name": STANDARD_AUTHORIZER,
     "super.users": "User:ANONYMOUS",
+    "tidelog.audit.topic.enable": "false",
 }
 DURABILITY: Final = "ack.durability"
 USUAL: Final = ""
