@@ -41,11 +41,18 @@ class Metered:
 
     def __init__(self) -> None:
         self.throttling: Any = None
+        self.request_takes = 0.0
+        self._now = 0.0
+
+    def _seconds(self) -> float:
+        """Asked before and after every request."""
+        self._now += self.request_takes
+        return self._now
 
     def wrap(self, broker, handlers):
         keys = (0, 1, 2, 19, 20, 37)
         table = ApiTable(Listener.CLIENT, {key: handlers[key] for key in keys})
-        self.throttling = Throttling(Quotas(), broker.host)
+        self.throttling = Throttling(Quotas(), broker.host, self._seconds)
         self.throttling.meter_clients(table)
         self.throttling.traffic = broker.traffic
 
@@ -197,5 +204,30 @@ def test_connections_that_come_too_fast_from_one_address_wait(tmp_path: Path) ->
         assert [each.log for each in connections[10:]] == [["paused", "resumed"], ["paused"]]
         s.pass_time(1_000)
         assert connections[11].log == ["paused", "resumed"]
+
+    tell(tmp_path, story)
+
+
+def test_requests_that_take_too_long_make_the_next_ones_wait(tmp_path: Path) -> None:
+    async def story(s: LoneBroker, metered: Metered) -> None:
+        metered.set("request_percentage", 10.0)
+        metered.request_takes = 3.0  # of 10 s, of which a tenth is allowed
+        assert await produced(s, 10) == 0
+        assert await produced(s, 10) == Quotas().windows.size_ms
+        assert s.broker.traffic.throttled_requests == 1
+        metered.set("request_percentage", None)  # or the question whether it waits would wait
+        assert await is_muted(s)
+        assert await produced(s, 10) == 0
+        assert not await is_muted(s)
+
+    tell(tmp_path, story)
+
+
+def test_a_share_of_the_time_that_is_not_used_up_costs_nothing(tmp_path: Path) -> None:
+    async def story(s: LoneBroker, metered: Metered) -> None:
+        metered.set("request_percentage", 10.0)
+        metered.request_takes = 0.3
+        assert [await produced(s, 10) for _ in range(4)] == [0, 0, 0, 0]
+        assert await produced(s, 10) > 0
 
     tell(tmp_path, story)

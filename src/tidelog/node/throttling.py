@@ -12,14 +12,17 @@ from tidelog.core.security.quota_keys import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
 )
 from tidelog.core.security.quotas import Limit, Quotas, Windows
 from tidelog.core.types import LogEntry
+from tidelog.host import tasks
 from tidelog.host.node_host import NodeHost
 from tidelog.host.ports import PeerConnection, RequestHandler
 from tidelog.observe.traffic import Traffic
 from tidelog.rpc import ApiTable, Call, Handler
 from tidelog.rpc.authorization.guards import split
+from tidelog.rpc.authorization.table import FREE
 from tidelog.rpc.calls import AmendedCall
 from tidelog.wire.protocol.schemas.create_partitions_response import CreatePartitionsTopicResult
 from tidelog.wire.protocol.schemas.create_topics_response import CreatableTopicResult
@@ -30,6 +33,8 @@ from tidelog.wire.protocol.schemas.produce_request import ProduceRequest
 PRODUCE, FETCH, CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 0, 1, 19, 20, 37
 STRICT_FROM = {CREATE_TOPICS: 6, DELETE_TOPICS: 5, CREATE_PARTITIONS: 3}
 """Versions whose clients know THROTTLING_QUOTA_EXCEEDED; older ones wait afterwards (KIP-599)."""
+BETWEEN_BROKERS = frozenset((27,))
+"""WriteTxnMarkers: its time is nobody's."""
 EXCEEDED = "The throttling quota has been exceeded."
 
 
@@ -47,9 +52,13 @@ def quotas_of(config: NodeConfig) -> Quotas:
 class Throttling:
     """Implements `quorum.listener.MetadataListener`. One per node."""
 
-    __slots__ = ("_host", "_muted", "_tables", "quotas", "traffic")
+    __slots__ = ("_host", "_muted", "_seconds", "_tables", "quotas", "traffic")
 
-    def __init__(self, quotas: Quotas, host: NodeHost) -> None:
+    def __init__(
+        self, quotas: Quotas, host: NodeHost, seconds: Callable[[], float] = tasks.seconds
+    ) -> None:
+        """`seconds` says how long requests take."""
+        self._seconds = seconds
         self.quotas = quotas
         self._host = host
         self.traffic = Traffic()
@@ -88,10 +97,16 @@ class Throttling:
     # -- handlers
 
     def meter_clients(self, table: ApiTable) -> None:
-        """What clients produce and fetch through this table counts. Where the controller said
-        that a client has to wait, it is made to."""
-        passed_on = dict.fromkeys(STRICT_FROM, self._passed_on)
-        self._add(table, {PRODUCE: self._produce, FETCH: self._fetch, **passed_on})
+        """What clients produce and fetch through this table counts, and the time that their
+        requests take. Where the controller said that a client has to wait, it is made to."""
+        own = {PRODUCE: self._produce, FETCH: self._fetch}
+        own |= dict.fromkeys(STRICT_FROM, self._passed_on)
+        timed: dict[int, Callable[[Handler, Call], None]] = {
+            key: partial(self._timed, own.get(key, serve_it))
+            for key in table.handlers
+            if key not in FREE and key not in BETWEEN_BROKERS
+        }
+        self._add(table, own | timed)
 
     def meter_mutations(self, table: ApiTable, image: Callable[[], MetadataImage]) -> None:
         """Partitions that are created and deleted through this table count."""
@@ -112,6 +127,28 @@ class Throttling:
 
     def _limit(self, key: str, call: Call) -> Limit | None:
         return self.quotas.limit(key, call.caller.principal.name, call.client_id)
+
+    # -- time (KIP-124)
+
+    def _timed(self, meter: Callable[[Handler, Call], None], handler: Handler, call: Call) -> None:
+        """Whoever has used too much is told with the next answer, and waits for a window at most,
+        as in Kafka."""
+        limit = self._limit(REQUEST_PERCENTAGE, call)
+        if limit is None or is_from_replica(call.request):
+            meter(handler, call)
+            return
+        quotas, now_ms = self.quotas, self._host.now_ms()
+        over_ms = quotas.use(REQUEST_PERCENTAGE, limit, 0, now_ms)
+        throttle_ms = min(over_ms, quotas.windows.size_ms)
+        if throttle_ms > 0:
+            self.traffic.throttled_requests += 1
+            self.mute(call.connection, throttle_ms)
+            if getattr(call.request, "acks", None) != 0:
+                call = AmendedCall(call, partial(tell, throttle_ms))
+        began = self._seconds()
+        meter(handler, call)
+        percents = 100 * (self._seconds() - began)
+        quotas.use(REQUEST_PERCENTAGE, limit, percents, now_ms)
 
     # -- bytes
 
@@ -139,9 +176,7 @@ class Throttling:
         limit = self._limit(CONSUMER_BYTE_RATE, call)
         request = call.request
         assert isinstance(request, FetchRequest), request
-        sender = request.replica_state
-        is_follower = (sender.replica_id if sender is not None else request.replica_id) >= 0
-        if limit is not None and not is_follower:
+        if limit is not None and not is_from_replica(request):
             call = AmendedCall(call, partial(self._fetched, call, limit))
         handler(call)
 
@@ -230,7 +265,22 @@ class Throttling:
 
 
 def tell(throttle_ms: int, response: Any) -> None:
-    response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
+    if hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
+
+
+def serve_it(handler: Handler, call: Call) -> None:
+    """For what nothing but its time is measured of."""
+    handler(call)
+
+
+def is_from_replica(request: Any) -> bool:
+    """A fetch of a follower, for which it needs CLUSTER_ACTION: brokers have no quotas for each
+    other. Other requests have room for a replica's id, too, and anybody may put one there."""
+    if not isinstance(request, FetchRequest):
+        return False
+    sender = request.replica_state
+    return (sender.replica_id if sender is not None else request.replica_id) >= 0
 
 
 def mutations_of(key: int, item: Any, image: MetadataImage) -> int:

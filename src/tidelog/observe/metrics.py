@@ -288,6 +288,7 @@ def throttle_metrics(traffic: Traffic) -> Iterator[Metric]:
         ("fetches", "Fetches whose client has to wait.", traffic.throttled_fetches),
         ("mutations", "Topics refused by a quota.", traffic.throttled_mutations),
         ("connections", "Connections that came too fast.", traffic.throttled_connections),
+        ("requests", "Requests of clients whose requests take long.", traffic.throttled_requests),
         ("milliseconds", "Time that connections were not read.", traffic.throttled_ms),
     ):
         yield counter(f"{THROTTLED}{name}", help_text, value)

@@ -17,6 +17,7 @@ class Traffic:
         "throttled_ms",
         "throttled_mutations",
         "throttled_produces",
+        "throttled_requests",
     )
 
     def __init__(self) -> None:
@@ -35,5 +36,7 @@ class Traffic:
         self.throttled_mutations = 0
         """Topics that were refused because of a quota."""
         self.throttled_connections = 0
+        self.throttled_requests = 0
+        """Because of the time that earlier ones took."""
         self.throttled_ms = 0
         """How long connections were not read, all together."""
