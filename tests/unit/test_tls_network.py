@@ -163,14 +163,28 @@ def test_a_client_certificate_is_known_to_the_handler():
     assert subjects == ["CN=alice,O=Tides"]
 
 
-@pytest.mark.parametrize(
-    "client",
-    [
-        None,
-        Authority("another").leaf("mallory"),
-        AUTHORITY.leaf("alice", expires_in=-DAY),
-    ],
-)
+UNSOUND = [
+    (None, "certificate required"),
+    (Authority("another").leaf("mallory"), "unknown ca"),
+    (AUTHORITY.leaf("alice", expires_in=-DAY), "certificate expired"),
+]
+
+
+@pytest.mark.parametrize(("client", "reason"), UNSOUND)
+def test_a_client_whose_certificate_is_refused_is_told_why(client, reason):
+    shown = {} if client is None else {"key": client.key, "chain": client.certificate}
+
+    async def story(stage):
+        connection = await stage.connect(trusting(**shown))
+        await until(lambda: connection.is_closed)
+        with pytest.raises(PeerNotTrusted, match=reason):
+            await answer_of(connection, [b"hello"], timeout_ms=WAIT_MS)
+
+    required = {"client_auth": ClientAuth.REQUIRED, "trusted": AUTHORITY.certificate}
+    on_stage(story, server=served(**required))
+
+
+@pytest.mark.parametrize("client", [client for client, _ in UNSOUND])
 def test_a_client_without_a_sound_certificate_gets_no_answer(client):
     shown = {} if client is None else {"key": client.key, "chain": client.certificate}
 
@@ -183,6 +197,36 @@ def test_a_client_without_a_sound_certificate_gets_no_answer(client):
 
     required = {"client_auth": ClientAuth.REQUIRED, "trusted": AUTHORITY.certificate}
     on_stage(story, server=served(**required))
+
+
+def ask_and_leave(port):
+    """A request and the end of TLS in one piece, as from somebody who does not wait."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = trusting()().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with socket.create_connection(("127.0.0.1", port)) as peer:
+        for _ in range(2):
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                peer.sendall(outgoing.read())
+                incoming.write(peer.recv(65_536))
+        tls.do_handshake()
+        tls.write(b"\0\0\0\5hello")
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.unwrap()
+        peer.sendall(outgoing.read())
+        while peer.recv(65_536):
+            pass
+
+
+def test_an_answer_to_somebody_who_has_left_costs_nobody_else_theirs():
+    async def story(stage):
+        await asyncio.to_thread(ask_and_leave, stage.listener.port)
+        await until(lambda: stage.script.closed)
+        assert stage.script.requests == [b"hello"]
+
+    on_stage(story)
 
 
 def test_plain_text_to_a_listener_with_tls_ends_the_connection():

@@ -53,6 +53,7 @@ class FrameConnection:
         "_looked_at_ms",
         "_most_in_flight",
         "_pending",
+        "_refusal",
         "_secured",
         "_timer",
         "closed",
@@ -80,6 +81,8 @@ class FrameConnection:
         self._secured: asyncio.Future[None] | None = None
         """Settled when the handshake is over; None without TLS."""
         self.closed: CloseReason | None = None
+        self._refusal: str | None = None
+        """Why the peer does not want our certificate."""
         self.stream = FrameStream(context, limits, self, trusted=True)
 
     @property
@@ -104,7 +107,7 @@ class FrameConnection:
         correlation_id: int | None = None,
     ) -> None:
         if self.closed is not None:
-            raise error_of(self.closed, self._address)
+            raise self._error_of(self.closed)
         if len(self._pending) >= self._most_in_flight:
             raise TooManyInFlight(f"{self._address} owes us {len(self._pending)} answers")
         deadline_ms = self._context.wheel.now_ms() + timeout_ms
@@ -115,7 +118,7 @@ class FrameConnection:
 
     def post(self, buffers: Sequence[Buffer]) -> None:
         if self.closed is not None:
-            raise error_of(self.closed, self._address)
+            raise self._error_of(self.closed)
         self.stream.write(buffers, sum(map(len, buffers)))
 
     def intercept(self, instead: Callable[[OnOutcome, int], OnOutcome]) -> None:
@@ -153,6 +156,9 @@ class FrameConnection:
             else:
                 self._secured.set_exception(PeerTimedOut(text))
 
+    def on_refused(self, reason: ssl.SSLError) -> None:
+        self._refusal = f"{self._address}: TLS: {reason_text(reason)}"
+
     def on_connected(self) -> None:
         """The transport is there; `connect` returns next."""
 
@@ -185,7 +191,12 @@ class FrameConnection:
             self._timer = None
         pending, self._pending = self._pending, deque()
         for request in pending:
-            self._settle(request, error_of(self.closed, self._address))
+            self._settle(request, self._error_of(self.closed))
+
+    def _error_of(self, closed: CloseReason) -> NetworkError:
+        if self._refusal is not None:
+            return PeerNotTrusted(self._refusal)
+        return error_of(closed, self._address)
 
     def _look_at(self, deadline_ms: int) -> None:
         if self._timer is not None:

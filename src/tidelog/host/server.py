@@ -299,6 +299,9 @@ class ServerConnection:
         if not self.stream.has_ended:
             self.fail(Insecure(f"TLS: {reason_text(reason)}"))
 
+    def on_refused(self, reason: ssl.SSLError) -> None:
+        """A client has seen our certificate before the handshake ends, so it says no there."""
+
     def on_frame(self, frame: memoryview) -> None:
         assert self._handler is not None, "a refused connection was read"
         slot = Slot(self, charge_of(len(frame)))

@@ -82,3 +82,6 @@ class _TlsStream(asyncio.BufferedProtocol):
 
     def on_insecure(self, reason: ssl.SSLError | TimeoutError) -> None:
         self._reader.set_exception(NotSecured(reason_text(reason)))
+
+    def on_refused(self, reason: ssl.SSLError) -> None:
+        self._reader.set_exception(NotSecured(reason_text(reason)))

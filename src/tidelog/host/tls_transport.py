@@ -25,7 +25,7 @@ _JOINED_BYTES = 16 * 1024
 
 
 class Secured(Protocol):
-    """Who is told how the handshake went. One of the two, once."""
+    """Who is told how the handshake went: one of the first two, once."""
 
     def on_secured(self, certificate: bytes | None) -> None:
         """With the peer's certificate, if it has shown one that counts."""
@@ -34,6 +34,17 @@ class Secured(Protocol):
     def on_insecure(self, reason: ssl.SSLError | TimeoutError) -> None:
         """The connection is gone, or goes now."""
         ...
+
+    def on_refused(self, reason: ssl.SSLError) -> None:
+        """After the handshake, the peer said no to our certificate; the connection goes now. With
+        TLS 1.3 a client is through with the handshake before the server has seen it."""
+        ...
+
+
+def is_refusal(reason: ssl.SSLError) -> bool:
+    """An alert of the peer's about our certificate: the next attempt would get the same."""
+    name = reason.reason or ""
+    return "_ALERT_" in name and ("CERTIFICATE" in name or "UNKNOWN_CA" in name)
 
 
 def reason_text(reason: ssl.SSLError | TimeoutError) -> str:
@@ -55,6 +66,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         "_closing",
         "_context",
         "_encrypted",
+        "_judge",
         "_make",
         "_paused",
         "_reading_soon",
@@ -77,6 +89,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
     ) -> None:
         self._above = above
         self._secured: Secured | None = secured  # None: it was told
+        self._judge = secured
         self._make = make
         self._context = context
         self._to_decrypt = ssl.MemoryBIO()
@@ -208,6 +221,8 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         if isinstance(reason, ssl.SSLZeroReturnError):
             self._below.close()
         else:
+            if is_refusal(reason):
+                self._judge.on_refused(reason)
             self._push()
             self._below.abort()
 
@@ -269,7 +284,12 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
         """Encrypt and send until the socket takes no more, and tell the stream."""
         if self._secured is None and self._tls is not None:
             while self._unsent and not self._stalled:
-                self._encrypt(self._unsent.popleft())
+                try:
+                    self._encrypt(self._unsent.popleft())
+                except ssl.SSLError:  # the peer has ended it, and `_ended` is about to be called
+                    self._unsent.clear()
+                    self._unsent_bytes = 0
+                    break
                 self._push()
         waiting = self.get_write_buffer_size() > 0
         if waiting and not self._told_to_wait:

@@ -28,6 +28,9 @@ LOGIN_ADVICE: Final = "check kafka.sasl.mechanism, and the user and password of 
 TRUST_ADVICE: Final = (
     "check kafka.ssl.truststore.location, and that the brokers' certificates name their hosts"
 )
+CERTIFICATE_ADVICE: Final = (
+    "check kafka.ssl.keystore.location: the brokers do not accept the certificate there"
+)
 RULE_ADVICE: Final = "ask an administrator of the cluster for an access rule (ACL) that allows it"
 LOGIN_CODES: Final = frozenset((33, 34, 58))
 """UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED."""
@@ -99,7 +102,7 @@ def invalid(error: BadProperties) -> InvalidOption:
 def advice_for(error: ClientError) -> str | None:
     """What to do about a refusal that has to do with security; None for any other error."""
     if isinstance(error, NotTrusted):
-        return TRUST_ADVICE
+        return CERTIFICATE_ADVICE if " alert " in str(error) else TRUST_ADVICE
     code = error.error if isinstance(error, KafkaError) else None
     if code in LOGIN_CODES:
         return LOGIN_ADVICE
