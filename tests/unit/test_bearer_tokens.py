@@ -1,12 +1,17 @@
 """Which bearer tokens are believed."""
 
 import json
+import ssl
+import threading
 import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from support.certificates import Authority
 from tidelog.core.security.protocols import TokenSettings
 from tidelog.core.security.sasl import LoginFailed
 from tidelog.host.bearer_tokens import TokenKeysError, TokenVerifier, fetched
@@ -133,3 +138,49 @@ def test_what_is_no_key_set_is_told(tmp_path, text):
 def test_keys_come_from_nowhere_else(url):
     with pytest.raises(TokenKeysError, match="neither"):
         fetched(url)
+
+
+class Issuer(BaseHTTPRequestHandler):
+    """Shows its keys, and sends whoever asks for others to another place."""
+
+    def do_GET(self):
+        found = self.path == "/jwks"
+        self.send_response(200 if found else 302)
+        if not found:
+            self.send_header("Location", "/jwks")
+        self.end_headers()
+        self.wfile.write(json.dumps(jwks()).encode() if found else b"")
+
+    def log_message(self, *_):
+        """Nobody reads it."""
+
+
+@contextmanager
+def issuer(directory, authority):
+    """Its address. It has a certificate for localhost."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(
+        authority.leaf("issuer", hosts=("localhost",)).write(directory / "i.pem")
+    )
+    with HTTPServer(("127.0.0.1", 0), Issuer) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"https://localhost:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_keys_come_over_https_from_an_issuer_that_the_machine_trusts(tmp_path, monkeypatch):
+    authority = Authority()
+    with issuer(tmp_path, authority) as address:
+        verifier = TokenVerifier(TokenSettings(f"{address}/jwks", ISSUER, (AUDIENCE,)), wall_ms)
+        with pytest.raises(TokenKeysError, match="certificate verify failed"):
+            verifier.read()
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.write(tmp_path / "ca.pem")))
+        verifier.adopt(verifier.read())
+        with pytest.raises(TokenKeysError, match="302"):
+            fetched(f"{address}/elsewhere")
+    assert verifier.verify(signed()).user == "alice"
