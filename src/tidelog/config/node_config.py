@@ -109,6 +109,7 @@ class NodeConfig:
     listeners: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
     inter_broker_listener: str
+    inter_broker_protocol: str
     controller_listeners: tuple[str, ...]
     controller_protocol: str
     voters: tuple[Voter, ...]
@@ -226,7 +227,10 @@ class NodeConfig:
 
     @property
     def audit_topic_enabled(self) -> bool:
-        return self.has_authorizer and self.settings.flag("tidelog.audit.topic.enable")
+        """A controller that is no broker has to be told how to reach them."""
+        knows_brokers = self.is_broker or self.settings.is_set("inter.broker.listener.name")
+        enabled = self.settings.flag("tidelog.audit.topic.enable")
+        return self.has_authorizer and enabled and knows_brokers
 
     def group_limits(self) -> GroupLimits:
         """What the settings of one consumer group may be."""

@@ -65,9 +65,20 @@ def read_security(settings: Settings, topology: Topology, problems: list[Finding
     to_brokers = to_controllers = PeerSecurity()
     if brokers in readers:
         to_brokers = readers[brokers].peer(protocols[brokers], INTER_BROKER_MECHANISM)
+    elif settings.is_set("inter.broker.listener.name"):
+        to_brokers = _from_controller(settings, topology)
     for name in controllers:
         to_controllers = readers[name].peer(protocols[name], CONTROLLER_MECHANISM)
     return Security(listeners, to_brokers, to_controllers, _read_http(settings, problems))
+
+
+def _from_controller(settings: Settings, topology: Topology) -> PeerSecurity:
+    """A node without brokers' listeners needs no login to them but for the audit trail: without
+    one it starts, and a finding says that the trail is not written."""
+    problems: list[Finding] = []
+    reader = _Reader(settings, topology.inter_broker_listener, problems)
+    peer = reader.peer(topology.inter_broker_protocol, INTER_BROKER_MECHANISM)
+    return PeerSecurity() if problems else peer
 
 
 def _read_http(settings: Settings, problems: list[Finding]) -> HttpSecurity:

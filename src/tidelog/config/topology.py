@@ -40,6 +40,7 @@ class Topology(NamedTuple):
     listeners: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
     inter_broker_listener: str
+    inter_broker_protocol: str
     controller_listeners: tuple[str, ...]
     controller_protocol: str
     """How controllers are reached, by the first of their listeners."""
@@ -64,6 +65,7 @@ def read_topology(settings: Settings, problems: list[Finding]) -> Topology:
         listeners=listeners,
         advertised=advertised,
         inter_broker_listener=given.upper(),
+        inter_broker_protocol=protocols.get(given.upper(), PLAINTEXT),
         controller_listeners=controllers,
         controller_protocol=protocols.get(controllers[0], PLAINTEXT) if controllers else PLAINTEXT,
         voters=_parsed(settings, VOTERS, parse_voter, problems),

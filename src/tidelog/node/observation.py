@@ -83,8 +83,7 @@ class Observation:
         self._audit: AuditTopic | None = None
 
     async def start(self) -> None:
-        if self._config.is_broker:
-            self._write_topics()
+        self._write_topics()
         address = self._config.http_listener
         if address is None:
             return
@@ -99,21 +98,16 @@ class Observation:
 
     def _write_topics(self) -> None:
         config, host, stream, renderer = self._config, self._host, self._stream, self._renderer
-        if config.events_topic_enabled:
+        if config.events_topic_enabled and config.is_broker:
             writer = event_writer(config, host)
             self._writers.append(writer)
             self._topic = EventTopic(stream, renderer, writer.produce)
             self._topic.start()
         if config.audit_topic_enabled:
-            writer = audit_writer(config, host, self._known_brokers)
+            writer = audit_writer(config, host, self._image)
             self._writers.append(writer)
             self._audit = AuditTopic(stream, renderer, writer.produce, host.findings)
             self._audit.start()
-
-    def _known_brokers(self) -> int:
-        """Those that are down, too: they count as replicas to be."""
-        image = self._image()
-        return 0 if image is None else len(image.brokers)
 
     async def stop(self) -> None:
         if self._topic is not None:

@@ -1,6 +1,7 @@
-"""Writes what a node has to tell through its own front door, like any other client."""
+"""Writes what a node has to tell through the listener of brokers, like any other client."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tidelog.client.admin import Admin, NewTopic
 from tidelog.client.client import Client, LentNetwork, World
@@ -8,6 +9,7 @@ from tidelog.client.errors import KafkaError
 from tidelog.client.producer import ALL, NewRecord, Producer
 from tidelog.config.node_config import NodeConfig
 from tidelog.core.errors import Error
+from tidelog.core.metadata.image import MetadataImage
 from tidelog.host.node_host import NodeHost
 from tidelog.observe.audit_topic import AUDIT_TOPIC
 from tidelog.observe.event_topic import EVENTS_TOPIC, EventRecord
@@ -21,7 +23,7 @@ AUDIT_KEPT_MS = 30 * DAY_MS
 class TopicWriter:
     """The `Produce` of an `EventTopic` or an `AuditTopic`. Creates its topic when it is needed."""
 
-    __slots__ = ("_client", "_new_topic", "_producer", "_topic_is_there")
+    __slots__ = ("_acks", "_bootstrap", "_client", "_make_client", "_new_topic", "_topic_is_there")
 
     def __init__(
         self,
@@ -29,61 +31,94 @@ class TopicWriter:
         host: NodeHost,
         what: str,
         new_topic: Callable[[], NewTopic],
+        bootstrap: Callable[[], str],
         *,
         acks: int,
     ) -> None:
-        name = config.inter_broker_listener
-        listener = next(each for each in config.broker_endpoints if each.name == name)
-        self._client = Client(
-            f"{listener.host}:{listener.port}",
+        self._make_client = partial(
+            Client,
             client_id=f"node-{config.node_id}-{what}",
             timeout_ms=TIMEOUT_MS,
             world=World(host.clock, LentNetwork(host.to_brokers)),
         )
+        self._bootstrap = bootstrap
+        self._client: Client | None = None
         self._new_topic = new_topic
-        self._producer = Producer(self._client, acks=acks)
+        self._acks = acks
         self._topic_is_there = False
 
     async def produce(self, topic: str, records: Sequence[EventRecord]) -> None:
+        if self._client is None:
+            self._client = self._make_client(self._bootstrap())
         if not self._topic_is_there:
-            await self._make_topic()
+            await self._make_topic(self._client)
         new = [NewRecord(each.value, each.key, (), each.timestamp_ms) for each in records]
         try:
-            await self._producer.write(topic, new)
+            await Producer(self._client, acks=self._acks).write(topic, new)
         except KafkaError as error:
             if error.error == Error.UNKNOWN_TOPIC_OR_PARTITION:
                 self._topic_is_there = False  # somebody has deleted it
             raise
 
     async def close(self) -> None:
-        await self._client.close()
+        if self._client is not None:
+            await self._client.close()
 
-    async def _make_topic(self) -> None:
+    async def _make_topic(self, client: Client) -> None:
         try:
-            await Admin(self._client).create_topic(self._new_topic())
+            await Admin(client).create_topic(self._new_topic())
         except KafkaError as error:
             if error.error != Error.TOPIC_ALREADY_EXISTS:
                 raise
         self._topic_is_there = True
 
 
+def own_address(config: NodeConfig) -> str:
+    """Of a broker, for other nodes."""
+    name = config.inter_broker_listener
+    listener = next(each for each in config.broker_endpoints if each.name == name)
+    return f"{listener.host}:{listener.port}"
+
+
+def brokers_of(config: NodeConfig, image: MetadataImage | None) -> str:
+    """Where a controller that is no broker finds them. ValueError if it knows of none."""
+    brokers = () if image is None else image.brokers.values()
+    known = [
+        f"{endpoint.host}:{endpoint.port}"
+        for broker in brokers
+        if not broker.fenced
+        for endpoint in broker.endpoints
+        if endpoint.name == config.inter_broker_listener
+    ]
+    if not known:
+        raise ValueError(f"no broker is up with a listener {config.inter_broker_listener}")
+    return ",".join(known)
+
+
 def event_writer(config: NodeConfig, host: NodeHost) -> TopicWriter:
     """A copy of what the node keeps anyway: nobody waits for its replicas."""
     configs = {"retention.ms": str(DAY_MS), "min.insync.replicas": "1"}
     new = NewTopic(EVENTS_TOPIC, 1, configs=configs)
-    return TopicWriter(config, host, "events", lambda: new, acks=ACKS_LEADER)
+    own = partial(own_address, config)
+    return TopicWriter(config, host, "events", lambda: new, own, acks=ACKS_LEADER)
 
 
-def audit_writer(config: NodeConfig, host: NodeHost, brokers: Callable[[], int]) -> TopicWriter:
+def audit_writer(
+    config: NodeConfig, host: NodeHost, image: Callable[[], MetadataImage | None]
+) -> TopicWriter:
     """Replicated like the offsets of groups; one broker less than all is enough to write."""
 
     def new_topic() -> NewTopic:
         wanted = config.coordinating.offsets_topic.replication_factor
-        replicas = min(wanted, max(1, brokers()))
+        known = image()
+        replicas = min(wanted, max(1, 0 if known is None else len(known.brokers)))
         configs = {
             "retention.ms": str(AUDIT_KEPT_MS),
             "min.insync.replicas": str(max(1, replicas - 1)),
         }
         return NewTopic(AUDIT_TOPIC, 1, replicas, configs)
 
-    return TopicWriter(config, host, "audit", new_topic, acks=ALL)
+    def bootstrap() -> str:
+        return own_address(config) if config.is_broker else brokers_of(config, image())
+
+    return TopicWriter(config, host, "audit", new_topic, bootstrap, acks=ALL)
