@@ -24,7 +24,7 @@ from tidelog.sim.rules.recovery_rules import RECOVERY
 from tidelog.sim.scenario import ScriptError, difference
 
 SEEDS_DEFAULT = 300
-"""M8 takes more than two hundred, the others a few."""
+"""M4 takes half of them, the others fewer."""
 CRASH_DEPTH = "crash"
 STORY_DEPTH = "story"
 SCENARIOS = Path(tidelog.__file__).parents[2] / "tests" / "scenarios"
