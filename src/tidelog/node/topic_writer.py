@@ -23,7 +23,15 @@ AUDIT_KEPT_MS = 30 * DAY_MS
 class TopicWriter:
     """The `Produce` of an `EventTopic` or an `AuditTopic`. Creates its topic when it is needed."""
 
-    __slots__ = ("_acks", "_bootstrap", "_client", "_make_client", "_new_topic", "_topic_is_there")
+    __slots__ = (
+        "_acks",
+        "_bootstrap",
+        "_client",
+        "_make_client",
+        "_new_topic",
+        "_producer",
+        "_topic_is_there",
+    )
 
     def __init__(
         self,
@@ -43,18 +51,20 @@ class TopicWriter:
         )
         self._bootstrap = bootstrap
         self._client: Client | None = None
+        self._producer: Producer | None = None
         self._new_topic = new_topic
         self._acks = acks
         self._topic_is_there = False
 
     async def produce(self, topic: str, records: Sequence[EventRecord]) -> None:
-        if self._client is None:
+        if self._client is None or self._producer is None:
             self._client = self._make_client(self._bootstrap())
+            self._producer = Producer(self._client, acks=self._acks)
         if not self._topic_is_there:
             await self._make_topic(self._client)
         new = [NewRecord(each.value, each.key, (), each.timestamp_ms) for each in records]
         try:
-            await Producer(self._client, acks=self._acks).write(topic, new)
+            await self._producer.write(topic, new)
         except KafkaError as error:
             if error.error == Error.UNKNOWN_TOPIC_OR_PARTITION:
                 self._topic_is_there = False  # somebody has deleted it
