@@ -187,7 +187,7 @@ def test_kafka_python_comes_by_password_and_by_certificate(nodes, kafka, setting
     producer.flush(GUARD_S)
     producer.close()
     consumer = kafka.KafkaConsumer(
-        topic, **given, auto_offset_reset="earliest", consumer_timeout_ms=5_000
+        topic, **given, auto_offset_reset="earliest", consumer_timeout_ms=GUARD_S * 1000
     )
     assert [next(consumer).value for _ in VALUES] == VALUES
     consumer.close()

@@ -53,6 +53,15 @@ def consume(cluster, topic):
     return messages
 
 
+def replicated_to_all(cluster, topic, partitions):
+    """Whether each leader's high watermark is at its log end, so that readers see every record."""
+    leaders = (
+        cluster.replica(cluster.partition(topic, each).leader, topic, each)
+        for each in range(partitions)
+    )
+    return all(each and each["high_watermark"] == each["log_end_offset"] for each in leaders)
+
+
 def test_a_data_frame_is_written_with_everything_a_record_has(spark, cluster):
     topic = cluster.topic("sink-whole", partitions=3)
     frame = spark.sql(
@@ -98,6 +107,7 @@ def test_a_write_at_least_once_needs_no_transaction(spark, cluster):
     topic = cluster.topic("sink-plain", partitions=3)
     frame = spark.range(5000).selectExpr("CAST(id AS string) AS key", "CAST(id AS string) AS value")
     save(frame, target(cluster, topic, exactlyOnce="false", **{"kafka.acks": "1"}))
+    cluster.wait(lambda: replicated_to_all(cluster, topic, 3))  # acks=1 does not wait for followers
     assert sorted(int(value) for value in committed(cluster, topic)) == list(range(5000))
 
 
