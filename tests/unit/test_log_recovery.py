@@ -1,6 +1,7 @@
 """What a log looks like after a crash, and after the disk itself went bad."""
 
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -18,9 +19,11 @@ from tidelog.storage import (
 from tidelog.storage.errors import MissingRecords
 from tidelog.storage.indexes import AbortedTransaction
 from tidelog.storage.lookups import TimestampOffset
+from tidelog.storage.segment import Segment
 
 END = 1 << 62
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
+COMPACTED = LogConfig(cleanup_policy=("compact",))
 FIRST = "t-0/00000000000000000000"
 
 
@@ -169,6 +172,66 @@ def test_any_damaged_byte_of_an_unsynced_batch_ends_the_log_before_it(byte: int)
     assert log.log_end_offset == 3
     assert log_faults(disk, log) == []
     assert log.epochs.entries == [(0, 0)]
+
+
+def compacted(
+    count: int, *, epochs: int = 1, config: LogConfig = COMPACTED
+) -> tuple[SimDisk, tuple[Segment, ...]]:
+    disk = SimDisk()
+    log = open_log(disk, config=config)
+    for number in range(count):
+        log.append_as_leader(batch(b"value %d" % number), number * epochs // count)
+    log.sync()
+    return disk, log.segments
+
+
+def rot(disk: SimDisk, segment: Segment, offset: int, bit: int) -> int:
+    """The position of the batch whose base offset has become larger."""
+    found = segment.locate(offset)
+    assert found is not None
+    assert not offset & 1 << bit
+    disk.flip_bit(segment.path, found.position + 7, bit)
+    return found.position
+
+
+@pytest.mark.parametrize("epochs", [1, 6], ids=["one epoch", "several epochs"])
+@pytest.mark.parametrize("bit", [5, 7])
+@pytest.mark.parametrize("victim", range(18))
+def test_a_base_offset_that_rots_in_a_compacted_log_does_not_move_its_end(
+    epochs: int, bit: int, victim: int
+) -> None:
+    """Such a log may have gaps, so a larger offset alone is no fault. What comes next shows it: a
+    batch that begins before it, or the epoch history. The log then ends with the last batch that
+    is beyond doubt, never at the offset that rotted: the records between the two would not be
+    fetched again."""
+    disk, (segment,) = compacted(20, epochs=epochs)
+    position = rot(disk, segment, victim, bit)
+    with pytest.raises(CorruptSegment) as caught:
+        open_log(disk, point=20, config=COMPACTED)
+    assert (caught.value.position, caught.value.offset) == (position, victim)
+    log = open_log(disk, point=20, config=COMPACTED, repair=True)
+    assert log.log_end_offset == victim
+    assert log_faults(disk, log) == []
+
+
+def test_a_base_offset_that_rots_into_the_next_segment_does_not_move_the_end() -> None:
+    config = replace(CONFIG, cleanup_policy=("compact",))
+    disk, (first, second) = compacted(8, config=config)
+    victim = second.base_offset - 1
+    rot(disk, first, victim, 5)
+    with pytest.raises(CorruptSegment, match=f"the next segment begins at {victim + 1}"):
+        open_log(disk, point=victim + 1, config=config)
+    log = open_log(disk, point=victim + 1, config=config, repair=True)
+    assert log.log_end_offset == victim
+
+
+def test_a_torn_base_offset_at_the_end_of_a_compacted_log_costs_only_its_own_batch() -> None:
+    """Everything up to the recovery point was synced; the batch behind it was being written."""
+    disk, (segment,) = compacted(4)
+    last = segment.locate(3)
+    assert last is not None
+    disk.open(segment.path).write(last.position, bytes(8))
+    assert open_log(disk, point=3, config=COMPACTED).log_end_offset == 3
 
 
 def test_a_segment_that_lost_its_whole_end_is_noticed_too() -> None:

@@ -52,6 +52,11 @@ class MissingRecords(CorruptSegment):
         self.end = end
 
 
+class OffsetsGoBack(CorruptSegment):
+    """A batch begins before the end of the one in front of it, in a log that may have gaps. It
+    is torn, or the one in front of it has rotted to a larger offset."""
+
+
 class ContradictedSegment(CorruptSegment):
     """An intact batch and the epoch history disagree about its leader epoch. Both were durable
     in the right order, so no crash can do that: a bit of one of them has changed at rest."""

@@ -19,12 +19,12 @@ from tidelog.storage.errors import (
     CorruptFile,
     CorruptSegment,
     MissingRecords,
+    OffsetsGoBack,
 )
 from tidelog.storage.indexes import AbortedTransaction, OffsetIndex, TimeIndex
 from tidelog.storage.producer_replay import SnapshotFiles, rebuild
 from tidelog.storage.producer_snapshots import SUFFIX as SNAPSHOT_SUFFIX
 from tidelog.storage.repairs import INDEX_MADE_ANEW, PRODUCERS_REPLAYED, Repair, Repairs
-from tidelog.storage.scan import ScannedBatch
 from tidelog.storage.segment import DELETED_SUFFIX, INDEX_SUFFIXES, LOG_SUFFIX, Segment, file_name
 from tidelog.storage.segment_place import SegmentPlace
 from tidelog.storage.swap import CLEANED_SUFFIX, SWAP_SUFFIX, finish_swap, is_log
@@ -203,7 +203,7 @@ def recover_segments(
             continue
         recovered.append(segment)
         following = None if is_last else segments[number + 1]
-        fault = recover_segment(segment, epochs, request.epochs_end)
+        fault = recover_segment(segment, following, epochs, request.epochs_end)
         fault = fault or gap_behind(segment, following)
         if fault is None:
             request.place.repairs.extend(doubts)
@@ -262,37 +262,59 @@ def seems_to_reach_its_end(segment: Segment) -> bool:
     return position == segment.size and end == segment.next_offset
 
 
+class Suspect(NamedTuple):
+    """A batch that may be the wrong one, and where the log ends without it. What the batch itself
+    says of its offset is not to be trusted: a checksum does not cover it."""
+
+    position: int
+    end_before: int
+
+    def fault(self, segment: Segment, kind: type[CorruptSegment], reason: str) -> CorruptSegment:
+        return kind(segment.path, position=self.position, offset=self.end_before, reason=reason)
+
+
 def recover_segment(
-    segment: Segment, epochs: EpochHistory, epochs_end: int
+    segment: Segment, following: Segment | None, epochs: EpochHistory, synced_end: int
 ) -> CorruptSegment | None:
-    """Check every batch and index it; behind `epochs_end` learn its epoch. What stopped it before
+    """Check every batch and index it; behind `synced_end` learn its epoch. What stopped it before
     the end of the file, if anything. Where epochs fall, the last one that was learned may be the
     wrong one: the doubt begins there."""
     segment.next_offset = segment.base_offset
     segment.forget_indexes()
     segment.mark_unsynced()
-    learned: ScannedBatch | None = None
+    limit = LARGEST_OFFSET if following is None else following.base_offset
+    learned = previous = None
     try:
         for batch in segment.batches(intact=is_intact):
-            if batch.header.next_offset > epochs_end and learn_epoch(
-                batch.header, epochs, segment.next_offset
+            this = Suspect(batch.position, segment.next_offset)
+            if batch.header.next_offset > limit:
+                reason = f"offset {batch.header.base_offset}, the next segment begins at {limit}"
+                return this.fault(segment, CorruptSegment, reason)
+            if batch.header.next_offset > synced_end and learn_epoch(
+                batch.header, epochs, this.end_before
             ):
-                learned = batch
-            reason = contradicts_history(batch.header, epochs)
-            if reason is not None:
-                doubtful = learned or batch
-                return ContradictedSegment(
-                    segment.path,
-                    position=doubtful.position,
-                    offset=doubtful.header.base_offset,
-                    reason=reason,
-                )
+                learned = this
+            contradiction = contradicts_history(batch.header, epochs)
+            if contradiction is not None:
+                return (learned or this).fault(segment, ContradictedSegment, contradiction)
             segment.index_batch(batch.position, batch.header)
+            previous = this
+    except OffsetsGoBack as fault:
+        if previous is not None and was_synced(segment.next_offset, previous, synced_end):
+            return previous.fault(segment, CorruptSegment, fault.reason)
+        return fault
     except CorruptSegment as fault:
         return fault
     finally:
         segment.flush_indexes()
     return None
+
+
+def was_synced(end: int, batch: Suspect, synced_end: int) -> bool:
+    """Offsets go back behind this batch, which ends at `end`. If it was synced, and was not the
+    last one that was, then so was the batch behind it. No crash has torn that one: either of the
+    two has rotted, and the log is whole only before both."""
+    return batch.end_before < synced_end != end
 
 
 def is_intact(data: bytes, position: int, header: BatchHeader) -> bool:

@@ -10,7 +10,8 @@ still found:
 - everything a crash can do. A base offset of which only a part was written is a smaller one,
   because what was not written is zero: the batch then goes backward.
 - a base offset that rots to a larger one, unless a gap follows it: it runs into the next
-  batch, and a read looks at the next one before it serves a batch.
+  batch, and a read looks at the next one before it serves a batch. A load that is told to
+  repair cuts the log before the rotten batch, not before the next one.
 - records missing at the end of a segment. Compaction keeps the last batch of what it cleans,
   empty if need be, so that a segment always ends where the next one begins.
 What is not found is a base offset that rots to a larger one within a gap, or at the very end
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tidelog.host.ports import DiskFile
-from tidelog.storage.errors import CorruptSegment
+from tidelog.storage.errors import CorruptSegment, OffsetsGoBack
 from tidelog.wire.records import (
     HEADER_SIZE,
     BatchHeader,
@@ -71,9 +72,9 @@ def scan(
     file, path, base_offset, position, end = where
     buffer, origin = b"", position
 
-    def fault(reason: str) -> CorruptSegment:
+    def fault(reason: str, kind: type[CorruptSegment] = CorruptSegment) -> CorruptSegment:
         offset = base_offset if next_offset is None else next_offset
-        return CorruptSegment(path, position=position, offset=offset, reason=reason)
+        return kind(path, position=position, offset=offset, reason=reason)
 
     while position < end:
         start = position - origin
@@ -97,9 +98,11 @@ def scan(
             buffer, origin, start = file.read(position, wanted), position, 0
             if len(buffer) < size:
                 raise fault(f"torn: {size} bytes promised, {len(buffer)} are there")
+        is_whole = intact is None or intact(buffer, start, header)
         if not (follows(header, next_offset, gaps=gaps) and fits_segment(header, base_offset)):
-            raise fault(f"offset {header.base_offset} does not continue the segment")
-        if intact is not None and not intact(buffer, start, header):
+            kind = OffsetsGoBack if gaps and is_whole else CorruptSegment
+            raise fault(f"offset {header.base_offset} does not continue the segment", kind)
+        if not is_whole:
             raise fault("the checksum does not match")
         yield ScannedBatch(position, header, buffer, start)
         position += size
