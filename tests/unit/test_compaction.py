@@ -2,6 +2,7 @@
 
 import errno
 import warnings
+from collections import Counter
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch as AioBatch
@@ -9,7 +10,7 @@ from aiokafka.record.memory_records import MemoryRecords as AioRecords
 
 from support.batches import marker, offsets
 from tidelog.sim.disk import SimDisk
-from tidelog.sim.disk_state import Effect, Rename
+from tidelog.sim.disk_state import Effect, Rename, SyncDirectory, SyncFile
 from tidelog.sim.log_check import log_faults
 from tidelog.storage import CorruptSegment, LogConfig, LogDirectory, NoSpace, UnexpectedAppend
 from tidelog.storage.checkpoints import CLEAN_POINTS, write_offsets
@@ -428,37 +429,39 @@ def test_a_slice_is_bounded_and_the_log_is_used_in_between() -> None:
     assert bench.records()[0] == (8, b"a", b"8")
 
 
-def test_a_slice_swaps_a_few_segments_whatever_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A swap reads nothing, and syncs a dozen times on the event loop."""
-    swaps: list[int] = []
-    replace = Log.replace_segments
+class Effects:
+    """Counts them by type."""
 
-    def counted(log: Log, *segments: object, **times: int) -> None:
-        swaps[-1] += 1
-        replace(log, *segments, **times)  # type: ignore[arg-type]
+    def __init__(self) -> None:
+        self.counts: Counter[type] = Counter()
 
-    monkeypatch.setattr(Log, "replace_segments", counted)
+    def before(self, effect: Effect) -> None:
+        self.counts[type(effect)] += 1
+
+    def reading(self, size_bytes: int) -> None: ...
+
+
+def effects_of_slices(bench: Bench) -> list[Counter[type]]:
+    """What a whole pass does to the disk, in slices as on an event loop."""
+    slices, progress = [], True
+    while progress:
+        bench.directory.sync_dirty()
+        bench.disk.watcher = effects = Effects()
+        progress = bench.compact_once(budget_bytes=256 * 1024) is not None
+        slices.append(effects.counts)
+    return slices
+
+
+def test_a_slice_syncs_a_few_times_whatever_the_size_of_segments() -> None:
+    """A swap reads nothing, and syncs a dozen times: on a slow disk that held the event loop for
+    100 ms."""
     bench = Bench(segment_bytes=100)
     for number in range(40):
         bench.put((b"k", b"%d" % number))
-    progress = True
-    while progress:
-        swaps.append(0)
-        progress = bench.compact_once(budget_bytes=256 * 1024) is not None
-    assert max(swaps) == 2
-    assert sum(swaps) > 10
-
-
-class Renames:
-    """Counts them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def before(self, effect: Effect) -> None:
-        self.count += type(effect) is Rename
-
-    def reading(self, size_bytes: int) -> None: ...
+    slices = effects_of_slices(bench)
+    syncs = [each[SyncFile] + each[SyncDirectory] for each in slices]
+    assert sum(syncs) > 100
+    assert max(syncs) <= 5
 
 
 def test_a_swap_renames_the_files_of_a_few_segments_however_small_they_are() -> None:
@@ -467,13 +470,9 @@ def test_a_swap_renames_the_files_of_a_few_segments_however_small_they_are() -> 
     for number in range(300):
         bench.put((b"k", b"%d" % number))
         bench.log.roll()
-    slices, progress = [], True
-    while progress:
-        bench.disk.watcher = renames = Renames()
-        progress = bench.compact_once(budget_bytes=256 * 1024) is not None
-        slices.append(renames.count)
-    assert sum(slices) > 500
-    assert max(slices) < 300
+    renames = [each[Rename] for each in effects_of_slices(bench)]
+    assert sum(renames) > 500
+    assert max(renames) < 300
     bench.put((b"k", b"last"))
     bench.compact()
     assert len(bench.log.segments) < 10
@@ -481,12 +480,14 @@ def test_a_swap_renames_the_files_of_a_few_segments_however_small_they_are() -> 
 
 
 @pytest.mark.parametrize("interruption", ["truncate", "retain", "delete", "close"])
-def test_a_pass_is_given_up_when_its_segments_change(interruption: str) -> None:
+@pytest.mark.parametrize("slices", range(7, 14))
+def test_a_pass_is_given_up_when_its_segments_change(slices: int, interruption: str) -> None:
+    """Wherever it is: while it copies, and between the steps that prepare a swap."""
     bench = Bench(segment_bytes=100)
     for number in range(6):
         bench.put((b"a", b"%d" % number))
     bench.log.roll()
-    for _ in range(8):
+    for _ in range(slices):
         assert bench.compact_once(budget_bytes=1)
     if interruption == "truncate":
         bench.log.truncate_to(3)
@@ -504,6 +505,7 @@ def test_a_pass_is_given_up_when_its_segments_change(interruption: str) -> None:
     assert progress is not None
     assert not [name for name in bench.disk.list("t-0") if name.endswith(".swap")]
     bench.compact()
+    assert not [name for name in bench.disk.list("t-0") if name.endswith((".swap", ".cleaned"))]
     assert bench.records()[-1][2] == (b"2" if interruption == "truncate" else b"5")
 
 

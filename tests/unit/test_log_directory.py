@@ -8,6 +8,7 @@ from support.batches import batch, marker
 from tidelog.host.directory_lock import DirectoryLock
 from tidelog.host.disk import FileDisk
 from tidelog.sim.disk import SimDisk
+from tidelog.sim.disk_state import Effect, Remove, Rename
 from tidelog.sim.log_check import log_faults
 from tidelog.storage import (
     CorruptSegment,
@@ -350,11 +351,12 @@ def test_a_wall_clock_that_jumps_ahead_deletes_nothing_early() -> None:
     wall_ms, passed_ms = 10 * HOUR_MS + 20, 500
 
     def retain(jump_ms: int = 0) -> int:
-        return directory.apply_retention(
+        retained = directory.apply_retention(
             wall_ms=wall_ms + passed_ms + jump_ms,
             monotonic_ms=passed_ms,
             high_watermarks={A: 20, B: 0},
         )
+        return retained.segments
 
     assert retain() == 0
     assert retain(jump_ms=100 * HOUR_MS) == 0
@@ -365,6 +367,55 @@ def test_a_wall_clock_that_jumps_ahead_deletes_nothing_early() -> None:
     assert retain(jump_ms=-2 * HOUR_MS) == 0, "a clock that is behind delays"
     assert retain() > 0
     assert directory.logs[A].log_start_offset == 20
+
+
+class FileEffects:
+    """What was renamed and removed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before(self, effect: Effect) -> None:
+        self.count += type(effect) in (Rename, Remove)
+
+    def reading(self, size_bytes: int) -> None: ...
+
+
+def test_retention_of_many_segments_goes_in_pieces() -> None:
+    """It runs on an event loop. All the same, every segment and every file goes in the end."""
+    disk = SimDisk()
+    directory = two_logs(disk)
+    append(directory, A, 40)
+    append(directory, B, 40)
+    directory.sync_dirty()
+    for log in directory.logs.values():
+        log.raise_log_start(40)
+    before = sum(len(log.segments) for log in directory.logs.values())
+
+    def retain_all(now_ms: int) -> tuple[int, int]:
+        """How many segments went, and the most renames and removals in one piece."""
+        largest, segments, has_more = 0, 0, True
+        while has_more:
+            disk.watcher = effects = FileEffects()
+            count, has_more = directory.apply_retention(
+                wall_ms=now_ms, monotonic_ms=now_ms, high_watermarks={A: 40, B: 40}, at_most=16
+            )
+            largest, segments = max(largest, effects.count), segments + count
+        return segments, largest
+
+    with_checkpoints = 16 + 4
+    segments, largest = retain_all(0)
+    assert segments == before > 10
+    assert largest <= with_checkpoints
+    assert [len(log.segments) for log in directory.logs.values()] == [1, 1]
+    assert deleted_files(disk)
+    segments, largest = retain_all(100_000)
+    assert largest <= with_checkpoints
+    assert not deleted_files(disk)
+
+
+def deleted_files(disk: SimDisk) -> list[str]:
+    return [path for path in disk.files() if path.endswith(".deleted")]
 
 
 def test_a_clock_that_jumped_while_we_were_down_is_not_believed_at_once() -> None:

@@ -1,12 +1,14 @@
 """Crash states of storage, and proof that the check of them can fail."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tidelog.core.replication.epochs import EpochHistory
 from tidelog.host.ports import Disk, Syncing
 from tidelog.sim import mutation
 from tidelog.sim.storage_proof import SECOND_CRASH, WORKLOADS, run_crash_states
-from tidelog.storage import compaction_rules, recovery, swap
+from tidelog.storage import compaction, compaction_rules, recovery
 from tidelog.storage.compaction_rules import TransactionWalk
 from tidelog.storage.epoch_file import EpochFile, PendingEpochs
 from tidelog.storage.key_offsets import KeyOffsets
@@ -46,12 +48,12 @@ def test_a_broken_rule_is_found(*, mutant: str, workload: str, words: str) -> No
     assert any(words in fault for fault in report.bad[0].faults), report.bad[0]
 
 
-def committed_before_sync(disk: Disk, directory: str, cleaned: Segment) -> None:
+def prepared_without_sync(disk: Disk, directory: str, cleaned: Segment) -> Iterator[None]:
     cleaned.close()
-    for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
+    for suffix in INDEX_SUFFIXES:
         path = cleaned.path.removesuffix(LOG_SUFFIX + ".cleaned") + suffix
         disk.rename(path + ".cleaned", path + ".swap")
-    disk.sync_dir(directory)
+    yield
 
 
 def swap_forgotten(disk: Disk, directory: str, base: int, names: list[str]) -> None:
@@ -69,7 +71,7 @@ def aborted_believed(walk: TransactionWalk, header: BatchHeader) -> bool:
 @pytest.mark.parametrize(
     ("owner", "rule", "broken", "words"),
     [
-        (swap, "commit_swap", committed_before_sync, "refused"),
+        (compaction, "prepare_swap", prepared_without_sync, "refused"),
         (recovery, "finish_swap", swap_forgotten, "was durable"),
         (compaction_rules, "is_superseded", newest_dropped, "newest value"),
         (TransactionWalk, "is_aborted", aborted_believed, "newest value"),

@@ -35,6 +35,8 @@ CHECKED_AT_ONCE = 500
 """Replicas whose followers are looked at in one turn of the loop."""
 RETAINED_AT_ONCE = 32
 """Logs that retention looks at in one turn of the loop."""
+REMOVED_AT_ONCE = 16
+"""Files that retention renames or removes in one turn of the loop."""
 BETWEEN_SLICES_MS = 5
 
 
@@ -49,12 +51,13 @@ class Duties:
         "_lag_ms",
         "_metadata",
         "_replicas",
-        "_retained",
+        "_retaining",
         "_rooms",
         "_scrubbing",
         "_stalled",
         "_timers",
         "_unchecked",
+        "_unretained",
         "on_failure",
     )
 
@@ -82,8 +85,10 @@ class Duties:
         self._checkpointed: dict[tuple[str, int], int] = {}
         self._lag_ms = config.settings.whole("replica.lag.time.max.ms")
         self._timers: dict[Callable[[], None], Timer] = {}
-        self._retained: Iterator[tuple[LogDirectory, PartitionName]] = iter(())
+        self._unretained: Iterator[tuple[LogDirectory, PartitionName]] = iter(())
         """Logs that retention has not looked at in this pass."""
+        self._retaining: dict[LogDirectory, list[PartitionName]] = {}
+        """Those that it looks at now; empty between passes."""
         self._unchecked: Iterator[Hosted] | None = None
         """Replicas whose followers were not looked at in this pass; None between passes."""
 
@@ -160,30 +165,45 @@ class Duties:
             repairs.tell(path, directory.repairs)
 
     def _apply_retention(self) -> None:
-        """Of all logs, some at a time: segments that go are renamed and synced on the loop."""
-        self._retained = iter(
-            [(directory, name) for directory in self._directories.all for name in directory.logs]
-        )
-        self._retain_some()
+        """Of all logs, some at a time: segments that go are renamed and synced on the loop. A
+        pass that takes longer than the interval is not begun anew."""
+        if not self._retaining:
+            self._unretained = iter(
+                [(each, name) for each in self._directories.all for name in each.logs]
+            )
+            self._retaining = self._next_to_retain()
+            self._retain_some()
+
+    def _next_to_retain(self) -> dict[LogDirectory, list[PartitionName]]:
+        some: dict[LogDirectory, list[PartitionName]] = {}
+        for directory, name in islice(self._unretained, RETAINED_AT_ONCE):
+            some.setdefault(directory, []).append(name)
+        return some
 
     def _retain_some(self) -> None:
-        clock, replicas = self._host.clock, self._replicas
-        expiration_ms = self._producer_id_expiration_ms()
-        some: dict[LogDirectory, list[PartitionName]] = {}
-        for directory, name in islice(self._retained, RETAINED_AT_ONCE):
-            some.setdefault(directory, []).append(name)
-        if some:
+        """Until nothing of these logs is left to remove; then the next ones."""
+        has_more = False
+        for directory, names in self._retaining.items():
+            has_more |= self._retain(directory, names)
+        if not has_more:
+            self._retaining = self._next_to_retain()
+        if self._retaining:
             self._after(BETWEEN_SLICES_MS, self._retain_some)
-        for directory, names in some.items():
-            directory.apply_retention(
-                wall_ms=clock.wall_ms(),
-                monotonic_ms=clock.monotonic_ms(),
-                high_watermarks=replicas.high_watermarks(names),
-                names=names,
-            )
-            for name in names:
-                if name in directory.logs:
-                    directory.logs[name].producers.expire(clock.wall_ms(), expiration_ms)
+
+    def _retain(self, directory: LogDirectory, names: list[PartitionName]) -> bool:
+        """True if there is more to remove."""
+        clock, expiration_ms = self._host.clock, self._producer_id_expiration_ms()
+        retained = directory.apply_retention(
+            wall_ms=clock.wall_ms(),
+            monotonic_ms=clock.monotonic_ms(),
+            high_watermarks=self._replicas.high_watermarks(names),
+            names=names,
+            at_most=REMOVED_AT_ONCE,
+        )
+        for name in names:
+            if name in directory.logs:
+                directory.logs[name].producers.expire(clock.wall_ms(), expiration_ms)
+        return retained.has_more
 
     def _look_for_stalls(self) -> None:
         more = self._stalled.look_on()

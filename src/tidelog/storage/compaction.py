@@ -35,14 +35,15 @@ from tidelog.storage.key_offsets import KeyOffsets
 from tidelog.storage.log import Log
 from tidelog.storage.scan import LARGEST_RELATIVE_OFFSET, ScannedBatch
 from tidelog.storage.segment import NO_TIMESTAMP, Segment
-from tidelog.storage.swap import CLEANED_SUFFIX, discard_cleaned
+from tidelog.storage.swap import CLEANED_SUFFIX, discard_cleaned, prepare_swap
 from tidelog.wire.records import BatchHeader, check_crc, iter_records, read_header, rewrite
 
 SLICE_BYTES = 1 << 20
 DEDUPE_BUFFER_BYTES = 128 << 20
 """`log.cleaner.dedupe.buffer.size`"""
-SWAP_COUNTS_BYTES = 128 << 10
-"""A swap reads nothing and syncs a dozen times. Many small ones must not run in one piece."""
+SYNCS_COUNT_BYTES = 256 << 10
+"""A swap reads nothing and syncs about a dozen times, three or four times in one piece. Each piece
+counts as a whole slice of reading."""
 MOST_TOGETHER = 32
 """A swap renames the files of all segments of a group but one, in one piece."""
 
@@ -258,11 +259,15 @@ class Compaction:
                     writer.take(cleaned)
             writer.flush()
             if writer.changed or len(group) > 1:
+                log.store_epochs()
+                yield SYNCS_COUNT_BYTES
+                for _ in prepare_swap(self._disk, log.directory, writer.segment):
+                    yield SYNCS_COUNT_BYTES
                 for segment in group:
                     del self._sizes[segment.base_offset]
                 log.replace_segments(group, writer.segment, now_ms=self._times.trusted_now_ms)
                 replaced = True
-                yield SWAP_COUNTS_BYTES
+                yield SYNCS_COUNT_BYTES
         finally:
             if not replaced:
                 writer.segment.close()

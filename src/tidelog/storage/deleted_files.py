@@ -33,9 +33,9 @@ class DeletedFiles:
                 file.truncate(0)
                 file.close()
 
-    def remove_due(self, now_ms: int) -> int:
-        """Those whose time has come. How many there were."""
-        due = self.due(now_ms)
+    def remove_due(self, now_ms: int, at_most: int = 1 << 62) -> int:
+        """Those whose time has come, the oldest first. How many went."""
+        due = self.due(now_ms)[:at_most]
         for path in due:
             discard(self._disk, path)
             del self._due_ms[path]

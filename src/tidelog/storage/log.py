@@ -518,7 +518,7 @@ class Log:
             segment.gaps = True
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment, *, now_ms: int) -> None:
-        """Put a segment that compaction has written in the place of these, which follow one
+        """Put a segment for which a swap was prepared in the place of these, which follow one
         another and do not include the last one."""
         first = self._segments.index(old[0])
         end = first + len(old)
@@ -551,8 +551,8 @@ class Log:
             if self.on_log_start_raised is not None:
                 self.on_log_start_raised(self)
 
-    def apply_retention(self, now_ms: int, high_watermark: int) -> int:
-        """Remove the segments that may go. `now_ms` comes from a RetentionClock.
+    def apply_retention(self, now_ms: int, high_watermark: int, at_most: int = 1 << 62) -> int:
+        """Remove the segments that may go, the oldest ones. `now_ms` is a RetentionClock's.
 
         The log start moves first; then one segment after the other goes, each for good before
         the next, so that a crash leaves no hole; then their epochs. None of it needs space: on
@@ -567,6 +567,7 @@ class Log:
             high_watermark=high_watermark,
             now_ms=now_ms,
         )
+        count = min(count, at_most)
         if count == len(self._segments):
             try:
                 self.roll()

@@ -56,11 +56,10 @@ from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
 from tidelog.storage.offset_checkpoints import OffsetCheckpoint, OffsetCheckpoints
-from tidelog.storage.recovery import LARGEST_OFFSET
 from tidelog.storage.removal import Removal, discard_files, take_names_away
 from tidelog.storage.repairs import Repair, Repairs
-from tidelog.storage.retention import RetentionClock
-from tidelog.storage.segment import LOG_SUFFIX, NO_TIMESTAMP
+from tidelog.storage.retainer import EVERY_FILE, Retained, Retainer, StoredLogStarts
+from tidelog.storage.segment import LOG_SUFFIX
 from tidelog.storage.stored_offsets import missing_logs, stored_offsets
 from tidelog.storage.unstored_epochs import UnstoredEpochs
 
@@ -80,12 +79,12 @@ class LogDirectory:
 
     __slots__ = (
         "_clean_points_are_lost",
-        "_clock",
         "_compactor",
         "_config_of",
         "_disk",
         "_intact_epoch",
         "_lock",
+        "_retainer",
         "broker_epoch_at_stop",
         "checkpoints",
         "dirty",
@@ -110,7 +109,6 @@ class LogDirectory:
         """Use `open`."""
         self._disk = disk
         self._config_of = config_of
-        self._clock: RetentionClock | None = None
         self._lock: meta_properties.Lock | None = None
         self.properties = properties
         self.broker_epoch_at_stop = broker_epoch_at_stop
@@ -144,6 +142,9 @@ class LogDirectory:
             self._intact_epoch = intact_mark.read_mark(disk, properties.directory_id, repairs)
         points = CleanPoints(self.clean_point, self.checkpoints.clean_points.store)
         self._compactor = Compactor(disk, self.logs, points, repairs)
+        log_starts = self.checkpoints.log_starts
+        starts = StoredLogStarts(lambda: log_starts.stored, self.checkpoint_log_starts)
+        self._retainer = Retainer(self.logs, starts)
 
     @classmethod
     def open(
@@ -182,7 +183,7 @@ class LogDirectory:
             repairs.append(Repair(lost, BEGINS_ANEW))
             directory.forget_intact()
         with suppress(NoSpace):
-            directory._remove_deleted_files(0, directory.logs)  # a crash came before it
+            directory._retainer.remove_files(directory.logs, 0)  # a crash came before it
         if marker is None:
             guarded.sync_dir("")  # a crash may have come between the making of logs and that
         return directory
@@ -520,42 +521,13 @@ class LogDirectory:
         monotonic_ms: int,
         high_watermarks: Mapping[PartitionName, int],
         names: Iterable[PartitionName] | None = None,
-    ) -> int:
-        """Remove what may go from these logs, or from every one. How many segments went."""
-        now_ms = self._trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+        at_most: int = EVERY_FILE,
+    ) -> Retained:
+        """Remove what may go from these logs, or from every one: so many files at most."""
+        now_ms = self._retainer.trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
         wanted = self.logs if names is None else names
         logs = {name: self.logs[name] for name in wanted if name in self.logs}
-        removed = 0
-        for name, log in logs.items():
-            removed += log.apply_retention(now_ms, high_watermarks.get(name, 0))
-        self._remove_deleted_files(now_ms, logs)
-        return removed
-
-    def _remove_deleted_files(self, now_ms: int, logs: Mapping[PartitionName, Log]) -> None:
-        """A log start is stored before the last trace of the segments below it goes."""
-        due = {name: log for name, log in logs.items() if log.deleted.due(now_ms)}
-        if any(self._start_is_unstored(name, log) for name, log in due.items()):
-            try:
-                self.checkpoint_log_starts()
-            except NoSpace:
-                for log in due.values():
-                    log.deleted.empty_due(now_ms)
-                self.checkpoint_log_starts()
-        for log in due.values():
-            log.remove_deleted_files(now_ms)
-
-    def _start_is_unstored(self, name: PartitionName, log: Log) -> bool:
-        """Whether a load would take its first segment for one that follows lost ones."""
-        stored = self.checkpoints.log_starts.stored.get(name, LARGEST_OFFSET)
-        return stored < log.segments[0].base_offset
-
-    def _trusted_now(self, *, wall_ms: int, monotonic_ms: int) -> int:
-        if self._clock is None:
-            newest = max((log.newest_timestamp for log in self.logs.values()), default=NO_TIMESTAMP)
-            self._clock = RetentionClock(
-                wall_ms=wall_ms, monotonic_ms=monotonic_ms, newest_timestamp=newest
-            )
-        return self._clock.trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+        return self._retainer.retain(logs, high_watermarks, now_ms=now_ms, at_most=at_most)
 
     # Compaction
 
@@ -573,7 +545,7 @@ class LogDirectory:
         dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES,
     ) -> CompactionProgress | None:
         """Go on with compaction for about `budget_bytes` of reading; None if no log needs it."""
-        now_ms = self._trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
+        now_ms = self._retainer.trusted_now(wall_ms=wall_ms, monotonic_ms=monotonic_ms)
         return self._compactor.step(
             CompactionTimes(wall_ms=wall_ms, trusted_now_ms=now_ms),
             high_watermarks,

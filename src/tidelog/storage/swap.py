@@ -12,9 +12,12 @@ Before 3 there is no X.log.swap, and a load removes every trace. From 3 to 5 the
 a load does 4 and 5 again: an index that is not there as .swap has its final name already,
 because all three had been there, durably, when the log file was renamed. That is why there is
 always a .txnindex, even an empty one: the old one must not stay in its place.
+
+Steps 1 and 2 touch nothing that anybody reads, so an event loop may serve between them. The rest
+is done in one piece.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tidelog.host.ports import Disk
 from tidelog.storage.atomic_file import discard, join
@@ -27,14 +30,28 @@ CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
 
+def prepare_swap(disk: Disk, directory: str, cleaned: Segment) -> Iterator[None]:
+    """Steps 1 and 2, in pieces of a few syncs."""
+    cleaned.seal()
+    cleaned.close()
+    yield
+    disk.sync_dir(directory)
+    for suffix in INDEX_SUFFIXES:
+        path = join(directory, file_name(cleaned.base_offset, suffix))
+        disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
+    disk.sync_dir(directory)
+    yield
+
+
 def swap_in(
     disk: Disk, directory: str, old: Sequence[Segment], cleaned: Segment
 ) -> tuple[Segment, list[str]]:
-    """Durable when it returns. The segment under its final name, and the files to delete."""
+    """What was prepared happens; durable when it returns. The segment under its final name, and
+    the files to delete."""
     base = cleaned.base_offset
     span = base, cleaned.next_offset
     assert span == (old[0].base_offset, old[-1].next_offset), f"{cleaned.path}: {span}, not {old}"
-    commit_swap(disk, directory, cleaned)
+    commit_swap(disk, directory, base)
     deleted = [path for segment in reversed(old[1:]) for path in segment.mark_deleted()]
     old[0].close()
     rename_indexes(disk, directory, base)
@@ -46,16 +63,9 @@ def swap_in(
     return new, deleted
 
 
-def commit_swap(disk: Disk, directory: str, cleaned: Segment) -> None:
-    """Steps 1 to 3. The log file is renamed last: while it is not, nothing has happened."""
-    cleaned.seal()
-    cleaned.close()
-    disk.sync_dir(directory)
-    for suffix in INDEX_SUFFIXES:
-        path = join(directory, file_name(cleaned.base_offset, suffix))
-        disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
-    disk.sync_dir(directory)
-    path = join(directory, file_name(cleaned.base_offset, LOG_SUFFIX))
+def commit_swap(disk: Disk, directory: str, base: int) -> None:
+    """Step 3. The log file is renamed last: while it is not, nothing has happened."""
+    path = join(directory, file_name(base, LOG_SUFFIX))
     disk.rename(path + CLEANED_SUFFIX, path + SWAP_SUFFIX)
     disk.sync_dir(directory)
 
@@ -111,6 +121,12 @@ def end_of(disk: Disk, path: str, base: int) -> int:
 
 
 def discard_cleaned(disk: Disk, directory: str, base: int) -> None:
-    """A cleaning that was given up leaves nothing behind."""
-    for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
-        discard(disk, join(directory, file_name(base, suffix + CLEANED_SUFFIX)))
+    """A cleaning that was given up before step 3 leaves nothing behind."""
+    log = join(directory, file_name(base, LOG_SUFFIX))
+    if disk.exists(log + SWAP_SUFFIX):
+        return  # the directory failed in the middle of a swap: the next load finishes it
+    discard(disk, log + CLEANED_SUFFIX)
+    for suffix in INDEX_SUFFIXES:
+        path = join(directory, file_name(base, suffix))
+        discard(disk, path + CLEANED_SUFFIX)
+        discard(disk, path + SWAP_SUFFIX)
