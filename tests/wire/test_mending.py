@@ -13,6 +13,8 @@ from tidelog.broker.logs.mending import DAMAGED, UNREADABLE, Mending, Round
 from tidelog.broker.replication.hosted import Hosted
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.core.replication.effects import Effect
+from tidelog.core.replication.follower import FollowerReplica
 from tidelog.storage.mending import Damage
 from tidelog.wire.protocol.schemas.alter_partition_request import AlterPartitionRequest
 from tidelog.wire.protocol.schemas.alter_partition_response import AlterPartitionResponse
@@ -338,5 +340,35 @@ def test_a_deposed_leader_with_damage_below_the_cut_is_mended_before_it_cuts(
             )
             await loopback.until(lambda: not cluster[1].mending.damages)
             assert kinds(cluster, 1) == []
+
+    loopback.run(story)
+
+
+def test_an_eligible_leader_replica_is_mended_and_never_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was restarted, so it knows of less that is committed than it has. It may be elected at
+    any moment: what it cuts would be lost if the leader does not come back."""
+    cuts: list[int] = []
+    cut_damaged = FollowerReplica.cut_damaged
+
+    def noted(self: FollowerReplica, offset: int, now_ms: int) -> list[Effect]:
+        cuts.append(offset)
+        return cut_damaged(self, offset, now_ms)
+
+    monkeypatch.setattr(FollowerReplica, "cut_damaged", noted)
+
+    async def story() -> None:
+        async with fed_brokers(tmp_path, 1, 2) as cluster:
+            await replicated(cluster, 1, 2)
+            healthy = segment_file(tmp_path, 2).read_bytes()
+            cluster[2].fetchers.drop(partition_id(TOPIC))
+            cluster.commit(r.PartitionChange(0, topic_id(TOPIC), isr=(1,), elr=(2,)))
+            cluster.hosted(2, TOPIC).replica.high_watermark = 5
+            flip(segment_file(tmp_path, 2), 7)
+            cluster[2].scrubbing.start()
+            await loopback.until(lambda: cluster[2].mending.mended_count == 1)
+            assert cuts == []
+            assert segment_file(tmp_path, 2).read_bytes() == healthy
 
     loopback.run(story)

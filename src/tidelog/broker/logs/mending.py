@@ -4,8 +4,9 @@ Who reads a batch whose bytes have changed at rest (a client, a follower, a coor
 never gets it, and reports it here. A leader hands over, so that readers go on elsewhere; the batch
 is fetched from a replica that has it, and put back. A log whose batches have another form there,
 because each broker compacts for itself, is cut at the damage and fetched anew from the leader, but
-only while this replica is out of the ISR. What no replica has is told with its offsets and what
-can be done, and asked for again and again: a replica that is down may have it.
+only while this replica is neither in the ISR nor an eligible leader replica. What no replica has
+is told with its offsets and what can be done, and asked for again and again: a replica that is
+down may have it.
 """
 
 from __future__ import annotations
@@ -167,7 +168,9 @@ class Mending:
 
     async def _ask_all(self, hosted: Hosted, damage: Damage) -> Round:
         if damage.offset >= hosted.replica.high_watermark:
-            return Round(self._cut(hosted, damage))
+            outcome = self._cut(hosted, damage)
+            if outcome is Outcome.MENDED or not self._is_eligible(hosted):
+                return Round(outcome)
         without: list[int] = []
         others = others_of(self._metadata, hosted.partition)
         for broker_id in others:
@@ -181,7 +184,10 @@ class Mending:
 
     async def _ask(self, hosted: Hosted, damage: Damage, broker_id: int) -> Outcome:
         """Fetch until the damaged place is filled, and put it back."""
-        patch = Patch(hosted.log, damage, committed_offset=hosted.replica.high_watermark)
+        log, replica = hosted.log, hosted.replica
+        # An eligible replica has all that is committed, be it more than it knows of.
+        end = log.log_end_offset if self._is_eligible(hosted) else replica.high_watermark
+        patch = Patch(log, damage, committed_offset=end)
         size_bytes = 0
         while size_bytes < PATCH_MAX_BYTES:
             records = await fetch_as_consumer(
@@ -239,16 +245,15 @@ class Mending:
 
     def _cut(self, hosted: Hosted, damage: Damage) -> Outcome:
         """Cut our log at the damage, to be fetched again from the leader. A member of the ISR
-        leaves it first; a leader has been asked to hand over, and waits for that."""
+        leaves it first; a leader has been asked to hand over, and waits for that. An eligible
+        leader replica is never cut: it may be elected before it has fetched anything."""
         role, state = hosted.follower, self._metadata.image.partition(hosted.partition)
         if role is None or state is None or state.leader != role.leader:
             return Outcome.NOT_YET
         self._leaving_isr.mend(hosted)
-        effects = (
-            []
-            if self._metadata.own_id in state.isr
-            else role.cut_damaged(damage.offset, self._host.now_ms())
-        )
+        if self._is_eligible(hosted):
+            return Outcome.NOT_YET
+        effects = role.cut_damaged(damage.offset, self._host.now_ms())
         if not effects:
             return Outcome.NOT_YET
         _LOGGER.warning(
@@ -261,6 +266,11 @@ class Mending:
         )
         self._replicas.perform(hosted, effects)
         return Outcome.MENDED
+
+    def _is_eligible(self, hosted: Hosted) -> bool:
+        """It may be elected without a loss: everybody counts on what it has."""
+        state = self._metadata.image.partition(hosted.partition)
+        return state is not None and self._metadata.own_id in (*state.isr, *state.elr)
 
     # -- telling
 

@@ -256,7 +256,7 @@ class FollowerReplica:
 
     def cut_damaged(self, offset: int, now_ms: int) -> list[Effect]:
         """Our own records from here on cannot be read any more, and the leader has them. Only for
-        a replica that is out of the ISR: nobody counts on what it cuts (ADR 0036)."""
+        a replica that cannot be elected: nobody counts on what it cuts (ADR 0036)."""
         end = self.state.log.log_end_offset
         assert offset < end, f"damage at {offset} of a log that ends at {end}"
         return [self._cut_to(offset, now_ms)] if self.phase == FETCHING else []
