@@ -17,7 +17,7 @@ from tidelog.storage.log import Log
 from tidelog.storage.mending import Fit
 from tidelog.storage.meta_properties import MetaProperties, format_directory
 from tidelog.storage.restoring import Restoration
-from tidelog.wire.records import iter_batches
+from tidelog.wire.records import iter_batches, read_header, rewrite
 
 ORDERS: PartitionName = ("orders", 0)
 COUNT = 20
@@ -334,3 +334,17 @@ def test_batches_that_were_not_there_are_not_taken() -> None:
     assert Restoration(disk, error).add(records[:first_two]) is Fit.MORE
     found = Restoration(disk, error)
     assert (found.add(beyond), found.next_offset) == (Fit.WHOLE, bases[1]), "no more than is lost"
+
+
+def test_a_batch_that_another_replica_has_compacted_does_not_fit_a_rotten_place() -> None:
+    disk, bases = stopped(orderly=False)
+    whole = segment_of(disk, bases[1])
+    path, places = f"orders-0/{bases[1]:020d}.log", [at for at, _ in iter_batches(whole)]
+    disk.flip_bit(path, places[1] + 70)
+    disk.remove(f"orders-0/{bases[1]:020d}.index")  # so that the start walks over it
+    error = open_directory(disk).refused[ORDERS]
+    header = read_header(whole, places[1])
+    emptied = bytes(rewrite(header, ()))
+    assert Restoration(disk, error, gaps=True).add(emptied) is Fit.MORE
+    assert Restoration(disk, error, gaps=True).add(whole[places[2] :]) is not Fit.WHOLE
+    assert Restoration(disk, error, gaps=True).add(whole[places[1] :]) is Fit.WHOLE

@@ -21,8 +21,8 @@ def all_have(cluster: FedCluster, end: int) -> bool:
     return all(cluster.hosted(each, TOPIC).replica.high_watermark == end for each in (1, 2))
 
 
-async def write_everywhere(data: Path) -> None:
-    """Both brokers have everything, and stop."""
+async def write_everywhere(data: Path, *, gaps: bool = False) -> None:
+    """Both brokers have everything, and stop. With `gaps` broker 1 has compacted its log once."""
     async with fed_brokers(data, 1, 2, **SYNCED) as cluster:
         cluster.commit(*topic_records(TOPIC, replicas=(1, 2)))
         for end in (COUNT // 2, COUNT):
@@ -31,6 +31,8 @@ async def write_everywhere(data: Path) -> None:
             await loopback.until(partial(all_have, cluster, end))
             for broker in (1, 2):
                 cluster.hosted(broker, TOPIC).log.roll()
+        if gaps:
+            cluster.hosted(1, TOPIC).log.allow_gaps()
         for broker in (1, 2):
             replicas = cluster[broker].replicas
             (directory,) = replicas.directories.all
@@ -87,6 +89,29 @@ def test_a_replica_that_does_not_answer_is_asked_again_until_it_does(tmp_path: P
             assert partition_id(TOPIC) not in cluster[1].replicas.hosted
             await away.listen()
             await loopback.until(lambda: cluster[1].replicas.named(TOPIC, 0) is not None)
+            assert not is_refused(cluster, 1)
+
+    loopback.run(story)
+
+
+def test_a_leader_with_a_rotten_batch_in_a_compacted_log_gets_it_back_and_leads(
+    tmp_path: Path,
+) -> None:
+    """Each broker compacts for itself, so the others may have the batch in another form. If one
+    has it as it was, it is put back."""
+
+    async def story() -> None:
+        await write_everywhere(tmp_path, gaps=True)
+        path = segments(tmp_path, 1)[1]
+        healthy = path.read_bytes()
+        rotten = bytearray(healthy)
+        rotten[-3] ^= 1
+        path.write_bytes(rotten)
+        async with restarted(tmp_path) as cluster:
+            assert is_refused(cluster, 1)
+            await loopback.until(lambda: cluster[1].replicas.named(TOPIC, 0) is not None)
+            assert cluster.hosted(1, TOPIC).log.log_end_offset == COUNT
+            assert path.read_bytes() == healthy
             assert not is_refused(cluster, 1)
 
     loopback.run(story)

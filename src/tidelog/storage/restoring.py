@@ -4,6 +4,9 @@ An offset and a leader epoch name one batch, and our own epoch history knows the
 had. So batches of another replica that fill the lost place exactly, with these epochs, are those
 that were there. A hole becomes a segment of its own, written under a temporary name; a bad batch
 is written over. Nothing that could be read before is changed.
+
+Each broker compacts for itself. A bad batch of a compacted log is put back if another replica has
+one that fits into its place to the byte. What was in a hole of such a log cannot be known.
 """
 
 from tidelog.core.replication.epochs import EpochHistory
@@ -13,6 +16,7 @@ from tidelog.storage.atomic_file import TEMPORARY_SUFFIX, join, parent_of
 from tidelog.storage.epoch_file import path_in
 from tidelog.storage.errors import CorruptSegment, MissingRecords
 from tidelog.storage.mending import Fit
+from tidelog.storage.scan import follows
 from tidelog.storage.segment import LOG_SUFFIX, file_name
 from tidelog.wire.records import (
     HEADER_SIZE,
@@ -25,14 +29,25 @@ from tidelog.wire.records import (
 
 
 class Restoration:
-    """Batches for one lost place of one refused log. Without gaps: a compacted log has others."""
+    """Batches for one lost place of one refused log, which may have gaps between its offsets."""
 
-    __slots__ = ("_disk", "_end", "_epochs", "_error", "_pieces", "next_offset", "size_bytes")
+    __slots__ = (
+        "_disk",
+        "_end",
+        "_epochs",
+        "_error",
+        "_gaps",
+        "_pieces",
+        "next_offset",
+        "size_bytes",
+    )
 
-    def __init__(self, disk: Disk, error: CorruptSegment) -> None:
+    def __init__(self, disk: Disk, error: CorruptSegment, *, gaps: bool = False) -> None:
         """CorruptFile if the epochs of what was lost cannot be known."""
+        assert not (gaps and isinstance(error, MissingRecords)), f"nobody knows: {error}"
         self._disk = disk
         self._error = error
+        self._gaps = gaps
         entries = checkpoints.read_epochs(disk, path_in(parent_of(error.path)))
         self._epochs = EpochHistory(entries)
         self._end = error.end if isinstance(error, MissingRecords) else None
@@ -61,7 +76,7 @@ class Restoration:
 
     def _belongs(self, records: Buffer, position: int, header: BatchHeader) -> bool:
         return (
-            header.base_offset == self.next_offset
+            follows(header, self.next_offset, gaps=self._gaps)
             and (self._end is None or header.next_offset <= self._end)
             and header.leader_epoch == self._epochs.epoch_at(header.last_offset)
             and check_crc(records, position, header)
@@ -76,7 +91,8 @@ class Restoration:
             behind, size = self._error.position + self.size_bytes, file.size()
             if behind >= size:
                 return behind == size
-            return read_header(file.read(behind, HEADER_SIZE)).base_offset == self.next_offset
+            later = read_header(file.read(behind, HEADER_SIZE))
+            return follows(later, self.next_offset, gaps=self._gaps)
         except InvalidBatch:
             return False  # that one is damaged too
         finally:

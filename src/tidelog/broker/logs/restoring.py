@@ -22,7 +22,7 @@ from tidelog.broker.logs.mending import (
 from tidelog.host import tasks
 from tidelog.host.timers import pause
 from tidelog.storage.directory_names import directory_of
-from tidelog.storage.errors import CorruptFile, CorruptSegment, StorageError
+from tidelog.storage.errors import CorruptFile, CorruptSegment, MissingRecords, StorageError
 from tidelog.storage.mending import Fit
 from tidelog.storage.restoring import Restoration
 
@@ -74,7 +74,7 @@ class Restoring:
     def begin(self, partition: PartitionId, name: PartitionName) -> None:
         """It was refused. Nothing happens if that is being worked on, or nobody can help."""
         directory = self._replicas.directories.holding(name)
-        if partition in self._tasks or directory is None or directory.may_have_gaps(name):
+        if partition in self._tasks or directory is None or not can_be_restored(directory, name):
             return
         if others_of(self._metadata, partition):
             self._tasks[partition] = tasks.begin(self._restore(partition, name, directory))
@@ -89,7 +89,8 @@ class Restoring:
         self, partition: PartitionId, name: PartitionName, directory: LogDirectory
     ) -> None:
         try:
-            while (error := directory.refused.get(name)) is not None:
+            while can_be_restored(directory, name):
+                error = directory.refused[name]
                 if not await self._ask_all(partition, name, directory, error):
                     self.rounds += 1
                     await pause(self._host.timers, ASK_AGAIN_MS)
@@ -107,8 +108,11 @@ class Restoring:
     ) -> bool:
         """Whether there was any progress: at least a part of what is lost is back."""
         for broker_id in others_of(self._metadata, partition):
-            found = await self._fetch(partition, broker_id, directory, error)
-            if found is None:
+            try:
+                found = Restoration(directory.disk, error, gaps=directory.may_have_gaps(name))
+            except CorruptFile:
+                return False  # without our epochs nobody knows what was there
+            if not await self._fetch(found, partition, broker_id):
                 continue
             await self._worker.run(found.prepare)
             if directory.refused.get(name) is not error:
@@ -128,18 +132,8 @@ class Restoring:
             return True
         return False
 
-    async def _fetch(
-        self,
-        partition: PartitionId,
-        broker_id: int,
-        directory: LogDirectory,
-        error: CorruptSegment,
-    ) -> Restoration | None:
-        """What this replica has for the lost place. None if it does not help."""
-        try:
-            found = Restoration(directory.disk, error)
-        except CorruptFile:
-            return None  # without our epochs nobody knows what was there
+    async def _fetch(self, found: Restoration, partition: PartitionId, broker_id: int) -> bool:
+        """Whether this replica has something for the lost place."""
         while found.size_bytes < PATCH_MAX_BYTES:
             records = await fetch_as_consumer(
                 self._lines,
@@ -149,8 +143,15 @@ class Restoring:
                 timeout_ms=self._ask_timeout_ms,
             )
             if not records:
-                return None
+                return False
             fit = found.add(records)
             if fit is not Fit.MORE:
-                return found if fit is Fit.WHOLE else None
-        return found if found.is_hole else None
+                return fit is Fit.WHOLE
+        return found.is_hole
+
+
+def can_be_restored(directory: LogDirectory, name: PartitionName) -> bool:
+    """It is refused, and others can know what is lost: but for a hole in a compacted log."""
+    error = directory.refused.get(name)
+    is_hole = isinstance(error, MissingRecords)
+    return error is not None and not (is_hole and directory.may_have_gaps(name))
