@@ -56,7 +56,7 @@ def test_a_rotten_batch_of_a_leader_is_read_elsewhere_and_put_back():
         assert values == [b"record %d of many, and some more bytes" % n for n in range(COUNT)]
         cluster.wait(lambda: rotten.read_bytes() == healthy)
         cluster.wait(lambda: set(cluster.partition(topic, 0).isr) == {1, 2, 3})
-        assert "put back as broker" in cluster.log(1)
+        cluster.wait(lambda: "put back as broker" in cluster.log(1))
         assert "damaged-batch" in cluster.log(1)
-        assert cluster.state(1)["findings"] == []
+        cluster.wait(lambda: cluster.state(1).get("findings") == [])
         assert "Traceback" not in cluster.log(1)

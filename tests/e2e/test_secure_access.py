@@ -148,8 +148,8 @@ def test_a_user_administers_nothing(nodes: SecureNodes) -> None:
         assert "Cluster authorization failed" in done.stderr
     refused_to_bob = next_event(nodes, "AccessDenied")
     assert refused_to_bob["principal"] == "User:bob"
-    assert "may not CREATE topic mine (CreateTopics)" in nodes.log(1)
-    assert "User:alice from 127.0.0.1: CreateTopics, topic orders" in nodes.log(1)
+    nodes.wait_for_line(1, "may not CREATE topic mine (CreateTopics)")
+    nodes.wait_for_line(1, "User:alice from 127.0.0.1: CreateTopics, topic orders")
 
 
 def test_quotas_are_set_listed_and_felt(nodes: SecureNodes) -> None:

@@ -200,7 +200,7 @@ def test_kafka_python_with_a_wrong_password_fails_to_authenticate(nodes, kafka):
 
     with pytest.raises(KafkaTimeoutError):
         kafka.KafkaConsumer(**kafka_python(nodes, "ebb"), bootstrap_timeout_ms=1_000)
-    assert "refused: wrong password" in nodes.log(1)
+    nodes.wait_for_line(1, "refused: wrong password")
 
 
 # ---- aiokafka
@@ -273,7 +273,7 @@ def test_aiokafka_with_a_wrong_password_fails_to_authenticate(nodes):
 
     with pytest.raises(AiokafkaError):
         run_aiokafka(story())
-    assert "refused: wrong password" in nodes.log(1)
+    nodes.wait_for_line(1, "refused: wrong password")
 
 
 # ---- kcat

@@ -152,7 +152,7 @@ def test_a_check_is_let_in_nowhere(nodes):
     assert told["CLIENTS of node 1"] == login
     assert told["CERTS of node 1"] == "a client certificate is needed"
     assert told["HTTP of node 1"] == "a login is needed"
-    assert "no login with 'NONE' here" in nodes.log(1), "who looks is seen"
+    nodes.wait_for_line(1, "no login with 'NONE' here")
 
 
 def test_whoever_guesses_has_to_wait_and_is_written_down(nodes):

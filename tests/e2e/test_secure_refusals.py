@@ -59,7 +59,7 @@ def test_kafka_python_with_an_expired_certificate_gets_no_answer(nodes, kafka):
     settings = kafka_python_by_certificate(nodes, expired(nodes))
     with pytest.raises(kafka.errors.KafkaError):
         kafka.KafkaConsumer(**settings, bootstrap_timeout_ms=1_000)
-    assert "certificate has expired" in nodes.log(1)
+    nodes.wait_for_line(1, "certificate has expired")
 
 
 def test_kafka_python_without_a_rule_is_not_authorized(nodes, kafka):
@@ -84,7 +84,7 @@ async def aiokafka_writes(settings) -> None:
 def test_aiokafka_with_an_expired_certificate_does_not_connect(nodes):
     with pytest.raises(AiokafkaError):
         run_aiokafka(aiokafka_writes(aiokafka_by_certificate(nodes, expired(nodes))))
-    assert "certificate has expired" in nodes.log(1)
+    nodes.wait_for_line(1, "certificate has expired")
 
 
 def test_aiokafka_without_a_rule_is_not_authorized(nodes):

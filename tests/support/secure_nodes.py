@@ -97,6 +97,15 @@ class SecureNodes:
         path = self.directory / f"node{node}.log"
         return path.read_text("utf-8") if path.exists() else ""
 
+    def wait_for_line(self, node: int, text: str) -> None:
+        """A client may hear of a refusal before the node has written its line about it."""
+        end = time.monotonic() + GUARD_S
+        while text not in self.log(node):
+            assert time.monotonic() < end, (
+                f"no {text!r} in what node {node} says:\n{self.log(node)}"
+            )
+            time.sleep(0.02)
+
     def http_port(self, node: int) -> int:
         return self._ports[node][-1]
 

@@ -215,6 +215,11 @@ class BadRequest(Exception):  # noqa: N818 - it names what the peer did
 
     reason = CloseReason.BAD_REQUEST
 
+    @property
+    def kind(self) -> str:
+        """What is told once per peer and minute."""
+        return type(self).__qualname__
+
 
 class NetworkError(Exception):
     """A peer could not be asked, or did not answer."""

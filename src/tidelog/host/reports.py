@@ -1,5 +1,5 @@
 """Saying that our own code failed, once, however often a peer makes it fail again; and that a
-peer sends what is no request, once per peer.
+peer sends what is no request, once per peer and kind of mistake.
 
 Clients reconnect in tight loops (20 times a second has been seen), so an error that one request
 provokes comes back for ever. The first one is reported with everything; repeats of the same error
@@ -48,7 +48,7 @@ class FailureReports:
 
     def refuse(self, error: BadRequest, peer: str) -> None:
         """The peer has sent what is no request."""
-        repeats = self._due((type(error).__qualname__, peer, 0))
+        repeats = self._due((error.kind, peer, 0))
         if repeats is not None:
             _LOGGER.warning("%s is hung up on: %s (%d more before)", peer, error, repeats)
 

@@ -46,6 +46,11 @@ class Insecure(BadRequest):
 
     reason = CloseReason.INSECURE
 
+    @property
+    def kind(self) -> str:
+        """Each of OpenSSL's reasons: many clients run on one machine, and fail for their own."""
+        return str(self)
+
 
 class ConnectionLimits(NamedTuple):
     """Bounds of a node. The reserve is part of `total`, for privileged listeners only: a flood of
