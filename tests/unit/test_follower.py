@@ -229,6 +229,7 @@ def test_a_cut_below_the_high_watermark_is_reported() -> None:
     story.deliver(B, story.ask(B), FetchAnswer(Error.NONE, EpochEnd(1, 6), 9, 0))
     (cut,) = story[B].truncations
     assert (cut.previous_end, cut.log_end_offset, cut.below_high_watermark) == (10, 6, True)
+    assert not cut.is_damaged
     assert story[B].high_watermark == 6
 
 
@@ -352,6 +353,7 @@ def test_a_damaged_log_is_cut_there_and_fetched_again_from_the_damage_on() -> No
     story = following(hw=10)
     role = story[B].follower
     story.perform(story[B], role.cut_damaged(4, 0))
+    assert story[B].truncations[-1].is_damaged
     assert story[B].log.log_end_offset == 4
     assert story.ask(B)[3:5] == (4, 1)
 

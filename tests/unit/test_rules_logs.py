@@ -1,5 +1,9 @@
 """Rules about logs, leaders and epochs: what they must report, and what only looks like it."""
 
+from types import SimpleNamespace
+
+import pytest
+
 from support.object_log import ObjectLog, client_batch
 from support.rule_bench import PARTITION, Bench, served
 from tidelog.core.errors import Error
@@ -173,6 +177,23 @@ def test_cutting_below_a_high_watermark_once_held_is_reported():
     bench.change(isr=(A,))
     bench.cut(B, 0)
     assert bench.broken == ["R11"]
+
+
+def test_a_replica_may_cut_what_it_cannot_read_if_nobody_counts_on_it():
+    bench = committed_by_a_and_b()
+    bench.change(isr=(A,))
+    bench[B].role = SimpleNamespace(cuts_damage=True)
+    bench.cut(B, 0)
+    assert bench.broken == []
+
+
+@pytest.mark.parametrize("change", [{"isr": (A, B)}, {"isr": (A,), "elr": (B,)}])
+def test_a_replica_that_may_be_elected_cuts_no_damage_either(change):
+    bench = committed_by_a_and_b()
+    bench.change(**change)
+    bench[B].role = SimpleNamespace(cuts_damage=True)
+    bench.cut(B, 0)
+    assert "R11" in bench.broken
 
 
 def test_cutting_what_was_never_committed_is_fine():

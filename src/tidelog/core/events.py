@@ -81,6 +81,8 @@ class LogTruncated(NamedTuple):
     previous_end: int
     log_end_offset: int
     below_high_watermark: bool
+    is_damaged: bool = False
+    """It could not read its own records from there on, and fetches them again from the leader."""
 
 
 class LogDeleted(NamedTuple):

@@ -108,9 +108,10 @@ def _diverged(event: events.FetchDiverged, name: NamePartition) -> str:
 
 def _truncated(event: events.LogTruncated, name: NamePartition) -> str:
     below = ", below its high watermark" if event.below_high_watermark else ""
+    why = ": damaged, to be fetched again" if event.is_damaged else ""
     return (
         f"{name(event.partition)} follower {event.broker} truncates its log, end"
-        f" {event.previous_end} → {event.log_end_offset}{below}"
+        f" {event.previous_end} → {event.log_end_offset}{below}{why}"
     )
 
 

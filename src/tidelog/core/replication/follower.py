@@ -47,6 +47,7 @@ PATIENCE_IN_LAG_TIMES = 2
 
 class FollowerReplica:
     __slots__ = (
+        "cuts_damage",
         "delay_until_ms",
         "failing_since_ms",
         "failure",
@@ -73,6 +74,8 @@ class FollowerReplica:
         """What the last of them was; NO_ERROR if no answer came, or none that made sense."""
         self.lag = UNKNOWN_LAG
         self.truncated_from = 0
+        self.cuts_damage = False
+        """The truncation under way is about records that cannot be read."""
 
     # ---- becoming follower ----
 
@@ -259,18 +262,24 @@ class FollowerReplica:
         a replica that cannot be elected: nobody counts on what it cuts (ADR 0036)."""
         end = self.state.log.log_end_offset
         assert offset < end, f"damage at {offset} of a log that ends at {end}"
-        return [self._cut_to(offset, now_ms)] if self.phase == FETCHING else []
+        if self.phase != FETCHING:
+            return []
+        cut = self._cut_to(offset, now_ms)
+        self.cuts_damage = True
+        return [cut]
 
     def _cut_to(self, offset: int, now_ms: int) -> Effect:
         state = self.state
         self._enter(TRUNCATING, now_ms)
+        self.cuts_damage = False
         self.truncated_from = state.log.log_end_offset
         if offset < state.log.log_start_offset:
             return RestartLog(state.partition, offset)
         return TruncateLog(state.partition, offset)
 
     def on_truncated(self, now_ms: int) -> list[Effect]:
-        """Truncating below the own high watermark takes an unclean election: it is reported."""
+        """Truncating below the own high watermark takes an unclean election or damage: it is
+        reported."""
         state = self.state
         effects: list[Effect] = []
         log_end_offset = state.log.log_end_offset
@@ -282,6 +291,7 @@ class FollowerReplica:
                     self.truncated_from,
                     log_end_offset,
                     log_end_offset < state.high_watermark,
+                    self.cuts_damage,
                 )
             )
         self._move_high_watermark(state.within_log(state.high_watermark), effects)

@@ -47,7 +47,7 @@ class EventRules:
             if event.unclean and self._may_lose(event.partition):
                 self.given_up[event.partition] = None
         elif isinstance(event, events.LogTruncated) and event.below_high_watermark:
-            if event.partition in self.given_up:
+            if event.partition in self.given_up or event.is_damaged:
                 return
             self._report(
                 CUT_COMMITTED,

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from tidelog.core.types import PartitionId
 from tidelog.sim.rules.chronicle import Chronicle
+from tidelog.sim.rules.plain_image import Committed
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.view import LogFace, RecordBatch, ReplicaFace, Report, WorldView, label
 
@@ -128,7 +129,8 @@ def follows(log: LogFace, expected: int, batch: RecordBatch) -> bool:
 
 
 class NoTruncationBelowHighWatermark(Rule):
-    """In clean history a replica never cuts below a high watermark it has held."""
+    """In clean history a replica never cuts below a high watermark it has held. One that cannot
+    read its own records may, if nobody counts on them (ADR 0036)."""
 
     name = "R11 no truncation below the high watermark"
 
@@ -146,7 +148,11 @@ class NoTruncationBelowHighWatermark(Rule):
             self._restarted[who] = replica.log.log_end_offset
         if was_empty:
             return
-        held = self.chronicle.facts(replica.partition).highest_held.get(replica.broker_id, 0)
+        facts = self.chronicle.facts(replica.partition)
+        if self._may_cut_damage(replica, facts.state):
+            facts.highest_held[replica.broker_id] = replica.log.log_end_offset
+            return
+        held = facts.highest_held.get(replica.broker_id, 0)
         held = max(held, replica.high_watermark)  # also one it took up a moment ago, unheard
         end = replica.log.log_end_offset
         if end < held and end < previous_end:
@@ -155,6 +161,10 @@ class NoTruncationBelowHighWatermark(Rule):
                 f"broker {replica.broker_id} cut its log from {previous_end} to {end},"
                 f" below the high watermark {held} it has held",
             )
+
+    def _may_cut_damage(self, replica: ReplicaFace, state: Committed) -> bool:
+        cuts_damage = getattr(replica.role, "cuts_damage", False)
+        return cuts_damage and replica.broker_id not in (*state.isr, *state.elr)
 
 
 _NOTHING: dict[int, dict[int, int | None]] = {}
