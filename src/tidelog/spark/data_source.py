@@ -60,9 +60,16 @@ class TidelogDataSource(DataSource):
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":  # noqa: N802
         from tidelog.spark.catalog_tables import options_of_read
-        from tidelog.spark.stream_reader import TopicStreamReader
+        from tidelog.spark.spark_releases import HAS_READ_LIMITS
 
-        return TopicStreamReader(options_of_read(self.options, schema), schema)
+        options = options_of_read(self.options, schema)
+        if HAS_READ_LIMITS:
+            from tidelog.spark.stream_reader import TopicStreamReader
+
+            return TopicStreamReader(options, schema)
+        from tidelog.spark.early_stream_reader import EarlyTopicStreamReader
+
+        return EarlyTopicStreamReader(options, schema)
 
     # The names of parameters are Spark's: it passes them by name.
     def writer(self, schema: "StructType", overwrite: bool) -> "TidelogWriter":
@@ -80,7 +87,8 @@ class TidelogDataSource(DataSource):
 
         settings = sink_options.sink_settings(Options(self.options))
         sink_options.refuse_application(settings)
-        return writer.TidelogStreamWriter(settings, sink_options.check_columns(schema, settings))
+        columns = sink_options.check_columns(schema, settings)
+        return writer.TidelogStreamWriter(settings, columns, schema)
 
 
 def _schema(options: "Mapping[str, str]") -> "StructType":

@@ -8,14 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSource, WriterCommitMessage
 
 from tidelog.spark.failure import InvalidOption
 from tidelog.spark.options import Options
+from tidelog.spark.spark_releases import StreamArrowWriter, as_batches
 from tidelog.spark.tables.forms import open_table
 from tidelog.spark.tables.words import (
     DELTA,
@@ -56,7 +53,7 @@ class TableDataSource(DataSource):
         return TableWriter(spec_of(self.options), schema)
 
 
-class TableWriter(DataSourceStreamArrowWriter):
+class TableWriter(StreamArrowWriter):
     """Pickled to tasks; made again where the driver commits. So it holds only words."""
 
     def __init__(self, spec: TableSpec, schema: "StructType") -> None:
@@ -79,7 +76,8 @@ class TableWriter(DataSourceStreamArrowWriter):
         batch = BatchId(query, int(number))
         name = f"part-{batch.number:05d}-{context.partitionId():05d}"
         layout = layout_of(self.spec, batch)
-        return TaskFiles(batch, write_files(layout, table_schema(self.schema), name, iterator))
+        rows = as_batches(iterator, self.schema)
+        return TaskFiles(batch, write_files(layout, table_schema(self.schema), name, rows))
 
     def commit(
         self,

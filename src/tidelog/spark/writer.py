@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from tidelog.client import ClientError
 from tidelog.client.batch_producer import BatchProducer
@@ -28,6 +24,7 @@ from tidelog.spark.marker import MarkerLog
 from tidelog.spark.outgoing_rows import OutgoingRows, TopicRows, partition_count
 from tidelog.spark.sink_options import SinkSettings
 from tidelog.spark.sink_refusals import told
+from tidelog.spark.spark_releases import StreamArrowWriter, as_batches
 from tidelog.spark.staging import (
     Attempt,
     StagedRows,
@@ -40,6 +37,7 @@ from tidelog.spark.worker_memory import keep_what_is_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
 Received = Sequence[WriterCommitMessage | None]
 """What the driver has of its tasks; None for those that failed."""
@@ -185,18 +183,22 @@ class TidelogWriter(DataSourceArrowWriter):
         remove(messages)
 
 
-class TidelogStreamWriter(DataSourceStreamArrowWriter):
+class TidelogStreamWriter(StreamArrowWriter):
     """The sink of a streaming query: each micro-batch once, however often it is tried."""
 
     delivery: ClassVar[type[Delivery]] = Delivery
 
-    def __init__(self, settings: SinkSettings, columns: tuple[str, ...]) -> None:
+    def __init__(
+        self, settings: SinkSettings, columns: tuple[str, ...], schema: "StructType"
+    ) -> None:
         self._rows = TaskRows(settings, columns)
+        self._schema = schema
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
         keep_what_is_loaded()
+        batches = as_batches(iterator, self._schema)
         if not self._rows.settings.exactly_once:
-            return self._rows.send(iterator)
+            return self._rows.send(batches)
         context = TaskContext.get()
         query_id = context.getLocalProperty(QUERY_ID) if context is not None else None
         if context is None or query_id is None:
@@ -206,7 +208,7 @@ class TidelogStreamWriter(DataSourceStreamArrowWriter):
             )
         number = int(context.getLocalProperty(NUMBER) or 0)
         run_id = context.getLocalProperty(RUN_ID) or query_id
-        return self._rows.stage(iterator, Attempt(query_id, number, task_number()), run_id)
+        return self._rows.stage(batches, Attempt(query_id, number, task_number()), run_id)
 
     # The names of parameters are Spark's: it passes them by name.
     def commit(self, messages: Received, batchId: int) -> None:  # noqa: N803

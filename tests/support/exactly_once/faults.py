@@ -104,8 +104,8 @@ class ForgetfulDelivery(FaultyDelivery):
 
 
 class FaultyWriter(TidelogStreamWriter):
-    def __init__(self, settings, columns, faults, kind):
-        super().__init__(settings, columns)
+    def __init__(self, settings, schema, faults, kind):
+        super().__init__(settings, sink_options.check_columns(schema, settings), schema)
         self.faults = faults
         self.delivery = functools.partial(kind, faults=faults)
 
@@ -134,4 +134,4 @@ class FaultySource(TidelogDataSource):
         faults = options.pop("faults")
         kind = FaultyDelivery if options.pop("markers") == "true" else ForgetfulDelivery
         settings = sink_options.sink_settings(Options(options))
-        return FaultyWriter(settings, sink_options.check_columns(schema, settings), faults, kind)
+        return FaultyWriter(settings, schema, faults, kind)
