@@ -189,7 +189,8 @@ async def admin_story(
         for name in (CLIENTS, INSIDE):
             listener = await network.listen("127.0.0.1", 0, serve(table, name))
             stack.push_async_callback(listener.stop, timeout_ms=0)
-            clients[name] = Peer(network, ("127.0.0.1", listener.port), "story")
+            here = ("127.0.0.1", listener.port)
+            clients[name] = Peer(network, here, "story", connect_timeout_ms=WAIT_MS)
             stack.callback(clients[name].close)
         story = AdminStory(broker, clients, controller, table)
         for broker_id in (OWN_ID, 2, 3):

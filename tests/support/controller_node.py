@@ -145,7 +145,7 @@ class ControllerNode:
         return self.image.brokers[broker_id]
 
     def peer(self) -> Peer:
-        peer = Peer(self.network, (HOST, self.port), "story")
+        peer = Peer(self.network, (HOST, self.port), "story", connect_timeout_ms=WAIT_MS)
         self._peers.append(peer)
         return peer
 

@@ -51,7 +51,7 @@ class Member:
         self._network = lone.broker.host.network
         self.client_id = client_id
         self.instance = instance
-        self.peer = Peer(self._network, self._address, client_id)
+        self.peer = Peer(self._network, self._address, client_id, connect_timeout_ms=WAIT_MS)
         self.member_id = ""
         self.generation = -1
         self.leads = False

@@ -98,7 +98,7 @@ class ControllerMember(LiveMember):
     async def ask(self, request: Message, version: int, kind: type[Kind]) -> Kind:
         """From outside, over a connection of its own."""
         assert self._network is not None
-        peer = Peer(self._network, (HOST, self.port), "story")
+        peer = Peer(self._network, (HOST, self.port), "story", connect_timeout_ms=WAIT_MS)
         try:
             answer = await peer.ask(request, version, timeout_ms=WAIT_MS)
         finally:

@@ -67,7 +67,8 @@ class LoneBroker:
         self.broker = broker
         self.clock = clock
         self.port = listener.port
-        self.client = Peer(broker.host.network, ("127.0.0.1", listener.port), "story")
+        address = ("127.0.0.1", listener.port)
+        self.client = Peer(broker.host.network, address, "story", connect_timeout_ms=WAIT_MS)
         self.offline: list[Exception] = []
         """What the node would hear when a log directory fails."""
         self._offset = 0

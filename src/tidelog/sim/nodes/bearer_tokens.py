@@ -21,7 +21,7 @@ def token(user: str, ends_ms: int, key_id: str = KEY_ID) -> bytes:
 
 def token_keys(entropy: Random, url: str) -> bytes:
     """What nodes are given who ask for the keys: nothing, now and then."""
-    if entropy.random() < 0.2:
+    if entropy.random() < 0.05:
         raise TokenKeysError(f"{url}: the issuer is away")
     public = _encoded(_KEY.public_key().public_bytes_raw()).decode()
     key = {"kty": "OKP", "crv": "Ed25519", "kid": KEY_ID, "x": public}

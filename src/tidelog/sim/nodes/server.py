@@ -277,7 +277,12 @@ class Server:
         self._kernel.resume(self.machine.owner)
 
     def slow_disk(self, factor: int) -> None:
+        """So many times slower. When it is as quick as ever, nothing waits any longer that was
+        begun before."""
         self._slow = factor
+        if factor == 1:
+            for workers in self._workers:
+                workers.release()
 
     def stall_worker(self, choice: int, duration_us: int) -> VirtualWorkers | None:
         """A thread of one of its pools hangs. None if it has none."""
