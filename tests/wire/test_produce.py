@@ -13,6 +13,8 @@ import pytest
 from support.batches import batch, headers
 from support.lone_broker import WAIT_MS, LoneBroker, lone_broker, until
 from support.loopback import answer_of, run
+from tidelog.broker.produce import record_work
+from tidelog.broker.produce.record_work import RecordWork
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
 from tidelog.host.disk import FileDisk
@@ -35,6 +37,8 @@ from tidelog.wire.records import (
     LZ4,
     NONE,
     ZSTD,
+    BatchHeader,
+    Buffer,
     Record,
     decode,
     encode,
@@ -807,9 +811,19 @@ def test_batches_of_a_partition_keep_their_order_while_one_is_looked_at(tmp_path
     told(tmp_path, story)
 
 
-def test_a_batch_whose_time_is_over_before_it_was_looked_at_is_not_appended(
-    tmp_path: Path,
+def test_a_batch_whose_time_is_over_before_it_was_looked_at_is_neither_read_nor_appended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Its client sends it again. If every try was worked on, the queue would only get longer."""
+    read: list[BatchHeader] = []
+    perform = record_work.perform
+
+    def noted(work: RecordWork, batch: Buffer, header: BatchHeader) -> Buffer:
+        read.append(header)
+        return perform(work, batch, header)
+
+    monkeypatch.setattr(record_work, "perform", noted)
+
     async def story(lone: LoneBroker) -> None:
         lone.create_topic(TOPIC, cleanup_policy="compact")
         slow = encode([Record(n, NOW_MS, b"k", b"v") for n in range(50_000)], codec=LZ4)
@@ -823,6 +837,7 @@ def test_a_batch_whose_time_is_over_before_it_was_looked_at_is_not_appended(
             assert (await asked).error_code == 7
         await until(lambda: not workshop.is_busy_with(hosted.partition))
         assert log_of(lone) == []
+        assert read == []
 
     told(tmp_path, story)
 

@@ -177,14 +177,20 @@ class Produces:
         header: BatchHeader,
     ) -> None:
         partition.wait()
-        done = partial(self._worked_on, partition, header)
-        self._workshop.send(partition.hosted.partition, work, batch, header, done)
+        self._workshop.send(
+            partition.hosted.partition,
+            work,
+            batch,
+            header,
+            is_wanted=lambda: partition.is_open,
+            done=partial(self._worked_on, partition, header),
+        )
 
     def _worked_on(
-        self, partition: OpenPartition, header: BatchHeader, outcome: Buffer | InvalidBatch
+        self, partition: OpenPartition, header: BatchHeader, outcome: Buffer | InvalidBatch | None
     ) -> None:
         """Much may have happened since the request came: look at everything again."""
-        if not partition.is_open:
+        if outcome is None or not partition.is_open:
             return  # told that the time is over: now it must not be appended any more
         role = self._writes.present_leader(partition.hosted)
         partition.waits = False

@@ -236,7 +236,8 @@ def recompressed(
     return result
 
 
-Done = Callable[[Buffer | InvalidBatch], None]
+Done = Callable[[Buffer | InvalidBatch | None], None]
+"""None: nobody wanted it any more."""
 
 
 class RecordWorkshop:
@@ -261,12 +262,16 @@ class RecordWorkshop:
         work: RecordWork,
         batch: Buffer,
         header: BatchHeader,
+        *,
+        is_wanted: Callable[[], bool],
         done: Done,
     ) -> None:
         """`done` is called later, on the loop. The bytes are copied: the frame they came in is
-        used again."""
+        used again. `is_wanted` is asked on the thread before the work begins: clients that were
+        told that their time is over send it again, and would otherwise make the queue longer."""
         self._away[partition] = self._away.get(partition, 0) + 1
-        future = self._worker.run(partial(_attempt, work, bytearray(batch), header))
+        attempt = partial(_attempt, work, bytearray(batch), header, is_wanted)
+        future = self._worker.run(attempt)
         future.add_done_callback(lambda ended: self._back(partition, ended, done))
 
     def close(self) -> None:
@@ -276,7 +281,7 @@ class RecordWorkshop:
     def _back(
         self,
         partition: PartitionId,
-        ended: asyncio.Future[Buffer | InvalidBatch],
+        ended: asyncio.Future[Buffer | InvalidBatch | None],
         done: Done,
     ) -> None:
         left = self._away[partition] - 1
@@ -288,7 +293,11 @@ class RecordWorkshop:
             done(ended.result())
 
 
-def _attempt(work: RecordWork, batch: Buffer, header: BatchHeader) -> Buffer | InvalidBatch:
+def _attempt(
+    work: RecordWork, batch: Buffer, header: BatchHeader, is_wanted: Callable[[], bool]
+) -> Buffer | InvalidBatch | None:
+    if not is_wanted():
+        return None
     try:
         return perform(work, batch, header)
     except InvalidBatch as error:
