@@ -15,6 +15,7 @@ from tidelog.broker.coordination.internal_topics import (
     creation_of,
 )
 from tidelog.core.metadata import records as r
+from tidelog.storage.errors import NoSpace
 from tidelog.storage.log import Log
 from tidelog.wire.protocol.schemas.produce_request import (
     PartitionProduceData,
@@ -77,6 +78,32 @@ def test_a_topic_with_small_segments_rolls_and_retention_deletes_the_old_ones(
         assert bases(log_of(lone)) == [12, 16, 20]
         assert log_of(lone).log_start_offset == 12
         assert lone.offline == []
+
+    told(tmp_path, story)
+
+
+def test_retention_goes_on_after_a_pass_that_found_no_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pass that failed was taken for one under way, and no other began."""
+    failures: list[str] = []
+    apply_retention = Log.apply_retention
+
+    def without_space(log: Log, now_ms: int, high_watermark: int, **limits: int) -> int:
+        if not failures:
+            failures.append(log.directory)
+            raise NoSpace(log.directory)
+        return apply_retention(log, now_ms, high_watermark, **limits)
+
+    monkeypatch.setattr(Log, "apply_retention", without_space)
+
+    async def story(lone: LoneBroker) -> None:
+        lone.create_topic(TOPIC, segment_bytes=str(MIB), retention_bytes=str(2 * MIB))
+        duties_of(lone.broker, lone.offline.append).start()
+        await write(lone, 24)
+        await lone.until(lambda: log_of(lone).log_start_offset > 0, step_ms=RETENTION_CHECK_MS)
+        assert len(failures) == 1
+        assert bases(log_of(lone)) == [12, 16, 20]
 
     told(tmp_path, story)
 

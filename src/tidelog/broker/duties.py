@@ -181,12 +181,13 @@ class Duties:
         return some
 
     def _retain_some(self) -> None:
-        """Until nothing of these logs is left to remove; then the next ones."""
+        """Until nothing of these logs is left to remove; then the next ones. After a failure, for
+        want of space, these are left to the next pass."""
+        some, self._retaining = self._retaining, {}
         has_more = False
-        for directory, names in self._retaining.items():
+        for directory, names in some.items():
             has_more |= self._retain(directory, names)
-        if not has_more:
-            self._retaining = self._next_to_retain()
+        self._retaining = some if has_more else self._next_to_retain()
         if self._retaining:
             self._after(BETWEEN_SLICES_MS, self._retain_some)
 
