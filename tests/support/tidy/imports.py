@@ -47,7 +47,8 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     # Its smallest client is a socket, the bytes of a request, and a login.
     "bench": ("core.security", "secure", "client", "wire", "sim", "node", "cluster", "audit"),
     "spark": (*WORDS, "client", "wire", "replica_files"),  # topics as tables are read by files
-    "console": ("client", "observe", "lab"),
+    # Asks a cluster as a client and its nodes over HTTP; breaks local ones through `cluster`.
+    "console": ("core", "wire", "host", "client", "observe", "cluster", "lab"),
     "cli": (ANYTHING,),
     "testing": (ANYTHING,),
     "__main__": ("cli",),
