@@ -38,6 +38,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "node": (*DATA, "broker", "controller", "quorum"),
     "sim": (*DATA, "broker", "controller", "quorum", "node"),
     "secure": ("core.security", "config"),
+    "survey": (*WORDS, "client", "host", "config.quantities"),  # for the command and the console
     # Starts nodes as processes, and formats their directories before.
     "cluster": ("core", "config", "storage", "host", "wire", "client", "secure", "node"),
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
@@ -48,7 +49,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "bench": ("core.security", "secure", "client", "wire", "sim", "node", "cluster", "audit"),
     "spark": (*WORDS, "client", "wire", "replica_files"),  # topics as tables are read by files
     # Asks a cluster as a client and its nodes over HTTP; breaks local ones through `cluster`.
-    "console": ("core", "wire", "host", "client", "observe", "cluster", "lab"),
+    "console": ("core", "wire", "host", "client", "survey", "observe", "cluster", "lab"),
     "cli": (ANYTHING,),
     "testing": (ANYTHING,),
     "__main__": ("cli",),
