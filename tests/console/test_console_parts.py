@@ -8,9 +8,10 @@ import pytest
 from tidelog.cluster import layout
 from tidelog.cluster.layout import Shape
 from tidelog.cluster.nodes import LocalNodes
-from tidelog.console.causality import in_order
+from tidelog.console.causality import Merger
 from tidelog.console.console import Console
 from tidelog.console.divergence import LogShape, diverges_at
+from tidelog.console.hub import Hub
 from tidelog.console.model import Model
 from tidelog.console.place import Place
 from tidelog.console.record_pages import value_of
@@ -35,25 +36,74 @@ def of_orders(node, number, kind, **fields):
 # ---- order
 
 
+def in_order(*told_events, at_once=100):
+    """As a hub puts them in order: in slices, when all of them are there."""
+    merger = Merger()
+    for event in told_events:
+        merger.add(event)
+    merged = []
+    while merger:
+        merged += merger.take(at_once)
+    return merged
+
+
 def test_a_leader_leads_after_it_was_elected_whatever_the_clocks_say():
     elected = of_orders(3, 9, "LeaderElected", wall_ms=900, leader_epoch=4, partition_epoch=6)
     leads = of_orders(1, 2, "BecameLeader", wall_ms=100, broker=1, leader_epoch=4)
     follows = of_orders(2, 5, "BecameFollower", wall_ms=50, broker=2, leader_epoch=4)
-    merged = in_order({1: [leads], 2: [follows], 3: [elected]})
+    merged = in_order(leads, follows, elected)
     assert [each["kind"] for each in merged] == ["LeaderElected", "BecameLeader", "BecameFollower"]
 
 
 def test_a_log_is_cut_after_the_leader_said_where_it_diverges():
     said = of_orders(1, 1, "FetchDiverged", wall_ms=500, broker=1, replica=2)
     cut = of_orders(2, 1, "LogTruncated", wall_ms=10, broker=2)
-    assert in_order({1: [said], 2: [cut]}) == [said, cut]
+    assert in_order(cut, said) == [said, cut]
 
 
 def test_the_order_of_a_node_is_never_changed():
     first = told(1, 1, wall_ms=900)
     second = told(1, 2, wall_ms=100)
     other = told(2, 1, wall_ms=500)
-    assert in_order({1: [first, second], 2: [other]}) == [other, first, second]
+    assert in_order(first, second, other) == [other, first, second]
+
+
+def test_a_slice_does_not_let_effects_pass_causes_that_wait_far_behind():
+    """The controller told much else before it told of the election."""
+    else_told = [told(3, number, wall_ms=1000 + number) for number in range(50)]
+    elected = of_orders(3, 50, "LeaderElected", wall_ms=2000, leader_epoch=4, partition_epoch=6)
+    leads = of_orders(1, 1, "BecameLeader", wall_ms=1, broker=1, leader_epoch=4)
+    cut = of_orders(2, 1, "LogTruncated", wall_ms=0, broker=2)
+    differs = of_orders(1, 2, "FetchDiverged", wall_ms=2, broker=1, replica=2)
+    merged = in_order(leads, differs, cut, *else_told, elected, at_once=3)
+    assert merged[-4:] == [elected, leads, differs, cut]
+
+
+def test_a_follower_has_records_after_its_leader_has_them():
+    leader = of_orders(1, 1, "RecordsAppended", wall_ms=90, leader_epoch=0, next_offset=9)
+    copied = of_orders(2, 1, "RecordsAppended", wall_ms=10, leader_epoch=0, next_offset=5)
+    assert in_order(copied, leader) == [leader, copied]
+
+
+def test_what_nodes_tell_of_the_past_is_in_order_whoever_answers_first(tmp_path):
+    elected = of_orders(2, 1, "LeaderElected", wall_ms=5, leader_epoch=1, partition_epoch=1)
+    follows = of_orders(1, 1, "BecameFollower", wall_ms=3, broker=1, leader_epoch=1)
+
+    async def story():
+        nodes = LocalNodes(tmp_path, layout.create(tmp_path, "test", Shape(2)))  # none of them runs
+        hub = Hub(nodes)
+        with hub.watched() as viewer:
+            slow = hub.feeds[2]
+            hub.on_event(1, follows, is_history=True)
+            slow.caught_up.clear()
+            hub.on_event(2, elected, is_history=True)
+            slow.caught_up.set()
+            await hub.ready()
+            assert viewer.woken.is_set()
+        await hub.close()
+        return [each["kind"] for each in hub.timeline]
+
+    assert asyncio.run(story()) == ["LeaderElected", "BecameFollower"]
 
 
 # ---- the ring

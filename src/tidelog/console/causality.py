@@ -4,56 +4,87 @@ Clocks of nodes differ, so they decide only between events that do not know of e
 one event says of a leader epoch, a partition epoch or an offset tells which others came before.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from itertools import islice
 from typing import Any
 
 Event = dict[str, Any]
 
 DECIDED = ("LeaderElected", "IsrCommitted")
 """By the controller: everybody else hears of it later."""
+CAUSES = frozenset((*DECIDED, "BecameLeader", "FetchDiverged"))
+CAUSES_COMPARED = 64
+"""Of one partition, oldest first. Epochs only grow, so what holds an event back is among the
+first; a partition that flaps for hours must not make every event wait for a long search."""
 _NONE = -1
 
 
-def in_order(by_node: Mapping[int, list[Event]]) -> list[Event]:
-    """All events, merged. Nothing that a node told is put before what it told earlier."""
-    left = {node: list(reversed(events)) for node, events in by_node.items() if events}
-    waiting = _Waiting(event for events in left.values() for event in events)
-    merged = []
-    while left:
-        heads = sorted(((events[-1]["wall_ms"], node) for node, events in left.items()))
-        chosen = next(
-            (node for _, node in heads if not waiting.holds_back(left[node][-1])), heads[0][1]
+class Merger:
+    """Owner of the events that have arrived and are not in order yet."""
+
+    __slots__ = ("_causes", "_queues")
+
+    def __init__(self) -> None:
+        self._queues: dict[int, deque[Event]] = {}
+        self._causes: dict[str, dict[tuple[int, int, int], Event]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def add(self, event: Event) -> None:
+        """Events of one node arrive in the order in which it numbered them."""
+        self._queues.setdefault(event["node"], deque()).append(event)
+        name = event.get("partition")
+        if isinstance(name, str) and event["kind"] in CAUSES:
+            self._causes.setdefault(name, {})[_identity(event)] = event
+
+    def take(self, limit: int) -> list[Event]:
+        """The next events. Nothing that a node told comes before what it told earlier."""
+        taken: list[Event] = []
+        while self._queues and len(taken) < limit:
+            taken.append(self._take_one())
+        return taken
+
+    def _take_one(self) -> Event:
+        heads = sorted((queue[0] for queue in self._queues.values()), key=_by_clock)
+        free = (head for head in heads if not self._is_held_back(head, heads))
+        event = next(free, heads[0])
+        queue = self._queues[event["node"]]
+        queue.popleft()
+        if not queue:
+            del self._queues[event["node"]]
+        self._forget_cause(event)
+        return event
+
+    def _forget_cause(self, event: Event) -> None:
+        name = event.get("partition")
+        causes = self._causes.get(name) if isinstance(name, str) else None
+        if causes is None:
+            return
+        causes.pop(_identity(event), None)
+        if not causes:
+            del self._causes[event["partition"]]
+
+    def _is_held_back(self, event: Event, heads: list[Event]) -> bool:
+        """Whether something that another node told has to come first."""
+        name = event.get("partition")
+        if not isinstance(name, str):
+            return False
+        causes = islice(self._causes.get(name, {}).values(), CAUSES_COMPARED)
+        copied = (head for head in heads if head.get("partition") == name)
+        return any(
+            other["node"] != event["node"] and precedes(other, event)
+            for others in (causes, copied)
+            for other in others
         )
-        event = left[chosen].pop()
-        waiting.take(event)
-        merged.append(event)
-        if not left[chosen]:
-            del left[chosen]
-    return merged
 
 
-class _Waiting:
-    """What is not merged yet, by partition."""
+def _identity(event: Event) -> tuple[int, int, int]:
+    return event["node"], event["stream"], event["number"]
 
-    __slots__ = ("_by_partition",)
 
-    def __init__(self, events: Iterable[Event]) -> None:
-        self._by_partition: dict[str, list[Event]] = {}
-        for event in events:
-            name = event.get("partition")
-            if isinstance(name, str):
-                self._by_partition.setdefault(name, []).append(event)
-
-    def take(self, event: Event) -> None:
-        name = event.get("partition")
-        if isinstance(name, str):
-            self._by_partition[name].remove(event)
-
-    def holds_back(self, event: Event) -> bool:
-        """Whether something of another node that waits has to come first."""
-        name = event.get("partition")
-        others = self._by_partition.get(name, ()) if isinstance(name, str) else ()
-        return any(other["node"] != event["node"] and precedes(other, event) for other in others)
+def _by_clock(event: Event) -> tuple[int, int]:
+    return event["wall_ms"], event["node"]
 
 
 def precedes(cause: Event, effect: Event) -> bool:

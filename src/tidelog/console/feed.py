@@ -23,7 +23,16 @@ class Listener(Protocol):
 class Feed:
     """Owner of one stream. Goes on from the last event it has seen."""
 
-    __slots__ = ("_connect", "_history_end", "_last_id", "_listener", "caught_up", "node", "stream")
+    __slots__ = (
+        "_caught_up_at",
+        "_connect",
+        "_history_end",
+        "_last_id",
+        "_listener",
+        "caught_up",
+        "node",
+        "stream",
+    )
 
     def __init__(self, node: int, connect: Callable[[], NodeClient], listener: Listener) -> None:
         self.node = node
@@ -33,6 +42,7 @@ class Feed:
         self._listener = listener
         self._last_id: str | None = None
         self._history_end = 0
+        self._caught_up_at = 0
         self.caught_up = asyncio.Event()
         """All that happened before we came was told, or nobody is there to tell it."""
 
@@ -67,17 +77,15 @@ class Feed:
             event = as_event(self.node, self.stream, told.data)
             is_history = event["number"] <= self._history_end
             self._listener.on_event(self.node, event, is_history=is_history)
-            if event["number"] >= self._history_end:
+            if event["number"] >= self._caught_up_at:
                 self.caught_up.set()
 
     def _greet(self, hello: Mapping[str, Any]) -> None:
         first = self.stream is None
         self.stream = int(hello["stream"])
-        if first:
-            self._history_end = int(hello["number"])
-        else:
-            self._history_end = 0  # what was missed meanwhile counts
-        if not self._history_end:
+        self._caught_up_at = int(hello["number"])
+        self._history_end = self._caught_up_at if first else 0  # what was missed later counts
+        if self._caught_up_at == 0 or self._last_id == f"{self.stream}-{self._caught_up_at}":
             self.caught_up.set()
         self._listener.on_reached(self.node, is_reached=True)
 

@@ -6,9 +6,10 @@ times a second. All of it stops a minute after the last viewer has gone.
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -18,13 +19,17 @@ from tidelog.cluster import state as states
 from tidelog.cluster.node_http import http_of
 from tidelog.cluster.nodes import LocalNodes
 from tidelog.cluster.state import BadStateFile
-from tidelog.console.causality import in_order
+from tidelog.console.causality import Merger
 from tidelog.console.feed import ALIVE, DOWN, FENCED, PAUSED, Feed
 from tidelog.console.history import History
 from tidelog.console.model import Key, Model
 from tidelog.console.node_client import NodeClient, NodeSilent
 from tidelog.console.ring import EVENT, GAP, NODE, Entry, Ring
 from tidelog.survey.partition_state import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
+
+_LOGGER = logging.getLogger("tidelog.console")
+
+Duty = Callable[[], Awaitable[None]]
 
 MERGE_SECONDS = 0.025
 """Events wait so long for those of other nodes that caused them."""
@@ -88,8 +93,9 @@ class Hub:
         self.has_pages = asyncio.Event()
         """Every node that answers was asked for all its partitions once."""
         self._pages_wanted = asyncio.Event()
-        self._fresh: dict[int, list[dict[str, Any]]] = {node_id: [] for node_id in self.nodes}
+        self._fresh = Merger()
         self._merge_planned = False
+        self._awake_since = 0.0
         self._viewers: dict[Viewer, None] = {}
         self._looks: dict[Key, tuple[int, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -122,8 +128,9 @@ class Hub:
                 for feed in list(self.feeds.values()):
                     await feed.caught_up.wait()
                 await self.has_pages.wait()
-        while any(self._fresh.values()):
+        while self._fresh:
             self._merge()
+            await asyncio.sleep(0)
             await asyncio.sleep(0)
 
     @contextmanager
@@ -155,16 +162,22 @@ class Hub:
             self._sleep = None
         if self._tasks:
             return
+        self._awake_since = time.monotonic()
         self._reload()
-        for node_id in self.nodes:
+        for known in self.feeds.values():
+            known.caught_up.clear()
+        for node_id, node in self.nodes.items():
             feed = self.feeds.get(node_id)
             if feed is None:
                 feed = self.feeds[node_id] = Feed(node_id, partial(self.client, node_id), self)
-            self._tasks.append(asyncio.ensure_future(feed.run()))
-            self._tasks.append(asyncio.ensure_future(self._summaries(self.nodes[node_id])))
-        self._tasks.append(asyncio.ensure_future(self._pages()))
-        self._tasks.append(asyncio.ensure_future(self._processes()))
-        self._tasks.append(asyncio.ensure_future(self._samples()))
+            self._begin(feed.run)
+            self._begin(partial(self._summaries, node))
+        self._begin(self._pages)
+        self._begin(self._processes)
+        self._begin(self._samples)
+
+    def _begin(self, duty: Duty) -> None:
+        self._tasks.append(asyncio.ensure_future(_kept_up(duty)))
 
     def _plan_sleep(self) -> None:
         if self._sleep is not None:
@@ -183,13 +196,12 @@ class Hub:
 
     def on_event(self, node: int, event: dict[str, Any], *, is_history: bool) -> None:
         event["_history"] = is_history
-        self._fresh[node].append(event)
+        self._fresh.add(event)
         if not self._merge_planned:
-            self._merge_planned = True
-            asyncio.get_running_loop().call_later(MERGE_SECONDS, self._planned_merge)
+            self._plan_merge(MERGE_SECONDS)
 
     def on_gap(self, node: int, missed: int | None) -> None:
-        self._merge()
+        self._merge_arrived()
         self.ring.append(Entry(GAP, node, {"node": node, "missed": missed}))
         self.wake_viewers()
 
@@ -197,6 +209,7 @@ class Hub:
         known = self.nodes[node]
         if known.is_reached == is_reached and known.since_ms is not None:
             return
+        self._merge_arrived()  # what it told comes before the news that it is gone
         self._change(known, is_reached=is_reached)
 
     def _change(self, node: Node, **changes: bool) -> None:
@@ -206,25 +219,38 @@ class Hub:
         if node.state == before:
             return
         node.since_ms = now_ms()
-        self._merge()
         data = {"node": node.id, "state": node.state, "since_ms": node.since_ms}
         self.ring.append(Entry(NODE, node.id, data))
         self.wake_viewers()
 
+    def _plan_merge(self, seconds: float) -> None:
+        self._merge_planned = True
+        asyncio.get_running_loop().call_later(seconds, self._planned_merge)
+
     def _planned_merge(self) -> None:
         self._merge_planned = False
+        if self._awaits_history():
+            self._plan_merge(MERGE_SECONDS)
+            return
         self._merge()
-        if any(self._fresh.values()):
-            self._merge_planned = True
-            asyncio.get_running_loop().call_soon(self._planned_merge)
+        if self._fresh:
+            self._plan_merge(0)
+
+    def _merge_arrived(self) -> None:
+        if not self._awaits_history():
+            self._merge()
+
+    def _awaits_history(self) -> bool:
+        """What nodes tell of the past is put in order when all of them have told it: the first
+        node to answer would otherwise come first in everything."""
+        if time.monotonic() - self._awake_since >= CATCH_UP_SECONDS:
+            return False
+        return not all(feed.caught_up.is_set() for feed in self.feeds.values())
 
     def _merge(self) -> None:
         """Some of what came, in order, into the model and the ring."""
-        share = MERGE_AT_ONCE // len(self._fresh)
-        batch = {node: events[:share] for node, events in self._fresh.items()}
-        for node, events in batch.items():
-            del self._fresh[node][: len(events)]
-        for event in in_order(batch):
+        batch = self._fresh.take(MERGE_AT_ONCE)
+        for event in batch:
             if not event.pop("_history"):
                 partition = self.model.apply(event)
                 if partition is not None and not partition.replicas:
@@ -234,7 +260,7 @@ class Hub:
             if event["kind"] not in FREQUENT:
                 self.timeline.append(event)
             self.ring.append(Entry(EVENT, event["node"], event))
-        if any(batch.values()):
+        if batch:
             self.wake_viewers()
 
     def _note(self, event: dict[str, Any]) -> None:
@@ -376,6 +402,17 @@ class Hub:
             known = states.load(self.local.directory)
             if known is not None:
                 self.local.state = known
+
+
+async def _kept_up(duty: Duty) -> None:
+    """A duty that fails is told of and begun again: a console that looks alive and gathers nothing
+    is worse than one that has ended."""
+    while True:
+        try:
+            await duty()
+        except Exception:
+            _LOGGER.exception("gathering failed; beginning again")
+        await asyncio.sleep(SUMMARY_SECONDS)
 
 
 def now_ms() -> int:
