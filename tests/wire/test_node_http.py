@@ -24,14 +24,23 @@ STARTED_MS = 1_000_000
 
 class Breakable:
     def __init__(self):
-        self.blocked, self.latency_ms = frozenset(), {}
+        self.blocked, self.latency_ms, self.scripts = frozenset(), {}, []
 
     def describe(self):
         latency = {str(node): value for node, value in self.latency_ms.items()}
-        return {"blocked": sorted(self.blocked), "latency_ms": latency}
+        told = {"blocked": sorted(self.blocked), "latency_ms": latency}
+        return {**told, "answer_next": self.scripts} if self.scripts else told
 
     def set(self, blocked, latency_ms):
         self.blocked, self.latency_ms = blocked, latency_ms
+
+    def answer_next(self, api, error, times, topic):
+        if error == "NO_SUCH_ERROR":
+            raise ValueError("no error 'NO_SUCH_ERROR'")
+        self.scripts.append([api, error, times, topic])
+
+    def answer_as_usual(self):
+        self.scripts = []
 
 
 class Site:
@@ -302,6 +311,13 @@ def test_chaos_is_set_shown_and_healed():
         answer = await site.ask("POST", "/chaos", body, Content_Type="application/json")
         assert answer == (200, wanted)
         assert await site.ask("GET", "/chaos") == (200, wanted)
+        body = b'{"answer_next": {"api": "Produce", "error": "NOT_ENOUGH_REPLICAS"}}'
+        answer = await site.ask("POST", "/chaos", body, Content_Type="application/json")
+        scripted = [["Produce", "NOT_ENOUGH_REPLICAS", 1, None]]
+        assert answer == (200, {**wanted, "answer_next": scripted}), "the cut is still one"
+        body = b'{"answer_next": null}'
+        answer = await site.ask("POST", "/chaos", body, Content_Type="application/json")
+        assert answer == (200, wanted)
         healed = {"blocked": [], "latency_ms": {}}
         assert await site.ask("DELETE", "/chaos") == (200, healed)
 
@@ -322,6 +338,11 @@ def test_chaos_is_set_shown_and_healed():
         (b'{"latency_ms": {"2": -1}}', "application/json", 400),
         (b'{"latency_ms": {"two": 1}}', "application/json", 400),
         (b'{"latency_ms": [2]}', "application/json", 400),
+        (b'{"answer_next": {"api": "Produce", "error": "NO_SUCH_ERROR"}}', "application/json", 400),
+        (b'{"answer_next": {"times": 0}}', "application/json", 400),
+        (b'{"answer_next": {"topic": 1}}', "application/json", 400),
+        (b'{"answer_next": {"when": 1}}', "application/json", 400),
+        (b'{"answer_next": null, "blocked": []}', "application/json", 400),
     ],
 )
 def test_chaos_that_makes_no_sense_breaks_nothing(body, kind, status):

@@ -10,7 +10,7 @@ from tidelog.client.client import Client
 from tidelog.client.errors import ClientError
 from tidelog.client.links import ADMIN
 from tidelog.cluster.layout import admin_properties
-from tidelog.cluster.nodes import LocalNodes, NodeFailed
+from tidelog.cluster.nodes import ClusterNodes, NodeFailed
 from tidelog.cluster.state import NodeState
 from tidelog.host.ports import NetworkError
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest
@@ -34,7 +34,7 @@ OnReady = Callable[[Ready], None]
 
 
 async def wait_ready(
-    nodes: LocalNodes,
+    nodes: ClusterNodes,
     *,
     timeout_ms: int,
     on_ready: OnReady = lambda _: None,
@@ -88,7 +88,7 @@ async def listed_brokers(client: Client, address: tuple[str, int]) -> frozenset[
 
 
 async def _wait_broker(
-    nodes: LocalNodes, client: Client, node: NodeState, everybody: Collection[int]
+    nodes: ClusterNodes, client: Client, node: NodeState, everybody: Collection[int]
 ) -> int:
     address = (nodes.state.host, node.port)
     while not await listed_brokers(client, address) >= frozenset(everybody):
@@ -100,7 +100,7 @@ async def _wait_broker(
 
 
 async def _tell_controllers(
-    nodes: LocalNodes, client: Client, begin: float, on_ready: OnReady
+    nodes: ClusterNodes, client: Client, begin: float, on_ready: OnReady
 ) -> None:
     who = ",".join(str(node.id) for node in nodes.state.controllers)
     label = "controllers" if "," in who else "controller"

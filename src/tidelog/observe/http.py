@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
 from http import HTTPStatus
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidelog.host import tasks
 from tidelog.host.tls_streams import TlsStreams
@@ -25,6 +25,8 @@ KEEP_ALIVE_MS = 10_000
 EVENTS_PER_WRITE = 200
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LATENCY_MAX_MS = 60_000
+TIMES_MAX = 1_000_000
+BODY_HAS_TO_BE = 'the body has to be like {"blocked": [2], "latency_ms": {"3": 80}}'
 
 
 class Chaos(Protocol):
@@ -32,6 +34,13 @@ class Chaos(Protocol):
 
     def describe(self) -> dict[str, object]: ...
     def set(self, blocked: frozenset[int], latency_ms: dict[int, int]) -> None: ...
+    def answer_next(self, api: str, error: str, times: int, topic: str | None) -> None:
+        """ValueError if there is no such API or error."""
+        ...
+
+    def answer_as_usual(self) -> None:
+        """What was asked of `answer_next` is forgotten."""
+        ...
 
 
 class Door(Protocol):
@@ -192,6 +201,7 @@ class Endpoints:
 
     def _delete_chaos(self, _: Request) -> Response:
         self._chaos().set(frozenset(), {})
+        self._chaos().answer_as_usual()
         return json_response(self._chaos().describe())
 
     def _post_chaos(self, request: Request) -> Response:
@@ -199,7 +209,15 @@ class Endpoints:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             reason = "Content-Type has to be application/json"
             raise BadRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, reason)
-        blocked, latency_ms = parse_chaos(request.body)
+        document = parse_document(request.body)
+        if "answer_next" in document:
+            try:
+                script = parse_script(document)
+                chaos.answer_as_usual() if script is None else chaos.answer_next(*script)
+            except ValueError as unknown:
+                raise BadRequest(HTTPStatus.BAD_REQUEST, str(unknown)) from None
+            return json_response(chaos.describe())
+        blocked, latency_ms = parse_chaos(document)
         if self._sources.view.node_id in blocked | latency_ms.keys():
             reason = f"this is node {self._sources.view.node_id}: it cannot be cut from itself"
             raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
@@ -219,15 +237,38 @@ def frame(event: str, data: object, number: str | None = None) -> bytes:
     return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n".encode()
 
 
-def parse_chaos(body: bytes) -> tuple[frozenset[int], dict[int, int]]:
-    """`{"blocked": [2, 3], "latency_ms": {"2": 80}}`; what is left out is not broken."""
+def parse_document(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
         raise BadRequest(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
-    if not isinstance(document, dict) or document.keys() - {"blocked", "latency_ms"}:
-        reason = 'the body has to be like {"blocked": [2], "latency_ms": {"3": 80}}'
-        raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
+    if not isinstance(document, dict):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, BODY_HAS_TO_BE)
+    return document
+
+
+def parse_script(document: dict[str, Any]) -> tuple[str, str, int, str | None] | None:
+    """`{"answer_next": {"api": "Produce", "error": "NOT_ENOUGH_REPLICAS", "times": 2}}`, perhaps
+    with a `topic`; `{"answer_next": null}` takes everything back."""
+    script = document["answer_next"]
+    if script is None and len(document) == 1:
+        return None
+    if len(document) > 1 or not isinstance(script, dict):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "answer_next has to be an object, and alone")
+    times, topic = script.get("times", 1), script.get("topic")
+    if type(times) is not int or not 1 <= times <= TIMES_MAX:
+        raise BadRequest(HTTPStatus.BAD_REQUEST, f"times has to be from 1 to {TIMES_MAX}")
+    if topic is not None and not isinstance(topic, str):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "topic has to be the name of a topic")
+    if script.keys() - {"api", "error", "times", "topic"}:
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "answer_next takes api, error, times and topic")
+    return str(script.get("api")), str(script.get("error")), times, topic
+
+
+def parse_chaos(document: dict[str, Any]) -> tuple[frozenset[int], dict[int, int]]:
+    """`{"blocked": [2, 3], "latency_ms": {"2": 80}}`; what is left out is not broken."""
+    if document.keys() - {"blocked", "latency_ms"}:
+        raise BadRequest(HTTPStatus.BAD_REQUEST, BODY_HAS_TO_BE)
     blocked, latency = document.get("blocked", []), document.get("latency_ms", {})
     if not isinstance(blocked, list) or not all(type(each) is int for each in blocked):
         raise BadRequest(HTTPStatus.BAD_REQUEST, "blocked has to be a list of node ids")
