@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tidelog.core.errors import Error
+from tidelog.rpc import admin_refusals
 from tidelog.rpc.authorization import item_refusals as refused
 from tidelog.wire.protocol import Message, response_class
 from tidelog.wire.protocol.schemas import (
     add_partitions_to_txn_response,
     create_topics_response,
+    describe_log_dirs_response,
     find_coordinator_response,
     offset_fetch_response,
 )
@@ -25,6 +27,7 @@ METADATA, API_VERSIONS = 3, 18
 FIRST_FIND_OF_MANY = 4
 FIRST_FETCH_OF_MANY = 8
 FIRST_ADD_OF_MANY = 4
+FIRST_DELETE_BY_ID = 6
 
 
 def failed_answer(request: Message, version: int, error: Error) -> Message:
@@ -85,12 +88,26 @@ def _find_coordinator(request: Any, version: int, error: Error) -> Message:
 
 def _offset_fetch(request: Any, version: int, error: Error) -> Message:
     if version < FIRST_FETCH_OF_MANY:
-        return _top_level(request, error)
+        topics = [_unknown_offsets(each, error) for each in request.topics or ()]
+        return _response(request, error_code=error, topics=topics)
     groups = [
         offset_fetch_response.OffsetFetchResponseGroup(group_id=each.group_id, error_code=error)
         for each in request.groups
     ]
     return _response(request, groups=groups)
+
+
+def _unknown_offsets(topic: Any, error: Error) -> Any:
+    """The first versions have no other place for an error."""
+    return offset_fetch_response.OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            offset_fetch_response.OffsetFetchResponsePartition(
+                partition_index=index, committed_offset=-1, metadata="", error_code=error
+            )
+            for index in topic.partition_indexes
+        ],
+    )
 
 
 def _add_partitions(request: Any, version: int, error: Error) -> Message:
@@ -111,10 +128,21 @@ def _add_partitions(request: Any, version: int, error: Error) -> Message:
     return _response(request, results_by_topic_v3_and_below=results)
 
 
-def _delete_topics(request: Any, _version: int, error: Error) -> Message:
-    results = [refused.delete_topic(each, error) for each in request.topics or ()]
-    results += [refused.delete_named_topic(each, error) for each in request.topic_names or ()]
+def _delete_topics(request: Any, version: int, error: Error) -> Message:
+    if version < FIRST_DELETE_BY_ID:
+        results = [refused.delete_named_topic(each, error) for each in request.topic_names or ()]
+    else:
+        results = [refused.delete_topic(each, error) for each in request.topics or ()]
     return _response(request, responses=results)
+
+
+def _log_dirs(request: Any, _version: int, error: Error) -> Message:
+    result = describe_log_dirs_response.DescribeLogDirsResult(error_code=error)
+    return _response(request, error_code=error, results=[result])
+
+
+def _elect_leaders(request: Any, _version: int, error: Error) -> Message:
+    return admin_refusals.elect_leaders(request, error, error.name)
 
 
 WHOLE: dict[int, MakeWhole] = {
@@ -122,6 +150,8 @@ WHOLE: dict[int, MakeWhole] = {
     10: _find_coordinator,
     20: _delete_topics,
     24: _add_partitions,
+    35: _log_dirs,
+    43: _elect_leaders,
 }
 ITEMS: dict[int, tuple[str, str, MakeItem]] = {
     0: ("topic_data", "responses", refused.produce_topic),

@@ -294,7 +294,8 @@ class Cluster:
         *,
         assignment: Sequence[Sequence[int]] = (),
     ) -> str:
-        """Make a topic and wait until every partition has a leader; its name.
+        """Make a topic and wait until every partition has a leader; its name. As many partitions
+        as `num.partitions` says if it is -1.
 
         An assignment gives each partition its replicas, the preferred leader first."""
         factor = -1 if replication_factor is None else replication_factor
@@ -442,7 +443,7 @@ class Cluster:
         async def look(client: Client) -> bool:
             found = await client.topic(topic)
             led = [each for each in found.partitions if each.leader is not None]
-            return len(led) == partitions
+            return len(led) == (len(found.partitions) if partitions < 0 else partitions) > 0
 
         return self.ask(look)
 
