@@ -21,6 +21,9 @@ PARTITION_COLUMNS = (
 QUIET_KINDS = frozenset(("RecordsAppended", "HighWatermarkAdvanced", "IsrProposed"))
 """They come with every produce, and would push everything else out of the last fifty."""
 
+INTERNAL = "__"
+"""How the names of topics begin that nobody made."""
+
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     cells = [columns, *([str(cell) for cell in row] for row in rows)]
@@ -37,7 +40,7 @@ def partition_rows(states: Mapping[int, Mapping[str, Any]]) -> list[tuple[object
     seen: dict[str, dict[int, Mapping[str, Any]]] = {}
     for node_id, state in states.items():
         for each in state.get("partitions", ()):
-            if not each["topic"].startswith("__"):
+            if not each["topic"].startswith(INTERNAL):
                 seen.setdefault(each["name"], {})[node_id] = each
     rows: list[tuple[object, ...]] = []
     for name, replicas in sorted(seen.items()):
@@ -53,7 +56,11 @@ def partition_rows(states: Mapping[int, Mapping[str, Any]]) -> list[tuple[object
 
 
 def last_events(events: Sequence[Told], count: int = LAST_EVENTS) -> list[str]:
-    told = [str(each) for each in events if each.kind not in QUIET_KINDS]
+    told = [
+        str(each)
+        for each in events
+        if each.kind not in QUIET_KINDS and not each.text.startswith(INTERNAL)
+    ]
     return told[-count:]
 
 
