@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+
+from support.plugin_options import plugin_options
 
 GUARD_S = 240
 STRICT = """
@@ -27,12 +28,6 @@ def produce(servers, topic, count=3):
     assert producer.flush(60) == 0
     return got
 """
-
-
-def plugin_options():
-    """Whoever has installed this release has the plugin already."""
-    known = any(each.name == "tidelog" for each in entry_points(group="pytest11"))
-    return [] if known else ["-p", "tidelog.testing.plugin"]
 
 
 @pytest.fixture
