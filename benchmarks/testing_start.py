@@ -60,7 +60,8 @@ def mock(brokers: int) -> tuple[str, Callable[[], None]]:
     """It lives as long as the client that made it."""
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
-    owner = AdminClient({"bootstrap.servers": "none", "test.mock.num.brokers": brokers})
+    settings = {"bootstrap.servers": "none", "test.mock.num.brokers": brokers, "log_level": 0}
+    owner = AdminClient(settings)
     known = owner.list_topics(timeout=RECORD_WITHIN_S).brokers.values()
     return ",".join(f"{each.host}:{each.port}" for each in known), lambda: owner.poll(0)
 

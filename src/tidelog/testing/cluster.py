@@ -32,7 +32,7 @@ POLL_SECONDS = 0.02
 WAIT_SECONDS = 30.0
 """What nobody's test should need, on a machine that does much else."""
 LAST_LINES = 20
-PROCESS, THREAD, SIM = "process", "thread", "sim"
+PROCESS, THREAD = "process", "thread"
 
 
 class Cluster:

@@ -2,8 +2,8 @@
 
 - Below its own high watermark every replica has the batches of the leader, byte for byte.
 - What was once committed is still there: the leader's log does not end below any high watermark
-  that was seen. An unclean election, which a cluster is told to hold before it does so, begins the
-  count anew.
+  that was seen. Of a partition that had an unclean election nothing is expected any more: the
+  cluster was told that it may lose records, and said that it did.
 - No node has ended by itself.
 
 Records that were acknowledged are committed, so nothing acknowledged can be lost without one of
@@ -19,7 +19,6 @@ from typing import NamedTuple
 from tidelog.audit.replica_comparison import DIVERGING
 from tidelog.audit.replicas import ask_live, audit_partition, work_of
 from tidelog.client import Client
-from tidelog.core import events
 from tidelog.core.types import PartitionId
 from tidelog.node.node import Node
 from tidelog.replica_files import DataDirectory
@@ -182,20 +181,15 @@ def _read(partition: PartitionId, start: int, end: int, node: Node) -> dict[int,
 
 
 def _committed(nodes: ThreadNodes) -> dict[PartitionId, int]:
-    """The highest high watermark that any node has seen, since the last unclean election."""
-    told = sorted(
-        (happened.wall_ms, node_id, number, happened.event)
-        for node_id in nodes.node_ids
-        for number, happened in enumerate(tuple(nodes.journal(node_id).events))
-        if isinstance(happened.event, events.HighWatermarkAdvanced | events.LeaderElected)
-    )
+    """The highest high watermark that any node has seen."""
     highest: dict[PartitionId, int] = {}
-    for _, _, _, event in told:
-        if isinstance(event, events.HighWatermarkAdvanced):
-            highest[event.partition] = max(highest.get(event.partition, 0), event.high_watermark)
-        elif isinstance(event, events.LeaderElected) and event.unclean:
-            highest[event.partition] = 0
-    return highest
+    unclean: set[PartitionId] = set()
+    for node_id in nodes.node_ids:
+        journal = nodes.journal(node_id)
+        unclean |= journal.unclean.copy()
+        for partition, high_watermark in journal.committed.copy().items():
+            highest[partition] = max(highest.get(partition, 0), high_watermark)
+    return {each: highest[each] for each in highest if each not in unclean}
 
 
 # ---- processes: their files are read

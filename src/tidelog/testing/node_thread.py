@@ -31,6 +31,9 @@ from tidelog.testing.node_journal import NodeJournal, journals
 
 LAST_WORDS_SECONDS = 5.0
 """For tasks of a killed node to notice it. They are cancelled, so this is never needed."""
+LAST_TURNS = 4
+"""Of its loop: a connection that is just being made gets its transport a turn after it was given
+up, which is told to close in another one, and closes in the next."""
 
 _LOGGER = logging.getLogger("tidelog.node")
 
@@ -255,14 +258,15 @@ class NodeThread:
                     await self._observation.stop()
         if self._gate is not None:
             self._gate.close()
-        if self._network is not None:
-            self._network.sever()
         for workers in self._workers:
             workers.close(wait=False)
         loop = asyncio.get_running_loop()
         await loop.shutdown_asyncgens()
         await loop.shutdown_default_executor()
-        await asyncio.sleep(0)  # transports close one turn after they were told to
+        for _ in range(LAST_TURNS):
+            if self._network is not None:
+                self._network.sever()
+            await asyncio.sleep(0)
 
     def _make_workers(self, name: str, threads: int) -> Workers:
         workers = self._world.make_workers(name, threads)
