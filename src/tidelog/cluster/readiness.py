@@ -65,7 +65,9 @@ async def wait_ready(
                     seconds = time.monotonic() - begin
                     on_ready(Ready(f"broker {node_id}", address, seconds))
         except TimeoutError:
-            late = next(node.id for node in wanted if node.id not in told)
+            late = next((node.id for node in wanted if node.id not in told), None)
+            if late is None:
+                return  # the last one was just told of when the time was over
             seconds = timeout_ms / 1000
             reason = f"is not ready after {seconds:g} s"
             raise NodeFailed(late, reason, nodes.last_lines(late)) from None

@@ -26,7 +26,7 @@ from tidelog.testing.thread_nodes import ThreadNodes
 
 Result = TypeVar("Result")
 
-START_WITHIN_MS = 30_000
+START_WITHIN_MS = 60_000
 STOP_WITHIN_MS = 10_000
 POLL_SECONDS = 0.02
 WAIT_SECONDS = 30.0

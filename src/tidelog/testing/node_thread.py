@@ -7,6 +7,7 @@ while its sockets still take connections, as those of a process that got SIGSTOP
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future as ThreadFuture
 from contextlib import suppress
@@ -31,6 +32,8 @@ from tidelog.testing.node_journal import NodeJournal, journals
 
 LAST_WORDS_SECONDS = 5.0
 """For tasks of a killed node to notice it. They are cancelled, so this is never needed."""
+OBEYS_WITHIN_SECONDS = 60.0
+POLL_SECONDS = 0.05
 LAST_TURNS = 4
 """Of its loop: a connection that is just being made gets its transport a turn after it was given
 up, which is told to close in another one, and closes in the next."""
@@ -71,7 +74,6 @@ class NodeThread:
         self.node: Node | None = None
         self.ready: ThreadFuture[None] = ThreadFuture()
         """Done when it serves, or with the reason why it never will."""
-        self.on_ready: Callable[[], None] = lambda: None
         self.ended_because: Exception | None = None
 
     # -- from any thread
@@ -93,8 +95,9 @@ class NodeThread:
         self._standing.clear()
         self._going.clear()
         self._call(self._halt)
-        while self._thread.is_alive() and not self._standing.wait(0.05):
-            pass
+        deadline = time.monotonic() + OBEYS_WITHIN_SECONDS
+        while self._thread.is_alive() and not self._standing.wait(POLL_SECONDS):
+            self._obey_by(deadline)
 
     def resume(self) -> None:
         self._going.set()
@@ -109,7 +112,9 @@ class NodeThread:
             self.resume()
         else:
             self._call(self._die_running, crash)
-        self._thread.join()
+        self._thread.join(OBEYS_WITHIN_SECONDS)
+        if self._thread.is_alive():
+            self._obey_by(0)
 
     def stop(self, timeout_s: float) -> bool:
         """As SIGTERM. False if it is not gone in time."""
@@ -149,8 +154,14 @@ class NodeThread:
             changed.set()
 
         self._call(work)
-        while self.state == "running" and not changed.wait(0.05):
-            pass
+        deadline = time.monotonic() + OBEYS_WITHIN_SECONDS
+        while self.state == "running" and not changed.wait(POLL_SECONDS):
+            self._obey_by(deadline)
+
+    def _obey_by(self, deadline: float) -> None:
+        if time.monotonic() >= deadline:
+            node_id = self.config.node_id
+            raise TimeoutError(f"somebody holds the event loop of node {node_id} for too long")
 
     def _call(self, work: Callable[..., object], *arguments: object) -> None:
         """A loop that is closed already has nothing left to be told."""
@@ -221,7 +232,6 @@ class NodeThread:
     def _on_ready(self) -> None:
         if not self.ready.done():
             self.ready.set_result(None)
-        self.on_ready()
 
     def _told_to_stop(self) -> None:
         if self._stop is not None and not self._stop.done():

@@ -1,8 +1,7 @@
 """The nodes of a cluster on threads of this process: production nodes, real sockets on loopback."""
 
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,6 +74,7 @@ class NodeOnThread:
 
     def start(self) -> None:
         if self.state.state == "gone":
+            self.files.release_locks()  # of a life that ended by itself
             self.state.thread = NodeThread(self.config, self.world, self.journal)
             self.state.thread.start()
 
@@ -119,35 +119,33 @@ class ThreadNodes:
             self._nodes[node_id].start()
 
     def kill(self, node_id: int) -> bool:
-        node = self._nodes[node_id]
-        thread = node.state.thread
-        if thread is None or thread.state == "gone":
-            return False
-        thread.kill(node.crash)
-        return True
+        thread = self._alive(node_id)
+        if thread is not None:
+            thread.kill(self._nodes[node_id].crash)
+        return thread is not None
 
     def pause(self, node_id: int) -> bool:
-        with self._running(node_id) as thread:
-            if thread is not None:
-                thread.pause()
-            return thread is not None
+        thread = self._alive(node_id)
+        if thread is not None:
+            thread.pause()
+        return thread is not None
 
     def resume(self, node_id: int) -> bool:
-        with self._running(node_id) as thread:
-            if thread is not None:
-                thread.resume()
-            return thread is not None
+        thread = self._alive(node_id)
+        if thread is not None:
+            thread.resume()
+        return thread is not None
 
     def stop(self, node_ids: Iterable[int], *, timeout_ms: int) -> list[Stopped]:
         stopped = []
         for node_id in node_ids:
-            with self._running(node_id) as thread:
-                if thread is None:
-                    continue
-                in_time = thread.stop(timeout_ms / 1000)
-                if not in_time:
-                    self.kill(node_id)
-                stopped.append(Stopped(node_id, in_time))
+            thread = self._alive(node_id)
+            if thread is None:
+                continue
+            in_time = thread.stop(timeout_ms / 1000)
+            if not in_time:
+                self.kill(node_id)
+            stopped.append(Stopped(node_id, in_time))
         return stopped
 
     def save(self) -> None:
@@ -180,15 +178,15 @@ class ThreadNodes:
     def script(self, script: Script, node_id: int | None) -> None:
         """On one node, or on all that run: they count together."""
         for each in self._nodes if node_id is None else [node_id]:
-            with self._running(each) as thread:
-                if thread is not None:
-                    thread.add_script(script)
+            thread = self._alive(each)
+            if thread is not None:
+                thread.add_script(script)
 
     def clear_scripts(self) -> None:
         for each in self._nodes:
-            with self._running(each) as thread:
-                if thread is not None:
-                    thread.clear_scripts()
+            thread = self._alive(each)
+            if thread is not None:
+                thread.clear_scripts()
 
     def _wait_serving(self, node_id: int, deadline: float) -> None:
         thread = self.thread(node_id)
@@ -210,10 +208,10 @@ class ThreadNodes:
                 raise NodeFailed(node_id, reason, self.last_lines(node_id))
             time.sleep(0.001)
 
-    @contextmanager
-    def _running(self, node_id: int) -> Iterator[NodeThread | None]:
+    def _alive(self, node_id: int) -> NodeThread | None:
+        """Running or paused."""
         thread = self.thread(node_id)
-        yield None if thread is None or thread.state == "gone" else thread
+        return None if thread is None or thread.state == "gone" else thread
 
 
 def _brokers_known(node: Node) -> frozenset[int]:
