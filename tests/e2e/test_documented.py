@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from support.plugin_options import plugin_options
 from tidelog.cluster import layout
 from tidelog.testing import Cluster
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUARD_S = 90
 NODES = (1, 2, 3)
+UNCACHED = ("-p", "no:cacheprovider")
 
 
 def tidelog(*arguments, **extra):
@@ -155,7 +157,7 @@ def test_the_test_that_the_documents_show_passes(tmp_path):
     shown = re.search(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL).group(1)
     (tmp_path / "test_shown.py").write_text(shown)
     ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-q", *plugin_options(), *UNCACHED, str(tmp_path)],
         capture_output=True,
         text=True,
         env=environment(),

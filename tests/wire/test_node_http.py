@@ -25,14 +25,24 @@ STARTED_MS = 1_000_000
 class Breakable:
     def __init__(self):
         self.blocked, self.latency_ms, self.full_disks = frozenset(), {}, False
+        self.scripts = []
 
     def describe(self):
         latency = {str(node): value for node, value in self.latency_ms.items()}
-        full = self.full_disks
-        return {"blocked": sorted(self.blocked), "latency_ms": latency, "full_disks": full}
+        told = {"blocked": sorted(self.blocked), "latency_ms": latency}
+        told["full_disks"] = self.full_disks
+        return {**told, "answer_next": self.scripts} if self.scripts else told
 
     def set(self, blocked, latency_ms, *, full_disks=False):
         self.blocked, self.latency_ms, self.full_disks = blocked, latency_ms, full_disks
+
+    def answer_next(self, api, error, times, topic):
+        if error == "NO_SUCH_ERROR":
+            raise ValueError("no error 'NO_SUCH_ERROR'")
+        self.scripts.append([api, error, times, topic])
+
+    def answer_as_usual(self):
+        self.scripts = []
 
 
 class Site:
@@ -335,6 +345,13 @@ def test_chaos_is_set_shown_and_healed():
         answer = await site.ask("POST", "/chaos", body, Content_Type="application/json")
         assert answer == (200, wanted)
         assert await site.ask("GET", "/chaos") == (200, wanted)
+        body = b'{"answer_next": {"api": "Produce", "error": "NOT_ENOUGH_REPLICAS"}}'
+        answer = await site.ask("POST", "/chaos", body, Content_Type="application/json")
+        scripted = [["Produce", "NOT_ENOUGH_REPLICAS", 1, None]]
+        assert answer == (200, {**wanted, "answer_next": scripted}), "the cut is still one"
+        body = b'{"answer_next": null}'
+        answer = await site.ask("POST", "/chaos", body, Content_Type="application/json")
+        assert answer == (200, wanted)
         healed = {"blocked": [], "latency_ms": {}, "full_disks": False}
         assert await site.ask("DELETE", "/chaos") == (200, healed)
 
@@ -356,6 +373,11 @@ def test_chaos_is_set_shown_and_healed():
         (b'{"latency_ms": {"two": 1}}', "application/json", 400),
         (b'{"latency_ms": [2]}', "application/json", 400),
         (b'{"full_disks": 1}', "application/json", 400),
+        (b'{"answer_next": {"api": "Produce", "error": "NO_SUCH_ERROR"}}', "application/json", 400),
+        (b'{"answer_next": {"times": 0}}', "application/json", 400),
+        (b'{"answer_next": {"topic": 1}}', "application/json", 400),
+        (b'{"answer_next": {"when": 1}}', "application/json", 400),
+        (b'{"answer_next": null, "blocked": []}', "application/json", 400),
     ],
 )
 def test_chaos_that_makes_no_sense_breaks_nothing(body, kind, status):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tidelog.client.security import BadProperties
 from tidelog.cluster.node_http import NodeHttp, http_of
-from tidelog.cluster.nodes import LocalNodes
+from tidelog.cluster.nodes import ClusterNodes
 from tidelog.host.tls import TlsError
 
 ANSWER_WITHIN_SECONDS = 3
@@ -23,7 +23,7 @@ class ControlFailed(Exception):  # noqa: N818 - it names what is so
         self.node_id = node_id
 
 
-def cut(nodes: LocalNodes, groups: Sequence[Sequence[int]], login: Login = None) -> None:
+def cut(nodes: ClusterNodes, groups: Sequence[Sequence[int]], login: Login = None) -> None:
     """Nobody hears anybody of another group. Nodes that are in no group hear all."""
     for group in groups:
         others = sorted(each for other in groups if other is not group for each in other)
@@ -33,7 +33,7 @@ def cut(nodes: LocalNodes, groups: Sequence[Sequence[int]], login: Login = None)
     tell(nodes, [each for group in groups for each in group], login)
 
 
-def slow(nodes: LocalNodes, node_id: int, latency_ms: int, login: Login = None) -> None:
+def slow(nodes: ClusterNodes, node_id: int, latency_ms: int, login: Login = None) -> None:
     """Everything to and from a node takes longer; 0 takes it back."""
     for other in nodes.state.nodes.values():
         if other.id == node_id:
@@ -45,13 +45,13 @@ def slow(nodes: LocalNodes, node_id: int, latency_ms: int, login: Login = None) 
     tell(nodes, nodes.node_ids, login)
 
 
-def fill_disk(nodes: LocalNodes, node_id: int, login: Login = None, *, full: bool = True) -> None:
+def fill_disk(nodes: ClusterNodes, node_id: int, login: Login = None, *, full: bool = True) -> None:
     """The disks of a node look full to it, or no longer do."""
     nodes.node(node_id).full_disks = full
     tell(nodes, [node_id], login)
 
 
-def heal(nodes: LocalNodes, login: Login = None) -> None:
+def heal(nodes: ClusterNodes, login: Login = None) -> None:
     """Everybody hears everybody, at once."""
     for node in nodes.state.nodes.values():
         node.blocked.clear()
@@ -59,7 +59,19 @@ def heal(nodes: LocalNodes, login: Login = None) -> None:
     tell(nodes, nodes.node_ids, login)
 
 
-def tell(nodes: LocalNodes, node_ids: Sequence[int], login: Login = None) -> None:
+def script(
+    nodes: ClusterNodes, node_id: int, script: Mapping[str, object], login: Login = None
+) -> None:
+    """Requests that a node shall fail: see `answer_next` in docs/testing-api.md."""
+    _post(node_id, http_of(nodes, node_id, login), {"answer_next": script})
+
+
+def clear_scripts(nodes: ClusterNodes, node_id: int, login: Login = None) -> None:
+    """It answers as usual from now on."""
+    _post(node_id, http_of(nodes, node_id, login), {"answer_next": None})
+
+
+def tell(nodes: ClusterNodes, node_ids: Sequence[int], login: Login = None) -> None:
     """What the state says of these nodes; those that do not run are told when they start."""
     nodes.save()
     for node_id in node_ids:

@@ -75,6 +75,12 @@ def create(directory: Path, name: str, shape: Shape) -> ClusterState:
     return state
 
 
+def plan(name: str, shape: Shape) -> ClusterState:
+    """A new cluster that leaves nothing on any disk."""
+    cluster_id = uuid_text(SystemEntropy().uuid())
+    return ClusterState(name, cluster_id, HOST, _nodes(shape, None), ephemeral=True)
+
+
 def node_directory(directory: Path, node_id: int) -> Path:
     return directory / f"node-{node_id}"
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tidelog.client.security import read_properties
 from tidelog.cluster.free_ports import HOST
 from tidelog.cluster.layout import admin_properties
-from tidelog.cluster.nodes import LocalNodes
+from tidelog.cluster.nodes import ClusterNodes
 from tidelog.core.security.protocols import LoginSettings
 from tidelog.host.tls import make_context, read_text
 
@@ -40,7 +40,7 @@ class NodeHttp(NamedTuple):
 
 
 def http_of(
-    nodes: LocalNodes, node_id: int, properties: Mapping[str, str] | None = None
+    nodes: ClusterNodes, node_id: int, properties: Mapping[str, str] | None = None
 ) -> NodeHttp:
     """As the administrator whose login lies beside the cluster, unless properties say other."""
     admin = admin_properties(nodes.directory, nodes.state)

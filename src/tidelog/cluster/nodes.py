@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tidelog.cluster import layout
 from tidelog.cluster import state as states
@@ -50,6 +50,48 @@ class Stopped(NamedTuple):
     """False: it had to be killed."""
 
 
+class ClusterNodes(Protocol):
+    """Nodes of one cluster, whatever each of them runs in."""
+
+    @property
+    def directory(self) -> Path: ...
+    @property
+    def state(self) -> ClusterState: ...
+    @property
+    def node_ids(self) -> list[int]: ...
+    def node(self, node_id: int) -> NodeState: ...
+    def start(self, node_ids: Iterable[int]) -> None:
+        """Start those that do not run, all at once; who is ready is another question."""
+        ...
+
+    def kill(self, node_id: int) -> bool:
+        """As a crash. False if it does not run."""
+        ...
+
+    def pause(self, node_id: int) -> bool:
+        """Returns when it stands still. False if it does not run."""
+        ...
+
+    def resume(self, node_id: int) -> bool: ...
+    def stop(self, node_ids: Iterable[int], *, timeout_ms: int) -> list[Stopped]:
+        """In order; whoever is late is killed."""
+        ...
+
+    def save(self) -> None:
+        """What `state` says of faults was changed."""
+        ...
+
+    def exit_status(self, node_id: int) -> str:
+        """How a node that is gone has ended, in words."""
+        ...
+
+    def log_text(self, node_id: int) -> str: ...
+    def last_lines(self, node_id: int, count: int = LAST_LINES) -> list[str]: ...
+    def close(self) -> None:
+        """End what is left, and give everything back."""
+        ...
+
+
 class LocalNodes:
     """The nodes of the cluster in one directory. The state file is kept true by every change.
 
@@ -73,7 +115,7 @@ class LocalNodes:
     def node(self, node_id: int) -> NodeState:
         return self.state.nodes[node_id]
 
-    def start(self, node_ids: Iterable[int], *, attached: bool) -> None:
+    def start(self, node_ids: Iterable[int], *, attached: bool = True) -> None:
         """Start those that do not run, all at once; who is ready is another question."""
         for node_id in node_ids:
             node = self.node(node_id)
@@ -218,3 +260,7 @@ def child_environment() -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if key not in ours}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     return environment
+
+
+if TYPE_CHECKING:
+    _NODES: type[ClusterNodes] = LocalNodes  # the type checker compares them

@@ -10,7 +10,7 @@ from tidelog.client.client import Client
 from tidelog.client.errors import ClientError
 from tidelog.client.links import ADMIN
 from tidelog.cluster.layout import admin_properties
-from tidelog.cluster.nodes import LocalNodes, NodeFailed
+from tidelog.cluster.nodes import ClusterNodes, NodeFailed
 from tidelog.cluster.state import NodeState
 from tidelog.host.ports import NetworkError
 from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest
@@ -34,7 +34,7 @@ OnReady = Callable[[Ready], None]
 
 
 async def wait_ready(
-    nodes: LocalNodes,
+    nodes: ClusterNodes,
     *,
     timeout_ms: int,
     on_ready: OnReady = lambda _: None,
@@ -65,7 +65,9 @@ async def wait_ready(
                     seconds = time.monotonic() - begin
                     on_ready(Ready(f"broker {node_id}", address, seconds))
         except TimeoutError:
-            late = next(node.id for node in wanted if node.id not in told)
+            late = next((node.id for node in wanted if node.id not in told), None)
+            if late is None:
+                return  # the last one was just told of when the time was over
             seconds = timeout_ms / 1000
             reason = f"is not ready after {seconds:g} s"
             raise NodeFailed(late, reason, nodes.last_lines(late)) from None
@@ -88,7 +90,7 @@ async def listed_brokers(client: Client, address: tuple[str, int]) -> frozenset[
 
 
 async def _wait_broker(
-    nodes: LocalNodes, client: Client, node: NodeState, everybody: Collection[int]
+    nodes: ClusterNodes, client: Client, node: NodeState, everybody: Collection[int]
 ) -> int:
     address = (nodes.state.host, node.port)
     while not await listed_brokers(client, address) >= frozenset(everybody):
@@ -100,7 +102,7 @@ async def _wait_broker(
 
 
 async def _tell_controllers(
-    nodes: LocalNodes, client: Client, begin: float, on_ready: OnReady
+    nodes: ClusterNodes, client: Client, begin: float, on_ready: OnReady
 ) -> None:
     who = ",".join(str(node.id) for node in nodes.state.controllers)
     label = "controllers" if "," in who else "controller"

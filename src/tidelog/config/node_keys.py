@@ -288,7 +288,7 @@ OURS: tuple[BrokerKey, ...] = (
         switch(
             "tidelog.chaos.enable",
             False,
-            "Whether /chaos may cut this node off from others, as `tidelog up` allows.",
+            "Whether /chaos may cut this node off and let requests fail, as `tidelog up` allows.",
             ours=True,
         ),
         duration(

@@ -271,6 +271,7 @@ class FrameStream(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._context.open[self] = None
         self._transport.set_write_buffer_limits(high=0)  # we count, and hear of every byte left
         peername = transport.get_extra_info("peername")
         self.peer = str(peername[0]) if peername else ""
@@ -335,6 +336,7 @@ class FrameStream(asyncio.BufferedProtocol):
         self.held_bytes = 0
         self._forgive(self.owed_bytes)
         self._transport = None
+        self._context.open.pop(self, None)
         self._context.counters.closed[self._reason] += 1
         self._owner.on_closed(self._reason)
 

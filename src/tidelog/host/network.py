@@ -11,7 +11,7 @@ from tidelog.host.client import CLIENT_LIMITS, FrameConnection
 from tidelog.host.flight import NetworkCounters, NodeFlight
 from tidelog.host.frames import FrameLimits
 from tidelog.host.network_context import NetworkContext
-from tidelog.host.ports import Clock, MakeTlsContext, Network
+from tidelog.host.ports import Clock, CloseReason, MakeTlsContext, Network
 from tidelog.host.reports import FailureReport, FailureReports
 from tidelog.host.server import Admission, ConnectionLimits, FrameServer, OnConnection
 from tidelog.host.timers import LoopDriver, TimerWheel
@@ -25,7 +25,7 @@ class TcpNetwork:
     Made inside a running loop; `close` after the last listener has stopped.
     """
 
-    __slots__ = ("_driver", "admission", "context", "frame_limits", "reports", "wheel")
+    __slots__ = ("_driver", "_servers", "admission", "context", "frame_limits", "reports", "wheel")
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class TcpNetwork:
         fire = partial(self.context.together, self.wheel.fire_due)
         self._driver = LoopDriver(self.wheel, loop, fire)
         self.frame_limits = frame_limits
+        self._servers: list[FrameServer] = []
         self.admission = Admission(connection_limits)
         self.reports = FailureReports(clock, on_failure)
 
@@ -68,6 +69,7 @@ class TcpNetwork:
             tls=tls,
         )
         await server.start(host, port)
+        self._servers.append(server)
         return server
 
     async def connect(
@@ -91,6 +93,15 @@ class TcpNetwork:
 
     def soon(self, work: Callable[[], None]) -> None:
         self.context.loop.call_soon(self.context.together, work)
+
+    def sever(self) -> None:
+        """Every listener and connection ends at once, with whatever was not sent: what the
+        operating system does for a process that is killed. Timers fire no more."""
+        for server in self._servers:
+            server.sever()
+        for stream in tuple(self.context.open):
+            stream.abort(CloseReason.STOPPED)
+        self.close()
 
     def close(self) -> None:
         self._driver.close()

@@ -8,6 +8,7 @@ from typing import Protocol
 from tidelog.host.answers import AnswerBudget
 from tidelog.host.flight import NetworkCounters, NodeFlight
 from tidelog.host.frame_buffers import FrameBuffers, Scratch
+from tidelog.host.ports import CloseReason
 from tidelog.host.timers import TimerWheel
 
 SCRATCH_BYTES = 256 * 1024
@@ -18,6 +19,14 @@ class Unsent(Protocol):
 
     def flush(self) -> None:
         """Hand it to the transport."""
+        ...
+
+
+class OpenStream(Protocol):
+    """A connection that is open."""
+
+    def abort(self, reason: CloseReason) -> None:
+        """End it now, with whatever was not sent."""
         ...
 
 
@@ -33,6 +42,7 @@ class NetworkContext:
         "counters",
         "flight",
         "loop",
+        "open",
         "scratch",
         "wheel",
     )
@@ -54,6 +64,8 @@ class NetworkContext:
         self.corked = False
         """Something is being worked on: what is written meanwhile, to whichever connection, is
         sent when that is done."""
+        self.open: dict[OpenStream, None] = {}
+        """Every connection that has a transport."""
         self._unsent: deque[Unsent] = deque()
         self._flush_scheduled = False
 

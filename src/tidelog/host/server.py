@@ -171,6 +171,12 @@ class FrameServer:
             timer.cancel()
         return self._aborted
 
+    def sever(self) -> None:
+        """Accept nothing more, and wait for nobody. Connections are not its business."""
+        self._stopping = True
+        if self._server is not None:
+            self._server.close()
+
     def _new_stream(self) -> asyncio.BaseProtocol:
         connection = ServerConnection(self, self._context, self._frame_limits)
         if self._tls is None:

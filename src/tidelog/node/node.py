@@ -64,6 +64,8 @@ class Node:
         self.host = host
         self.tables: list[ApiTable] = []
         """Of all listeners that are open."""
+        self.client_tables: list[ApiTable] = []
+        """Of those that clients use."""
         self.listening = False
         self.stopping = False
         self._listeners: list[OpenListener] = []
@@ -219,6 +221,7 @@ class Node:
             handlers = api_table.handlers(self.broker)
             table = ApiTable(Listener.CLIENT, guarded_broker(self.gate, self.broker, handlers))
             self.throttling.meter_clients(table)
+            self.client_tables.append(table)
             absences = self.broker.absences
             accept = serve(
                 table,

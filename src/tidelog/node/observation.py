@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.config.security import HTTP
 from tidelog.core import events
+from tidelog.core.errors import Error
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.types import LogEntry
 from tidelog.host.disk_space import SwitchedSpace
@@ -17,6 +18,7 @@ from tidelog.host.tls_streams import TlsStreams
 from tidelog.node.disks import cannot_listen
 from tidelog.node.http_access import HttpDoor
 from tidelog.node.node import Node
+from tidelog.node.scripted_answers import Script, ScriptedAnswers
 from tidelog.node.topic_writer import TopicWriter, audit_writer, event_writer
 from tidelog.node.view import LiveNode
 from tidelog.observe.audit_topic import AuditTopic
@@ -28,6 +30,8 @@ from tidelog.observe.journal import Journal, JournalHandler
 from tidelog.observe.render import Renderer
 from tidelog.observe.sentences import ids
 from tidelog.observe.stream import EventStream, NumberedEvent
+from tidelog.rpc.failed_answers import can_fail
+from tidelog.wire.protocol import API_BY_KEY
 
 if TYPE_CHECKING:
     from tidelog.observe.metrics import Metrics
@@ -59,7 +63,7 @@ class Observation:
         renderer = Renderer(node.topic_name)
         stream.subscribe(Journal(renderer, journal).on_event)
         stream.subscribe(self._on_event)
-        chaos = None if gate is None else NodeChaos(node, gate)
+        chaos = self.chaos = None if gate is None else NodeChaos(node, gate)
         self.has_chaos = chaos is not None
         if chaos is not None:
             node.quorum.listeners.append(chaos)
@@ -164,6 +168,7 @@ class NodeChaos:
         self._gate = gate
         space = node.host.disk_space
         self._space = space if isinstance(space, SwitchedSpace) else None
+        self.answers = ScriptedAnswers(node.client_tables, node.topic_name)
         self._learn()
 
     def describe(self) -> dict[str, object]:
@@ -174,6 +179,7 @@ class NodeChaos:
             "latency_ms": {str(node): ms for node, ms in sorted(faults.latency_ms.items())},
             "full_disks": self._space is not None and self._space.pretends_full,
             "unknown": sorted(concerned - set(known)),
+            "answer_next": self.answers.describe(),
         }
 
     def set(
@@ -186,6 +192,20 @@ class NodeChaos:
         slow = [f"{ms} ms to node {node}" for node, ms in sorted(latency_ms.items())]
         full = ["disks that look full"] if full_disks else []
         _LOGGER.warning("chaos: %s", ", ".join([cut, *slow, *full]))
+
+    def answer_next(self, api: str, error: str, times: int, topic: str | None) -> None:
+        """ValueError if there is no such API or error."""
+        keys = {each.name: each.key for each in API_BY_KEY.values() if each.for_clients}
+        if api not in keys or not can_fail(keys[api]):
+            raise ValueError(f"no API {api!r} that can be answered with an error")
+        if error not in Error.__members__ or error == Error.NONE.name:
+            raise ValueError(f"no error {error!r}")
+        self.answers.add(Script(keys[api], Error[error], times, topic))
+        about = "" if topic is None else f" for {topic}"
+        _LOGGER.warning("chaos: the next %d of %s%s get %s", times, api, about, error)
+
+    def answer_as_usual(self) -> None:
+        self.answers.clear()
 
     def on_applied(self, offset: int) -> None:
         self._learn()

@@ -123,7 +123,7 @@ class Throttling:
 
     def _switch(self) -> None:
         for table, plain, while_set in self._tables:
-            table.handlers.update(while_set if self.quotas else plain)
+            table.use(while_set if self.quotas else plain)
 
     def _limit(self, key: str, call: Call) -> Limit | None:
         return self.quotas.limit(key, call.caller.principal.name, call.client_id)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from tidelog.host import tasks
 from tidelog.host.tls_streams import TlsStreams
-from tidelog.observe import metadata_records
+from tidelog.observe import chaos_body, metadata_records
 from tidelog.observe.http_server import (
     BadRequest,
     HttpServer,
@@ -26,10 +26,8 @@ MOST_STREAMS = 16
 KEEP_ALIVE_MS = 10_000
 EVENTS_PER_WRITE = 200
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-LATENCY_MAX_MS = 60_000
 PARTITIONS_PER_PAGE = 200
 METADATA_RECORDS = 500
-CHAOS_FIELDS = frozenset(("blocked", "latency_ms", "full_disks"))
 
 
 class Chaos(Protocol):
@@ -39,6 +37,13 @@ class Chaos(Protocol):
     def set(
         self, blocked: frozenset[int], latency_ms: dict[int, int], *, full_disks: bool = False
     ) -> None: ...
+    def answer_next(self, api: str, error: str, times: int, topic: str | None) -> None:
+        """ValueError if there is no such API or error."""
+        ...
+
+    def answer_as_usual(self) -> None:
+        """What was asked of `answer_next` is forgotten."""
+        ...
 
 
 class Door(Protocol):
@@ -239,6 +244,7 @@ class Endpoints:
 
     def _delete_chaos(self, _: Request) -> Response:
         self._chaos().set(frozenset(), {})
+        self._chaos().answer_as_usual()
         return json_response(self._chaos().describe())
 
     def _post_chaos(self, request: Request) -> Response:
@@ -246,7 +252,15 @@ class Endpoints:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             reason = "Content-Type has to be application/json"
             raise BadRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, reason)
-        wanted = parse_chaos(request.body)
+        document = chaos_body.parse_body(request.body)
+        if "answer_next" in document:
+            try:
+                script = chaos_body.parse_answers(document)
+                chaos.answer_as_usual() if script is None else chaos.answer_next(*script)
+            except ValueError as unknown:
+                raise BadRequest(HTTPStatus.BAD_REQUEST, str(unknown)) from None
+            return json_response(chaos.describe())
+        wanted = chaos_body.parse_faults(document)
         if self._sources.view.node_id in wanted.blocked | wanted.latency_ms.keys():
             reason = f"this is node {self._sources.view.node_id}: it cannot be cut from itself"
             raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
@@ -271,43 +285,6 @@ def _number_in(request: Request, name: str, default: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise BadRequest(HTTPStatus.BAD_REQUEST, f"{name}={text[:40]!r} is not a number")
     return int(text)
-
-
-class WantedChaos(NamedTuple):
-    blocked: frozenset[int]
-    latency_ms: dict[int, int]
-    full_disks: bool
-
-
-def parse_chaos(body: bytes) -> WantedChaos:
-    """`{"blocked": [2, 3], "latency_ms": {"2": 80}, "full_disks": true}`; what is left out is not
-    broken."""
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
-    if not isinstance(document, dict) or document.keys() - CHAOS_FIELDS:
-        reason = (
-            'the body has to be like {"blocked": [2], "latency_ms": {"3": 80}, "full_disks": false}'
-        )
-        raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
-    blocked, latency = document.get("blocked", []), document.get("latency_ms", {})
-    if not isinstance(blocked, list) or not all(type(each) is int for each in blocked):
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "blocked has to be a list of node ids")
-    if not isinstance(latency, dict) or not all(map(_is_latency, latency.items())):
-        reason = f"latency_ms has to give node ids whole numbers from 0 to {LATENCY_MAX_MS}"
-        raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
-    full = document.get("full_disks", False)
-    if not isinstance(full, bool):
-        raise BadRequest(HTTPStatus.BAD_REQUEST, "full_disks has to be true or false")
-    delays = {int(node): value for node, value in latency.items() if value}
-    return WantedChaos(frozenset(blocked), delays, full)
-
-
-def _is_latency(item: tuple[str, object]) -> bool:
-    node, value = item
-    named = node.isascii() and node.isdigit() and len(node) < 10
-    return named and type(value) is int and 0 <= value <= LATENCY_MAX_MS
 
 
 def state_of(view: NodeView, stream: EventStream) -> dict[str, object]:

@@ -55,10 +55,12 @@ _PRODUCE = 0
 class ApiTable:
     """What a listener serves: handlers by API key, and the versions it advertises for them."""
 
-    __slots__ = ("_served", "handlers", "messages", "ranges", "requests")
+    __slots__ = ("_intercepted", "_served", "handlers", "messages", "ranges", "requests")
 
     def __init__(self, listener: Listener, handlers: Mapping[int, Handler]) -> None:
         self.handlers = dict(handlers)
+        self._intercepted: dict[int, Handler] = {}
+        """The usual handlers of those APIs that somebody else serves for now."""
         self.requests = dict.fromkeys(self.handlers, 0)
         """How many came in, by API key."""
         self.messages: dict[tuple[int, int], type[Message]] = {}
@@ -71,6 +73,27 @@ class ApiTable:
         if _PRODUCE in self._served:
             last = self._served[_PRODUCE].last
             self._served[_PRODUCE] = Versions(FIRST_PRODUCE_VERSION, last)
+
+    def use(self, handlers: Mapping[int, Handler]) -> None:
+        """From now on, for those that are in it."""
+        for key, handler in handlers.items():
+            if key in self._intercepted:
+                self._intercepted[key] = handler
+            else:
+                self.handlers[key] = handler
+
+    def intercept(self, key: int, by: Callable[[Handler, "Call"], None]) -> None:
+        """`by` serves this API, and is told who would, until it is given back."""
+        if key not in self.handlers:
+            return
+        assert key not in self._intercepted, f"API {key} is intercepted already"
+        self._intercepted[key] = self.handlers[key]
+        self.handlers[key] = lambda call: by(self._intercepted.get(key, self.handlers[key]), call)
+
+    def give_back(self, key: int) -> None:
+        usual = self._intercepted.pop(key, None)
+        if usual is not None:
+            self.handlers[key] = usual
 
     def message(self, key: int, version: int) -> type[Message] | None:
         """What such a request is; None if it is not served."""

@@ -39,6 +39,12 @@ class MachineFiles:
         """What was not synced may be gone."""
         self._crash(CrashKind.POWER_LOSS, choose)
 
+    def lose_unsynced(self) -> None:
+        """Nothing is left of what was not synced: the hardest that a crash can be."""
+        for path, disk in self._disks.items():
+            after = self._disks[path] = disk.after_power_loss(())
+            after.take_over(disk)
+
     def detach(self) -> None:
         """What the process still does to its files is lost: it is dead and does not know it."""
         self._crash(CrashKind.PROCESS, lambda _: 0)
