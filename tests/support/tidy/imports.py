@@ -47,6 +47,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     # Its smallest client is a socket, the bytes of a request, and a login.
     "bench": ("core.security", "secure", "client", "wire", "sim", "node", "cluster", "audit"),
     "spark": (*WORDS, "client", "wire", "replica_files"),  # topics as tables are read by files
+    "registry": (*WORDS, "client", "host"),
     "console": ("client", "observe", "lab"),
     "cli": (ANYTHING,),
     "testing": (ANYTHING,),
