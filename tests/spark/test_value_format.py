@@ -143,7 +143,7 @@ def test_text_needs_no_schema(parse):
         ("offset int, id int", {"valueFormat": "json"}, "the schema says that offset is int"),
         ("key int", {"valueFormat": "json"}, "the schema says that key is int"),
         ("value int", {"valueFormat": "avro"}, "one of binary, json, string"),
-        ("id int", {"valueFormat": "json", "mode": "drop"}, "one of failfast, permissive"),
+        ("id int", {"valueFormat": "json", "mode": "drop"}, "one of failfast, keep, permissive"),
     ],
 )
 def test_schemas_that_contradict_the_format_are_refused(parse, schema, options, words):

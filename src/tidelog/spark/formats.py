@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from tidelog.spark.value_format import ValueFormat
 
 BINARY, STRING, JSON = FORMATS = ("binary", "string", "json")
-MODES: Final = ("permissive", "failfast")
+MODES: Final = ("permissive", "failfast", "keep")
+BAD_COLUMNS: Final = {"badReason": StringType(), "badValue": BinaryType()}
+"""What `mode=keep` tells of records that cannot be decoded; null for all others."""
 
 
 class Columns(NamedTuple):
@@ -70,15 +72,18 @@ def columns_of(schema: StructType, options: Options) -> Columns:
         return Columns(check_columns(schema))
     from tidelog.spark.value_format import ValueFormat  # noqa: PLC0415 - pyarrow
 
+    mode = options.one_of("mode", "permissive", MODES)
     kinds = {name: _kind(schema, name, chosen) for name, chosen in formats.items()}
+    kept = [each for each in schema.fields if mode == "keep" and each.name in BAD_COLUMNS]
     fields: list[StructField] = []
     if formats["value"] == JSON and "value" not in schema.names:
-        fields = [each for each in schema.fields if each.name not in RECORD_TYPES]
+        known = {*RECORD_TYPES, *(each.name for each in kept)}
+        fields = [each for each in schema.fields if each.name not in known]
         kinds["value"] = StructType(fields) if fields else None
     ours = [
         StructField(each.name, RECORD_TYPES[each.name] if kinds.get(each.name) else each.dataType)
         for each in schema.fields
-        if each not in fields
+        if each not in fields and each not in kept
     ]
     if ours or not fields:
         check_columns(StructType(ours))
@@ -87,7 +92,8 @@ def columns_of(schema: StructType, options: Options) -> Columns:
         arrow["value"],
         arrow["key"],
         tuple(each.name for each in fields),
-        options.one_of("mode", "permissive", MODES) == "failfast",
+        mode == "failfast",
+        mode == "keep",
     )
     return Columns(tuple(schema.names), values)
 

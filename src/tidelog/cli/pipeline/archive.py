@@ -10,7 +10,9 @@ from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.pipeline.launching import Job, Launch, launch_job, runs_pipeline, spoken
 from tidelog.cli.pipeline.topic_check import Looked, look_at
+from tidelog.spark.dead_letter_words import ACTIONS, DEAD_LETTER, STOP, SUFFIX
 from tidelog.spark.pipelines import archive as pipeline
+from tidelog.spark.pipelines.dead_letter_topics import make_topics
 from tidelog.spark.pipelines.topics import EARLIEST, LATEST, Topics, stream_of
 from tidelog.spark.tables.words import DELTA, FORMS, TableSpec
 
@@ -57,9 +59,19 @@ if TYPE_CHECKING:
     type=click.Choice(["binary", "json"]),
     default="binary",
     show_default=True,
-    help="json: values get the columns of --schema; one that has none of them ends the run.",
+    help="json: values get the columns of --schema.",
 )
 @click.option("--schema", metavar="DDL", help='Of values that are JSON: "id BIGINT, name STRING".')
+@click.option(
+    "--on-bad-record",
+    type=click.Choice(ACTIONS),
+    default=STOP,
+    show_default=True,
+    help="What becomes of a record whose value is not of its format.",
+)
+@click.option(
+    "--dead-letter-topic", metavar="TOPIC", help=f"Where they go; TOPIC{SUFFIX} if not given."
+)
 @click.option("--append", is_flag=True, help="Begin in a table that has rows already.")
 @runs_pipeline
 @asks_cluster
@@ -75,6 +87,8 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
       tidelog pipeline archive orders payments --to lake/all --partition-by topic,date
       tidelog pipeline archive orders --to lake/orders --format iceberg
       tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT"
+      tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT" \\
+        --on-bad-record dead-letter
 
     Goes on until Ctrl-C unless --once is given, and where it was when it is started again.
     """
@@ -88,10 +102,39 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
             advice='--value-format json --schema "id BIGINT, name STRING"',
             code=USAGE,
         )
+    check_bad_records(given)
     table = TableSpec(local_directory(given["to"]), given["form"], columns)
     looked = look_at(asking, given["topics"])
-    job = make_job(looked, pipeline.Archive(table, given["append"]), given)
+    bad = bad_records(asking, looked, given)
+    job = make_job(looked, pipeline.Archive(table, given["append"], bad), given)
     context.exit(launch_job(launch, job, given["output"]))
+
+
+def check_bad_records(given: dict[str, Any]) -> None:
+    action, topic = given["on_bad_record"], given["dead_letter_topic"]
+    if topic is not None and action != DEAD_LETTER:
+        raise CommandError(
+            "--dead-letter-topic is for dead letters",
+            why=f"--on-bad-record is {action}",
+            advice=f"--on-bad-record {DEAD_LETTER}",
+            code=USAGE,
+        )
+    if action != STOP and given["value_format"] == "binary":
+        raise CommandError(
+            f"--on-bad-record {action} has nothing to do",
+            why="values are kept as they are, so none is bad",
+            advice="give a --value-format, or leave it out",
+            code=USAGE,
+        )
+
+
+def bad_records(asking: Asking, looked: Looked, given: dict[str, Any]) -> pipeline.BadRecords:
+    """Topics of dead letters are there before the first letter."""
+    action, topic = given["on_bad_record"], given["dead_letter_topic"]
+    if action == DEAD_LETTER:
+        with spoken():
+            asking.located().run(lambda client: make_topics(client, looked.topics, topic))
+    return pipeline.BadRecords(action, topic, looked.access)
 
 
 def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -> Job:
@@ -105,6 +148,7 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
             given["max_records"],
             f"pipeline-{state.name}",
             given["schema"],
+            archive.bad.action != STOP,
         )
         return pipeline.start(stream_of(spark, topics), archive, state, launch.pace)
 

@@ -15,6 +15,7 @@ OTHER_COLUMNS = (
     "key BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
+BAD_COLUMNS = "badReason STRING, badValue BINARY"
 
 
 class Topics(NamedTuple):
@@ -27,7 +28,10 @@ class Topics(NamedTuple):
     source_id: str | None = None
     """Under which the cluster keeps where the first batch began."""
     json_fields: str | None = None
-    """Values are JSON with these fields (DDL); a value that is not ends the query."""
+    """Values are JSON with these fields (DDL)."""
+    keeps_bad: bool = False
+    """A value that cannot be decoded is told of in `badReason` and `badValue`, instead of ending
+    the query."""
 
     def options(self) -> dict[str, str]:
         return {
@@ -47,8 +51,10 @@ def stream_of(spark: "SparkSession", topics: Topics) -> "DataFrame":
         reader = reader.option("sourceId", topics.source_id)
     if topics.json_fields is not None:
         # A null in an archive would be a value that nobody can have back.
-        reader = reader.option("valueFormat", "json").option("mode", "failfast")
-        reader = reader.schema(f"value STRUCT<{as_fields(topics.json_fields)}>, {OTHER_COLUMNS}")
+        mode, more = ("keep", f", {BAD_COLUMNS}") if topics.keeps_bad else ("failfast", "")
+        reader = reader.option("valueFormat", "json").option("mode", mode)
+        fields = as_fields(topics.json_fields)
+        reader = reader.schema(f"value STRUCT<{fields}>, {OTHER_COLUMNS}{more}")
     return reader.load()
 
 
