@@ -6,7 +6,7 @@ piece is halved until the malformed ones stand alone: they are null, or they end
 why and what they were.
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +14,9 @@ import pyarrow.json as pj
 
 from tidelog.spark.failure import TidelogError
 from tidelog.wire.arrow.schema import COLUMN_TYPES
+
+if TYPE_CHECKING:
+    from tidelog.spark.registry_values import RegistryValues
 
 FIELD: Final = "v"
 # Each value becomes the one field of an object of its own. Two values in one, half a value or
@@ -36,6 +39,8 @@ class ValueFormat(NamedTuple):
     fields: tuple[str, ...] = ()
     fail_fast: bool = False
     keeps_bad: bool = False
+    registry: "RegistryValues | None" = None
+    """Values begin with the id of a schema."""
 
     def raw_columns(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """What has to be read of records, so that these columns can be made of it. Offsets are
@@ -79,16 +84,24 @@ class ValueFormat(NamedTuple):
             return pa.Array.from_buffers(
                 kind, len(raw), raw.buffers(), null_count=raw.null_count, offset=raw.offset
             )
-        parts = _parsed(raw, kind)
-        row = 0
-        for part in parts:
-            if part is None:
-                bad[row] = f"the {name} is no JSON of the schema"
-            row += 1 if part is None else len(part)
+        if name == "value" and self.registry is not None:
+            made = self.registry.decoded(raw, kind, bad)
+        else:
+            made = _json(name, raw, kind, bad)
         if self.fail_fast and bad:
             refuse_first(piece, name, bad, place)
-        made = [pa.nulls(1, kind) if part is None else part for part in parts]
-        return made[0] if len(made) == 1 else pa.concat_arrays(made) if made else pa.array([], kind)
+        return made
+
+
+def _json(name: str, raw: pa.Array, kind: pa.DataType, bad: dict[int, str]) -> pa.Array:
+    parts = _parsed(raw, kind)
+    row = 0
+    for part in parts:
+        if part is None:
+            bad[row] = f"the {name} is no JSON of the schema"
+        row += 1 if part is None else len(part)
+    made = [pa.nulls(1, kind) if part is None else part for part in parts]
+    return made[0] if len(made) == 1 else pa.concat_arrays(made) if made else pa.array([], kind)
 
 
 def _bad_columns(piece: pa.RecordBatch, bad: dict[int, str]) -> dict[str, pa.Array]:

@@ -11,12 +11,15 @@ from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.pipeline.launching import Job, Launch, launch_job, runs_pipeline, spoken
 from tidelog.cli.pipeline.topic_check import Looked, look_at
 from tidelog.spark.dead_letter_words import ACTIONS, DEAD_LETTER, STOP, SUFFIX
+from tidelog.spark.failure import TidelogError
 from tidelog.spark.pipelines import archive as pipeline
 from tidelog.spark.pipelines.dead_letter_topics import make_topics
-from tidelog.spark.pipelines.topics import EARLIEST, LATEST, Topics, stream_of
+from tidelog.spark.pipelines.topics import EARLIEST, LATEST, SchemaValues, Topics, stream_of
+from tidelog.spark.schema_words import GROWN, WITH_REGISTRY
 from tidelog.spark.tables.words import DELTA, FORMS, TableSpec
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -56,10 +59,18 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--value-format",
-    type=click.Choice(["binary", "json"]),
+    type=click.Choice(["binary", "json", *WITH_REGISTRY]),
     default="binary",
     show_default=True,
-    help="json: values get the columns of --schema.",
+    help="json: values get the fields of --schema; the last three: of schemas in --registry.",
+)
+@click.option("--registry", metavar="URL", help="Of schemas: http://host:8081.")
+@click.option(
+    "--subject",
+    "subjects",
+    multiple=True,
+    metavar="NAME",
+    help="In the registry, again and again; TOPIC-value of each topic if not given.",
 )
 @click.option("--schema", metavar="DDL", help='Of values that are JSON: "id BIGINT, name STRING".')
 @click.option(
@@ -86,7 +97,8 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
       tidelog pipeline archive orders --to lake/orders --once
       tidelog pipeline archive orders payments --to lake/all --partition-by topic,date
       tidelog pipeline archive orders --to lake/orders --format iceberg
-      tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT"
+      tidelog pipeline archive orders --to lake/orders --value-format avro \\
+        --registry http://localhost:8081
       tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT" \\
         --on-bad-record dead-letter
 
@@ -102,12 +114,33 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
             advice='--value-format json --schema "id BIGINT, name STRING"',
             code=USAGE,
         )
+    check_registry(given)
     check_bad_records(given)
     table = TableSpec(local_directory(given["to"]), given["form"], columns)
     looked = look_at(asking, given["topics"])
+    if given["registry"] is not None:
+        with spoken():
+            value_type(table, looked, given)  # a wrong schema is told before Spark is started
     bad = bad_records(asking, looked, given)
-    job = make_job(looked, pipeline.Archive(table, given["append"], bad), given)
+    archive = pipeline.Archive(table, given["append"], bad, given["registry"] is not None)
+    job = make_job(looked, archive, given)
     context.exit(launch_job(launch, job, given["output"]))
+
+
+def check_registry(given: dict[str, Any]) -> None:
+    if (given["value_format"] in WITH_REGISTRY) == (given["registry"] is not None):
+        return
+    raise CommandError(
+        "--registry and a --value-format with schemas belong together",
+        why=f"the format is {given['value_format']}; with schemas are {', '.join(WITH_REGISTRY)}",
+        advice="--value-format avro --registry http://host:8081",
+        code=USAGE,
+    )
+
+
+def value_type(table: TableSpec, looked: Looked, given: dict[str, Any]) -> "pa.DataType":
+    subjects = given["subjects"] or tuple(f"{each}-value" for each in looked.names)
+    return pipeline.value_type(table, given["registry"], given["value_format"], subjects)
 
 
 def check_bad_records(given: dict[str, Any]) -> None:
@@ -141,6 +174,10 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
     usual_name = f"{pipeline.KIND}-{'-'.join(looked.names)}"[:100]
 
     def start(spark: "SparkSession", state: "PipelineState", launch: Launch) -> "StreamingQuery":
+        values = None
+        if given["registry"] is not None:
+            kind = value_type(archive.table, looked, given)
+            values = SchemaValues(given["registry"], given["value_format"], kind)
         topics = Topics(
             looked.access,
             looked.names,
@@ -149,6 +186,7 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
             f"pipeline-{state.name}",
             given["schema"],
             archive.bad.action != STOP,
+            values,
         )
         return pipeline.start(stream_of(spark, topics), archive, state, launch.pace)
 
@@ -161,7 +199,13 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
         "partition_by": list(table.partition_by),
         "schema": given["schema"],
     }
-    return Job(pipeline.KIND, usual_name, arguments, given["to"], start)
+    if given["registry"] is not None:
+        arguments["value_format"] = given["value_format"]
+
+    def again(error: TidelogError) -> bool:
+        return GROWN in error.what
+
+    return Job(pipeline.KIND, usual_name, arguments, given["to"], start, again)
 
 
 def local_directory(text: str) -> str:

@@ -12,6 +12,7 @@ from tidelog.spark.tables.forms import open_table
 from tidelog.spark.tables.words import Table, TableSpec
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -52,6 +53,8 @@ class Archive(NamedTuple):
     appends: bool = False
     """Whether it may begin in a table that has rows of others."""
     bad: BadRecords = BadRecords()
+    grows: bool = False
+    """Whether columns are added to a table that has not all of them."""
 
 
 def check_partition_by(columns: tuple[str, ...]) -> None:
@@ -79,7 +82,10 @@ def start(
     shaped = with_derived(rows, spec.partition_by)
     table = open_table(spec)
     check_history(table, archive, state)
-    table.prepare(table_schema(shaped.schema))
+    columns = table_schema(shaped.schema)
+    if archive.grows and table.exists():
+        table.grow(columns)
+    table.prepare(columns)
     if REASON in shaped.columns:
         count = f"count_if({REASON} IS NOT NULL) AS {RECORDS}"
         shaped = shaped.observe(archive.bad.counted_as, expr(count))
@@ -116,3 +122,19 @@ def check_history(table: Table, archive: Archive, state: PipelineState) -> None:
             "they may be the same records",
             "write to another directory, or say --append if they are not",
         )
+
+
+def value_type(
+    spec: TableSpec, registry: str, form: str, subjects: tuple[str, ...]
+) -> "pa.DataType":
+    """The type of values with schemas: what all versions have, and what the table has already."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    from tidelog.spark.registry_values import type_of_subjects  # noqa: PLC0415
+    from tidelog.spark.schema_types import grown  # noqa: PLC0415
+
+    wanted = type_of_subjects(registry, form, subjects)
+    there = open_table(spec).schema()
+    if there is None or not pa.types.is_struct(there.field("value").type):
+        return wanted
+    return grown(there.field("value").type, wanted, spec.path)

@@ -58,6 +58,8 @@ def _kind(kind: pa.DataType) -> str:
         return f"list<{_kind(kind.value_type)}>"
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(f'{each.name}: {_kind(each.type)}' for each in kind)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_kind(kind.key_type)}, {_kind(kind.item_type)}>"
     if pa.types.is_timestamp(kind):
         return f"timestamp[{'UTC' if kind.tz else 'local'}]"
     return str(kind).removeprefix("large_").removesuffix("_view")
