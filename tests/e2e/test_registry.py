@@ -5,6 +5,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -16,6 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from support import registries
 from support.commands import tidelog
+from tidelog.cli.main import cli
 from tidelog.registry.languages.protobuf import file_of
 from tidelog.testing import Cluster
 
@@ -253,18 +255,32 @@ def test_everything_is_there_after_a_restart_in_the_words_of_confluents_topic(cl
         assert second.get("/config/kept-value") == {"compatibilityLevel": "FULL"}
 
 
-def test_a_cluster_that_is_not_there_is_told_and_asked_again():
+def test_strangers_are_refused_and_a_cluster_that_is_not_there_is_asked_again(tmp_path):
+    users = tmp_path / "users.txt"
+    for password in ("first", "second"):
+        added = CliRunner().invoke(
+            cli, ["registry", "add-user", str(users), "ann", "--password", password]
+        )
+        assert added.exit_code == 0, added.stderr
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         port = nobody.getsockname()[1]
-        registry = registries.start(f"127.0.0.1:{port}", "--timeout", "100ms")
+        given = ("--timeout", "100ms", "--users", str(users))
+        registry = registries.start(f"127.0.0.1:{port}", *given)
         try:
-            answer = registry.ask("GET", "/subjects")
+            for login in ("", "ann:first", "bob:second", "ann"):
+                refused = registry.ask("GET", "/subjects", login=login)
+                assert (refused.status, refused.document["error_code"]) == (401, 40101)
+            answer = registry.ask("GET", "/subjects", login="ann:second")
             assert (answer.status, answer.document["error_code"]) == (503, 50301)
             assert registry.ask("GET", "/health").document["status"] == "not ready"
         finally:
             said = registry.stop()
         assert "cannot be reached" in said
+    users.write_text("ann:second\n")
+    wrong = CliRunner().invoke(cli, ["registry", "start", "--users", str(users), "-b", "x:1"])
+    assert wrong.exit_code == 2
+    assert "line 1 is not name:scrypt:salt:hash" in wrong.stderr
 
 
 def test_a_topic_that_forgets_is_refused(cluster):

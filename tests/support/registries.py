@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -27,9 +28,11 @@ class RunningRegistry:
         self.process = process
         self.url = url
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def ask(self, method: str, path: str, body: Any = None, login: str = "") -> Answer:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, method=method)
+        if login:
+            request.add_header("Authorization", f"Basic {b64encode(login.encode()).decode()}")
         try:
             with urllib.request.urlopen(request, timeout=WITHIN_SECONDS) as answer:
                 return _read(answer)

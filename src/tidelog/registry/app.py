@@ -17,6 +17,7 @@ from tidelog.registry.languages.words import KINDS
 from tidelog.registry.lookups import found_id, found_subject, found_version, schema_in
 from tidelog.registry.records import Version
 from tidelog.registry.service import Registry, Wish, as_number
+from tidelog.registry.users import Users
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 BODY_BYTES_AT_MOST: Final = 4 * 1024 * 1024
@@ -318,9 +319,16 @@ ROUTES: Final[tuple[tuple[str, str, Handler], ...]] = (
 )
 
 
-def make_app(ready: Ready) -> Starlette:
+def make_app(ready: Ready, users: Users | None = None) -> Starlette:
+    """With users, everything but `/health` wants a login."""
+
     def endpoint(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def serve(request: Request) -> Response:
+            login = request.headers.get("authorization")
+            if users is not None and not await users.admits(login):
+                refused = told(RegistryError(401, 40101, "a login is wanted"))
+                refused.headers["WWW-Authenticate"] = 'Basic realm="schemas"'
+                return refused
             try:
                 document = await handler(ready(), request)
             except RegistryError as error:

@@ -19,6 +19,7 @@ from tidelog.registry import errors
 from tidelog.registry.app import make_app
 from tidelog.registry.service import Registry
 from tidelog.registry.topic import SchemaTopic, WrongTopic
+from tidelog.registry.users import Users
 
 AGAIN_AFTER_MS: Final = 1_000
 STOP_WITHIN_S: Final = 5
@@ -33,6 +34,8 @@ class RegistryConfig(NamedTuple):
     topic: str
     replicas: int
     timeout_ms: int
+    users: Users | None = None
+    """None: nobody needs a login."""
 
     def __repr__(self) -> str:
         """Passwords never reach a log or a traceback."""
@@ -58,7 +61,7 @@ class RegistryProcess:
 
     async def run(self, listener: socket.socket) -> None:
         """Until SIGINT or SIGTERM."""
-        app = make_app(self._ready)
+        app = make_app(self._ready, self._config.users)
         server = Server(
             uvicorn.Config(
                 app,

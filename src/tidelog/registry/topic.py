@@ -91,12 +91,15 @@ class SchemaTopic:
         found = await find_offset(
             self._client, self.name, PARTITION, LATEST, isolation=READ_COMMITTED
         )
+        attempts = self._client.attempts()
         async with self._reading:
-            while self.position < found.offset:
+            while (before := self.position) < found.offset:
                 for fetched in (await self._consumer.read(max_wait_ms=100)).values():
                     for read in fetched.reads:
                         self.image.apply(read.record.key, read.record.value)
                 await tasks.pause(0)
+                if self.position == before and not await attempts.pause():
+                    raise KafkaError(Error.REQUEST_TIMED_OUT, f"{self.name} ends before its end")
 
     async def follow(self, on_trouble: Callable[[ClientError | None], None]) -> None:
         """Know what other registries write, for as long as this one lives."""

@@ -106,6 +106,7 @@ class Replay:
         partitions = len((await self._client.topic(self._target)).partitions)
         starts, ends = await self._span()
         consumer = Consumer(self._client, starts, committed=True)
+        attempts = self._client.attempts()
         while any(consumer.positions[where] < end for where, end in ends.items()):
             before = dict(consumer.positions)
             reads = [
@@ -122,6 +123,10 @@ class Replay:
             sent, kept = self._sorted(reads, partitions)
             if moved and not dry:
                 await self._commit(producer, sent, kept, moved)
+            if moved:
+                attempts = self._client.attempts()
+            elif not await attempts.pause():
+                raise KafkaError(Error.REQUEST_TIMED_OUT, f"{self._source} ends before its end")
         return self._done
 
     async def _span(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
