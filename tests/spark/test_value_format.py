@@ -142,8 +142,11 @@ def test_text_needs_no_schema(parse):
         ("value int, id int", {"valueFormat": "json"}, "the schema has a column id, and records"),
         ("offset int, id int", {"valueFormat": "json"}, "the schema says that offset is int"),
         ("key int", {"valueFormat": "json"}, "the schema says that key is int"),
-        ("value int", {"valueFormat": "avro"}, "one of binary, json, string"),
-        ("id int", {"valueFormat": "json", "mode": "drop"}, "one of failfast, permissive"),
+        ("value int", {"valueFormat": "xml"}, "one of avro, binary, json, json-schema, protobuf"),
+        ("value int", {"keyFormat": "avro"}, "one of binary, json, string"),
+        ("value int", {"valueFormat": "avro"}, "the option registry is missing"),
+        ("value binary", {"valueFormat": "avro"}, "the schema says that value is binary"),
+        ("id int", {"valueFormat": "json", "mode": "drop"}, "one of failfast, keep, permissive"),
     ],
 )
 def test_schemas_that_contradict_the_format_are_refused(parse, schema, options, words):

@@ -44,6 +44,7 @@ COMMANDS = {
     "pipeline": Lazy(
         "tidelog.cli.pipeline", "Spark jobs on topics: tables, mirrors, health.", "group"
     ),
+    "registry": Lazy("tidelog.cli.registry", "A schema registry on a topic.", "group"),
     "config": Lazy("tidelog.cli.config", "Explain, list and check settings of a node.", "group"),
     "version": Lazy("tidelog.cli.version", "This version, its Python, and whether it is compiled."),
 }

@@ -97,10 +97,12 @@ def open_session(
 
 def hide_secrets(spark: "SparkSession") -> None:
     """In plans. Spark hides passwords by itself, also those in `sasl.jaas.config`, and shows a
-    private key that is given as text (`ssl.keystore.key`)."""
+    private key that is given as text (`ssl.keystore.key`), and a login in the address of a
+    registry."""
     hidden = spark.conf.get(REDACTION, None)
-    if hidden is None or SECRET_NAME not in hidden:
-        spark.conf.set(REDACTION, f"{hidden}|{SECRET_NAME}" if hidden else f"(?i){SECRET_NAME}")
+    ours = f"{SECRET_NAME}|^registry$"
+    if hidden is None or ours not in hidden:
+        spark.conf.set(REDACTION, f"{hidden}|{ours}" if hidden else f"(?i){ours}")
 
 
 def quick_python(program: Path) -> Path:

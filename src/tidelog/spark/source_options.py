@@ -50,6 +50,8 @@ KNOWN: Final = frozenset(
         "sourceId",
         "commitOffsets",
         "valueFormat",
+        "registry",
+        "subject",
         "keyFormat",
         "mode",
         "path",

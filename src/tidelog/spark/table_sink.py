@@ -2,8 +2,12 @@
 
 Our own pipelines register it; there is nothing of Tidelog's topics in it. Options: `path`,
 `tableFormat` (delta, parquet, iceberg) and `partitionBy` (columns with commas between them).
+
+Rows that have a `badReason` are not written to the table. `onBadRecord=skip` leaves them out, and
+`dead-letter` writes them to a topic (`deadLetterTopic`, and `kafka.…` for the cluster).
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,8 +32,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
+    from tidelog.spark.dead_letters import Letters
+    from tidelog.spark.staging import StagedRows
+
 NAME = "tidelog_table"
-KNOWN = ("path", "tableFormat", "partitionBy", "checkpointLocation", "queryName")
+KNOWN = (
+    "path",
+    "tableFormat",
+    "partitionBy",
+    "checkpointLocation",
+    "queryName",
+    "pipeline",
+    "onBadRecord",
+    "deadLetterTopic",
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +54,8 @@ class TaskFiles(WriterCommitMessage):
 
     batch: BatchId
     files: tuple[WrittenFile, ...]
+    letters: "StagedRows | None" = None
+    run_id: str = ""
 
 
 class TableDataSource(DataSource):
@@ -50,22 +68,26 @@ class TableDataSource(DataSource):
     def streamWriter(  # noqa: N802 - Spark's name
         self, schema: "StructType", overwrite: bool
     ) -> "TableWriter":
-        return TableWriter(spec_of(self.options), schema)
+        letters = None
+        if Options(self.options).text("onBadRecord") == "dead-letter":
+            from tidelog.spark.dead_letters import letters_of  # noqa: PLC0415 - pyarrow
+
+            letters = letters_of(self.options)
+        return TableWriter(spec_of(self.options), schema, letters)
 
 
 class TableWriter(StreamArrowWriter):
     """Pickled to tasks; made again where the driver commits. So it holds only words."""
 
-    def __init__(self, spec: TableSpec, schema: "StructType") -> None:
+    def __init__(
+        self, spec: TableSpec, schema: "StructType", letters: "Letters | None" = None
+    ) -> None:
         self.spec = spec
         self.schema = schema
+        self.letters = letters
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskFiles:
         from pyspark import TaskContext  # noqa: PLC0415 - known in tasks
-
-        from tidelog.spark.tables.files import write_files  # noqa: PLC0415 - heavy
-        from tidelog.spark.tables.layouts import layout_of  # noqa: PLC0415
-        from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
 
         context = TaskContext.get()
         assert context is not None, "outside of a task"
@@ -74,10 +96,43 @@ class TableWriter(StreamArrowWriter):
         assert query is not None, "the task belongs to no query"
         assert number is not None, "the task belongs to no batch"
         batch = BatchId(query, int(number))
-        name = f"part-{batch.number:05d}-{context.partitionId():05d}"
-        layout = layout_of(self.spec, batch)
         rows = as_batches(iterator, self.schema)
-        return TaskFiles(batch, write_files(layout, table_schema(self.schema), name, rows))
+        task = context.partitionId()
+        if "badReason" not in self.schema.names:
+            return TaskFiles(batch, self._files(batch, task, rows))
+        run_id = context.getLocalProperty("spark.jobGroup.id") or query
+        return self._without_bad(batch, task, rows, run_id)
+
+    def _files(
+        self, batch: BatchId, task: int, rows: Iterator["pa.RecordBatch"]
+    ) -> tuple[WrittenFile, ...]:
+        from tidelog.spark.tables.files import write_files  # noqa: PLC0415 - heavy
+        from tidelog.spark.tables.layouts import layout_of  # noqa: PLC0415
+        from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
+
+        name = f"part-{batch.number:05d}-{task:05d}"
+        return write_files(layout_of(self.spec, batch), table_schema(self.schema), name, rows)
+
+    def _without_bad(
+        self, batch: BatchId, task: int, rows: Iterator["pa.RecordBatch"], run_id: str
+    ) -> TaskFiles:
+        from tidelog.spark.connection import connect  # noqa: PLC0415
+        from tidelog.spark.dead_letters import LetterStage, good_rows  # noqa: PLC0415
+        from tidelog.spark.staging import Attempt  # noqa: PLC0415
+
+        letters = self.letters
+        if letters is None:
+            return TaskFiles(batch, self._files(batch, task, good_rows(rows, lambda bad: None)))
+        client = letters.settings.client
+        connection = connect(letters.settings.bootstrap, client, client.delivery_timeout_ms)
+        stage = LetterStage(letters, Attempt(batch.query, batch.number, task), connection)
+        try:
+            good = good_rows(rows, lambda bad: stage.add(bad, lambda: time.time_ns() // 1_000_000))
+            files = self._files(batch, task, good)
+            return TaskFiles(batch, files, stage.finish(run_id), run_id)
+        except BaseException:
+            stage.discard()
+            raise
 
     def commit(
         self,
@@ -91,6 +146,12 @@ class TableWriter(StreamArrowWriter):
             return
         batch = written[0].batch
         assert batch.number == batchId, f"files of batch {batch.number} in batch {batchId}"
+        staged = [each.letters for each in written if each.letters is not None]
+        if self.letters is not None and staged:
+            from tidelog.spark.dead_letters import deliver_letters  # noqa: PLC0415
+
+            # First: once the table has the batch, nobody comes again to write them.
+            deliver_letters(self.letters, written[0].run_id, batch, staged)
         files = tuple(file for each in written for file in each.files)
         open_table(self.spec).commit(table_schema(self.schema), BatchFiles(batch, files))
 
@@ -99,8 +160,11 @@ class TableWriter(StreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803
     ) -> None:
-        """Also called when commit() failed after the table had taken the batch: no file may be
-        removed. Those that no commit names are in no table."""
+        """Also called when commit() failed after the table had taken the batch: no file of it may
+        be removed. Those that no commit names are in no table."""
+        for each in messages:
+            if isinstance(each, TaskFiles) and each.letters is not None:
+                each.letters.remove()
 
 
 def spec_of(values: Mapping[str, str]) -> TableSpec:

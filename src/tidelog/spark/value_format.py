@@ -2,10 +2,11 @@
 
 The values of a piece are parsed together, by Arrow's own parser. Only when it refuses them the
 piece is halved until the malformed ones stand alone: they are null, or they end the query with
-`mode=failfast`.
+`mode=failfast`. With `mode=keep` they are null too, and the columns `badReason` and `badValue` say
+why and what they were.
 """
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,11 +15,16 @@ import pyarrow.json as pj
 from tidelog.spark.failure import TidelogError
 from tidelog.wire.arrow.schema import COLUMN_TYPES
 
+if TYPE_CHECKING:
+    from tidelog.spark.registry_values import RegistryValues
+
 FIELD: Final = "v"
 # Each value becomes the one field of an object of its own. Two values in one, half a value or
 # none are then errors, and a value may be anything that JSON knows.
 BEFORE, AFTER, NOTHING, NULL = b'{"v":', b"}\n", b"", b"null"
 SHOWN_BYTES: Final = 60
+REASON, RAW_VALUE = "badReason", "badValue"
+BAD_COLUMNS: Final = {REASON: pa.string(), RAW_VALUE: pa.binary()}
 
 
 class ValueFormat(NamedTuple):
@@ -32,31 +38,37 @@ class ValueFormat(NamedTuple):
     key: pa.DataType | None = None
     fields: tuple[str, ...] = ()
     fail_fast: bool = False
+    keeps_bad: bool = False
+    registry: "RegistryValues | None" = None
+    """Values begin with the id of a schema."""
 
     def raw_columns(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         """What has to be read of records, so that these columns can be made of it. Offsets are
         always there, to name malformed records by."""
-        needed = ["value" if name in self.fields else name for name in columns]
+        of_value = (*self.fields, *BAD_COLUMNS)
+        needed = ["value" if name in of_value else name for name in columns]
         return tuple(dict.fromkeys((*needed, "offset")))
 
     def made(self, piece: pa.RecordBatch, columns: tuple[str, ...], place: str) -> pa.RecordBatch:
         """These columns of a piece that has the raw ones."""
-        offsets = piece["offset"]
+        bad: dict[int, str] = {}
         found: dict[str, pa.Array] = {}
         if self.key is not None and "key" in columns:
-            found["key"] = self._typed("key", piece["key"], self.key, offsets, place)
+            found["key"] = self._typed("key", piece, self.key, place, bad)
         if self.value is not None and ("value" in columns or self.fields):
-            value = self._typed("value", piece["value"], self.value, offsets, place)
+            value = self._typed("value", piece, self.value, place, bad)
             found["value"] = value
             if self.fields:  # null where the whole value is
                 parts = zip(value.type, value.flatten(), strict=True)
                 found.update((field.name, array) for field, array in parts)
+        if self.keeps_bad:
+            found.update(_bad_columns(piece, bad))
         arrays = [found[name] if name in found else piece[name] for name in columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema(columns))
 
     def schema(self, columns: tuple[str, ...]) -> pa.Schema:
         """The Arrow schema of these columns."""
-        kinds = dict(COLUMN_TYPES)
+        kinds = {**COLUMN_TYPES, **BAD_COLUMNS}
         kinds.update({"key": self.key or kinds["key"], "value": self.value or kinds["value"]})
         if self.fields:
             assert self.value is not None, self.fields
@@ -64,17 +76,41 @@ class ValueFormat(NamedTuple):
         return pa.schema([(name, kinds[name]) for name in columns])
 
     def _typed(
-        self, name: str, raw: pa.Array, kind: pa.DataType, offsets: pa.Array, place: str
+        self, name: str, piece: pa.RecordBatch, kind: pa.DataType, place: str, bad: dict[int, str]
     ) -> pa.Array:
+        """The column, null where a record is bad; `bad` gets the reason of each such row."""
+        raw = piece[name]
         if pa.types.is_string(kind):  # the same bytes, as a cast in Spark has it
             return pa.Array.from_buffers(
                 kind, len(raw), raw.buffers(), null_count=raw.null_count, offset=raw.offset
             )
-        parts = _parsed(raw, kind)
-        if self.fail_fast:
-            _refuse_malformed(name, raw, parts, offsets, place)
-        made = [pa.nulls(1, kind) if part is None else part for part in parts]
-        return made[0] if len(made) == 1 else pa.concat_arrays(made) if made else pa.array([], kind)
+        if name == "value" and self.registry is not None:
+            made = self.registry.decoded(raw, kind, bad)
+        else:
+            made = _json(name, raw, kind, bad)
+        if self.fail_fast and bad:
+            refuse_first(piece, name, bad, place)
+        return made
+
+
+def _json(name: str, raw: pa.Array, kind: pa.DataType, bad: dict[int, str]) -> pa.Array:
+    parts = _parsed(raw, kind)
+    row = 0
+    for part in parts:
+        if part is None:
+            bad[row] = f"the {name} is no JSON of the schema"
+        row += 1 if part is None else len(part)
+    made = [pa.nulls(1, kind) if part is None else part for part in parts]
+    return made[0] if len(made) == 1 else pa.concat_arrays(made) if made else pa.array([], kind)
+
+
+def _bad_columns(piece: pa.RecordBatch, bad: dict[int, str]) -> dict[str, pa.Array]:
+    rows = piece.num_rows
+    if not bad:
+        return {name: pa.nulls(rows, kind) for name, kind in BAD_COLUMNS.items()}
+    reasons = pa.array([bad.get(row) for row in range(rows)], pa.string())
+    values = pc.if_else(reasons.is_valid(), piece["value"], pa.scalar(None, pa.binary()))
+    return {REASON: reasons, RAW_VALUE: values}
 
 
 def _parsed(raw: pa.Array, kind: pa.DataType) -> list[pa.Array | None]:
@@ -111,16 +147,12 @@ def _parse(raw: pa.Array, kind: pa.DataType) -> pa.Array:
     return made.chunk(0) if made.num_chunks == 1 else pa.concat_arrays(made.chunks)
 
 
-def _refuse_malformed(
-    name: str, raw: pa.Array, parts: list[pa.Array | None], offsets: pa.Array, place: str
-) -> None:
-    row = 0
-    for part in parts:
-        if part is None:
-            shown = bytes(raw[row].as_py())[:SHOWN_BYTES].decode(errors="replace")
-            raise TidelogError(
-                f"the {name} at offset {offsets[row].as_py()} of {place} is no JSON of the "
-                f"schema: {shown!r}",
-                "correct the schema, or say mode=permissive to get null for it",
-            )
-        row += len(part)
+def refuse_first(piece: pa.RecordBatch, name: str, bad: dict[int, str], place: str) -> None:
+    row = min(bad)
+    shown = bytes(piece[name][row].as_py())[:SHOWN_BYTES].decode(errors="replace")
+    at = f"the {name} at offset {piece['offset'][row].as_py()} of {place}"
+    raise TidelogError(
+        f"{at} {bad[row].removeprefix(f'the {name} ')}: {shown!r}",
+        "correct the schema, or say mode=permissive to get null for it; "
+        "an archive takes --on-bad-record dead-letter",
+    )

@@ -14,10 +14,13 @@ UNFINISHED = re.compile(
 MACHINE_PATH = re.compile(
     r"(?<![\w.~/-])/(" + "|".join(("home", "root", "Users", "work", "mnt", "tmp")) + r")/\w"
 )
+# A host of that name, in an address or by its domain; `tidelog.registry` is a package of ours.
 REGISTRY = re.compile(
-    "|".join(("index" + "-url", "python" + "hosted", "arti" + "factory", "regis" + r"try\.\w"))
+    "|".join(("index" + "-url", "python" + "hosted", "arti" + "factory"))
     + "|"
     + r"\bpy" + r"pi\.\w"
+    + "|" + r"//(?:[\w-]+[.@:])*regis" + r"try\.\w"
+    + "|" + r"\bregis" + r"try\.(?:[\w-]+\.)*(?:cloud|com|corp|dev|internal|io|lan|local|net|org)\b"
 )  # fmt: skip
 
 RULES = (

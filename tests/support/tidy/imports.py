@@ -42,12 +42,14 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     # Starts nodes as processes, and formats their directories before.
     "cluster": ("core", "config", "storage", "host", "wire", "client", "secure", "node"),
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
+    "registry": (*WORDS, "client", "host"),
     # From outside, as a client sees it, and by the files of the replicas.
     "audit": (*WORDS, "client", "wire", "host", "cluster", "replica_files", "spark"),
     # Measures clusters of processes, and is worth nothing without the verdict on their data.
     # Its smallest client is a socket, the bytes of a request, and a login.
     "bench": ("core.security", "secure", "client", "wire", "sim", "node", "cluster", "audit"),
-    "spark": (*WORDS, "client", "wire", "replica_files"),  # topics as tables are read by files
+    # Topics as tables are read by files; values may have schemas in a registry.
+    "spark": (*WORDS, "client", "wire", "replica_files", "registry"),
     # Asks a cluster as a client and its nodes over HTTP; breaks local ones through `cluster`.
     "console": ("core", "wire", "host", "client", "survey", "observe", "cluster", "lab"),
     "cli": (ANYTHING,),

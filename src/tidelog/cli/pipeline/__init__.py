@@ -8,6 +8,9 @@ COMMANDS = {
     "archive": Lazy("tidelog.cli.pipeline.archive", "Topics into a table, exactly once."),
     "mirror": Lazy("tidelog.cli.pipeline.mirror", "Topics to another cluster, exactly once."),
     "health": Lazy("tidelog.cli.pipeline.health", "Failovers, ISR, lag from a cluster's events."),
+    "replay-dead-letters": Lazy(
+        "tidelog.cli.pipeline.replay_dead_letters", "Send back what could not be decoded."
+    ),
     "list": Lazy("tidelog.cli.pipeline.list_pipelines", "What there is, and what ran here."),
     "status": Lazy("tidelog.cli.pipeline.status", "How far a pipeline is, and its lag."),
 }

@@ -10,11 +10,16 @@ from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.pipeline.launching import Job, Launch, launch_job, runs_pipeline, spoken
 from tidelog.cli.pipeline.topic_check import Looked, look_at
+from tidelog.spark.dead_letter_words import ACTIONS, DEAD_LETTER, STOP, SUFFIX
+from tidelog.spark.failure import TidelogError
 from tidelog.spark.pipelines import archive as pipeline
-from tidelog.spark.pipelines.topics import EARLIEST, LATEST, Topics, stream_of
+from tidelog.spark.pipelines.dead_letter_topics import make_topics
+from tidelog.spark.pipelines.topics import EARLIEST, LATEST, SchemaValues, Topics, stream_of
+from tidelog.spark.schema_words import GROWN, WITH_REGISTRY
 from tidelog.spark.tables.words import DELTA, FORMS, TableSpec
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -54,12 +59,30 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--value-format",
-    type=click.Choice(["binary", "json"]),
+    type=click.Choice(["binary", "json", *WITH_REGISTRY]),
     default="binary",
     show_default=True,
-    help="json: values get the columns of --schema; one that has none of them ends the run.",
+    help="json: values get the fields of --schema; the last three: of schemas in --registry.",
+)
+@click.option("--registry", metavar="URL", help="Of schemas: http://host:8081.")
+@click.option(
+    "--subject",
+    "subjects",
+    multiple=True,
+    metavar="NAME",
+    help="In the registry, again and again; TOPIC-value of each topic if not given.",
 )
 @click.option("--schema", metavar="DDL", help='Of values that are JSON: "id BIGINT, name STRING".')
+@click.option(
+    "--on-bad-record",
+    type=click.Choice(ACTIONS),
+    default=STOP,
+    show_default=True,
+    help="What becomes of a record whose value is not of its format.",
+)
+@click.option(
+    "--dead-letter-topic", metavar="TOPIC", help=f"Where they go; TOPIC{SUFFIX} if not given."
+)
 @click.option("--append", is_flag=True, help="Begin in a table that has rows already.")
 @runs_pipeline
 @asks_cluster
@@ -74,7 +97,10 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
       tidelog pipeline archive orders --to lake/orders --once
       tidelog pipeline archive orders payments --to lake/all --partition-by topic,date
       tidelog pipeline archive orders --to lake/orders --format iceberg
-      tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT"
+      tidelog pipeline archive orders --to lake/orders --value-format avro \\
+        --registry http://localhost:8081
+      tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT" \\
+        --on-bad-record dead-letter
 
     Goes on until Ctrl-C unless --once is given, and where it was when it is started again.
     """
@@ -88,16 +114,70 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
             advice='--value-format json --schema "id BIGINT, name STRING"',
             code=USAGE,
         )
+    check_registry(given)
+    check_bad_records(given)
     table = TableSpec(local_directory(given["to"]), given["form"], columns)
     looked = look_at(asking, given["topics"])
-    job = make_job(looked, pipeline.Archive(table, given["append"]), given)
+    if given["registry"] is not None:
+        with spoken():
+            value_type(table, looked, given)  # a wrong schema is told before Spark is started
+    bad = bad_records(asking, looked, given)
+    archive = pipeline.Archive(table, given["append"], bad, given["registry"] is not None)
+    job = make_job(looked, archive, given)
     context.exit(launch_job(launch, job, given["output"]))
+
+
+def check_registry(given: dict[str, Any]) -> None:
+    if (given["value_format"] in WITH_REGISTRY) == (given["registry"] is not None):
+        return
+    raise CommandError(
+        "--registry and a --value-format with schemas belong together",
+        why=f"the format is {given['value_format']}; with schemas are {', '.join(WITH_REGISTRY)}",
+        advice="--value-format avro --registry http://host:8081",
+        code=USAGE,
+    )
+
+
+def value_type(table: TableSpec, looked: Looked, given: dict[str, Any]) -> "pa.DataType":
+    subjects = given["subjects"] or tuple(f"{each}-value" for each in looked.names)
+    return pipeline.value_type(table, given["registry"], given["value_format"], subjects)
+
+
+def check_bad_records(given: dict[str, Any]) -> None:
+    action, topic = given["on_bad_record"], given["dead_letter_topic"]
+    if topic is not None and action != DEAD_LETTER:
+        raise CommandError(
+            "--dead-letter-topic is for dead letters",
+            why=f"--on-bad-record is {action}",
+            advice=f"--on-bad-record {DEAD_LETTER}",
+            code=USAGE,
+        )
+    if action != STOP and given["value_format"] == "binary":
+        raise CommandError(
+            f"--on-bad-record {action} has nothing to do",
+            why="values are kept as they are, so none is bad",
+            advice="give a --value-format, or leave it out",
+            code=USAGE,
+        )
+
+
+def bad_records(asking: Asking, looked: Looked, given: dict[str, Any]) -> pipeline.BadRecords:
+    """Topics of dead letters are there before the first letter."""
+    action, topic = given["on_bad_record"], given["dead_letter_topic"]
+    if action == DEAD_LETTER:
+        with spoken():
+            asking.located().run(lambda client: make_topics(client, looked.topics, topic))
+    return pipeline.BadRecords(action, topic, looked.access)
 
 
 def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -> Job:
     usual_name = f"{pipeline.KIND}-{'-'.join(looked.names)}"[:100]
 
     def start(spark: "SparkSession", state: "PipelineState", launch: Launch) -> "StreamingQuery":
+        values = None
+        if given["registry"] is not None:
+            kind = value_type(archive.table, looked, given)
+            values = SchemaValues(given["registry"], given["value_format"], kind)
         topics = Topics(
             looked.access,
             looked.names,
@@ -105,6 +185,8 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
             given["max_records"],
             f"pipeline-{state.name}",
             given["schema"],
+            archive.bad.action != STOP,
+            values,
         )
         return pipeline.start(stream_of(spark, topics), archive, state, launch.pace)
 
@@ -117,7 +199,13 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
         "partition_by": list(table.partition_by),
         "schema": given["schema"],
     }
-    return Job(pipeline.KIND, usual_name, arguments, given["to"], start)
+    if given["registry"] is not None:
+        arguments["value_format"] = given["value_format"]
+
+    def again(error: TidelogError) -> bool:
+        return GROWN in error.what
+
+    return Job(pipeline.KIND, usual_name, arguments, given["to"], start, again)
 
 
 def local_directory(text: str) -> str:

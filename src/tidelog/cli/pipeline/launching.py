@@ -15,7 +15,7 @@ from tidelog.cli.failure import ERROR, OK, USAGE, CommandError
 from tidelog.cli.spark_options import check_url, parse_conf
 from tidelog.spark.failure import InvalidOption, TidelogError, words_of
 from tidelog.spark.pipelines.batches import Batch, line
-from tidelog.spark.pipelines.running import Pace, follow, noting_failure
+from tidelog.spark.pipelines.running import Pace, Run, Tell, follow, noting_failure
 from tidelog.spark.pipelines.state import HOME, PipelineState
 from tidelog.spark.session import LOCAL
 
@@ -57,6 +57,8 @@ class Job(NamedTuple):
     target: str
     """Where rows go, for people."""
     start: Callable[["SparkSession", PipelineState, Launch], "StreamingQuery"]
+    again: Callable[[TidelogError], bool] = lambda error: False
+    """Whether a start anew would help against an error."""
 
 
 def runs_pipeline(function: Any) -> Any:
@@ -142,10 +144,25 @@ def run_job(
             click.echo(line(batch, job.target))
 
     with noting_failure(state):
-        run = follow(job.start(spark, state, launch), state, tell)
+        run = _followed(spark, state, job, launch, tell)
     if output == "text" and not run.batches and not run.interrupted:
         click.echo(f"nothing new; {state.name} has read all there is", err=True)
     return run.interrupted
+
+
+def _followed(
+    spark: "SparkSession", state: PipelineState, job: Job, launch: Launch, tell: Tell
+) -> Run:
+    """Started anew where that helps; what comes back after that does not go away."""
+    before = None
+    while True:
+        try:
+            return follow(job.start(spark, state, launch), state, tell)
+        except TidelogError as error:
+            if not job.again(error) or error.what == before:
+                raise
+            before = error.what
+            click.echo(f"{error.what}: adding them", err=True)
 
 
 @contextmanager

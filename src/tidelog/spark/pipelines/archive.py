@@ -2,17 +2,22 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidelog.spark.dead_letter_words import DEAD_LETTER, SKIP, STOP
 from tidelog.spark.failure import InvalidOption, TidelogError
+from tidelog.spark.pipelines.batches import DEAD_LETTERS, RECORDS, SKIPPED
 from tidelog.spark.pipelines.running import Pace, paced
 from tidelog.spark.pipelines.state import PipelineState
+from tidelog.spark.security_options import Access
 from tidelog.spark.tables.forms import open_table
 from tidelog.spark.tables.words import Table, TableSpec
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
 KIND = "archive"
+REASON = "badReason"
 
 DERIVED = {
     "date": "date_from_unix_date(int(floor(unix_seconds(timestamp) / 86400)))",
@@ -22,10 +27,34 @@ DERIVED = {
 PARTITION_COLUMNS = ("topic", "partition", *DERIVED)
 
 
+class BadRecords(NamedTuple):
+    """What becomes of records that cannot be decoded, if rows tell of them."""
+
+    action: str = STOP
+    topic: str | None = None
+    """Where they go; None: the name of the topic with `.dead-letters` after it."""
+    cluster: Access | None = None
+
+    @property
+    def counted_as(self) -> str:
+        return SKIPPED if self.action == SKIP else DEAD_LETTERS
+
+    def options(self) -> dict[str, str]:
+        """Of the sink."""
+        if self.action != DEAD_LETTER:
+            return {}
+        assert self.cluster is not None, "dead letters go to a cluster"
+        topic = {} if self.topic is None else {"deadLetterTopic": self.topic}
+        return {"onBadRecord": DEAD_LETTER, **topic, **self.cluster.options()}
+
+
 class Archive(NamedTuple):
     table: TableSpec
     appends: bool = False
     """Whether it may begin in a table that has rows of others."""
+    bad: BadRecords = BadRecords()
+    grows: bool = False
+    """Whether columns are added to a table that has not all of them."""
 
 
 def check_partition_by(columns: tuple[str, ...]) -> None:
@@ -43,6 +72,8 @@ def start(
     rows: "DataFrame", archive: Archive, state: PipelineState, pace: Pace
 ) -> "StreamingQuery":
     """Rows as they come from the connector, or whatever has a timestamp where it is needed."""
+    from pyspark.sql.functions import expr  # noqa: PLC0415 - pyspark is an extra
+
     from tidelog.spark.table_sink import NAME, register_table_sink  # noqa: PLC0415 - pyspark
     from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
 
@@ -51,9 +82,17 @@ def start(
     shaped = with_derived(rows, spec.partition_by)
     table = open_table(spec)
     check_history(table, archive, state)
-    table.prepare(table_schema(shaped.schema))
+    columns = table_schema(shaped.schema)
+    if archive.grows and table.exists():
+        table.grow(columns)
+    table.prepare(columns)
+    if REASON in shaped.columns:
+        count = f"count_if({REASON} IS NOT NULL) AS {RECORDS}"
+        shaped = shaped.observe(archive.bad.counted_as, expr(count))
     writer = (
         shaped.writeStream.format(NAME)
+        .options(**archive.bad.options())
+        .option("pipeline", state.name)
         .option("path", spec.path)
         .option("tableFormat", spec.form)
         .option("partitionBy", ",".join(spec.partition_by))
@@ -83,3 +122,19 @@ def check_history(table: Table, archive: Archive, state: PipelineState) -> None:
             "they may be the same records",
             "write to another directory, or say --append if they are not",
         )
+
+
+def value_type(
+    spec: TableSpec, registry: str, form: str, subjects: tuple[str, ...]
+) -> "pa.DataType":
+    """The type of values with schemas: what all versions have, and what the table has already."""
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+
+    from tidelog.spark.registry_values import type_of_subjects  # noqa: PLC0415
+    from tidelog.spark.schema_types import grown  # noqa: PLC0415
+
+    wanted = type_of_subjects(registry, form, subjects)
+    there = open_table(spec).schema()
+    if there is None or not pa.types.is_struct(there.field("value").type):
+        return wanted
+    return grown(there.field("value").type, wanted, spec.path)

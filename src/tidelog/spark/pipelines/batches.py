@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 from tidelog.spark.ranges import Offsets, TopicPartition, from_document
 
 RANGES_SHOWN = 3
+SKIPPED, DEAD_LETTERS = "skipped", "dead_letters"
+"""What Spark observes of records that cannot be decoded: how many, under one of these names."""
+RECORDS = "records"
 
 
 class Batch(NamedTuple):
@@ -21,6 +24,8 @@ class Batch(NamedTuple):
     start: Offsets
     end: Offsets
     latest: Offsets
+    bad: tuple[str, int] | None = None
+    """How many could not be decoded, and whether they were skipped or became dead letters."""
 
     @property
     def behind(self) -> int | None:
@@ -39,6 +44,7 @@ class Batch(NamedTuple):
             "rows_per_second": round(self.rows_per_second, 1),
             "seconds": round(self.seconds, 3),
             "lag": self.behind,
+            **({} if self.bad is None else {self.bad[0]: self.bad[1]}),
             "offsets": {f"{topic}-{index}": end for (topic, index), end in self.end.items()},
         }
 
@@ -47,6 +53,9 @@ def batch_of(progress: Mapping[str, Any]) -> Batch:
     """From the JSON of Spark's progress of a query."""
     sources = progress.get("sources") or []
     rows_out = int((progress.get("sink") or {}).get("numOutputRows", -1))
+    bad = _bad(progress)
+    if bad is not None and rows_out >= 0:
+        rows_out -= bad[1]  # the sink was given them too
     return Batch(
         int(progress["batchId"]),
         int(progress.get("numInputRows") or 0),
@@ -56,7 +65,16 @@ def batch_of(progress: Mapping[str, Any]) -> Batch:
         _offsets(sources, "startOffset"),
         _offsets(sources, "endOffset"),
         _offsets(sources, "latestOffset"),
+        bad,
     )
+
+
+def _bad(progress: Mapping[str, Any]) -> tuple[str, int] | None:
+    observed = progress.get("observedMetrics") or {}
+    for name in (SKIPPED, DEAD_LETTERS):
+        if name in observed:
+            return name, int(observed[name].get(RECORDS) or 0)
+    return None
 
 
 def was_run(progress: Mapping[str, Any]) -> bool:
@@ -68,6 +86,8 @@ def line(batch: Batch, target: str) -> str:
     """`batch 12 · orders-0 [0, 1041) → orders-per-minute · 1,041 in, 17 out · committed · 2.1 s`"""
     rows = f"{batch.rows_in:,} in"
     rows += f", {batch.rows_out:,} out" if batch.rows_out is not None else ""
+    if batch.bad is not None and batch.bad[1]:
+        rows += f", {batch.bad[1]:,} {batch.bad[0].replace('_', ' ')}"
     parts = [f"batch {batch.number}", f"{ranges(batch)} → {target}", rows, "committed"]
     parts.append(f"{batch.seconds:.1f} s")
     if batch.behind:

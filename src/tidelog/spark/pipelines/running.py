@@ -57,6 +57,8 @@ def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
             if batch.number > told:
                 told, rows = batch.number, rows + batch.rows_in
                 state.note(**batch.as_document())
+                if batch.bad is not None:
+                    state.count(f"{batch.bad[0]}_total", batch.bad[1])
                 tell(batch)
 
     first = state.committed_batch()

@@ -112,6 +112,10 @@ class PipelineState:
         self._progress.update(fields, at_ms=_now_ms())
         self._write(PROGRESS_FILE, self._progress)
 
+    def count(self, field: str, more: int) -> None:
+        """Add to a number that goes on over restarts."""
+        self.note(**{field: self._progress.get(field, 0) + more})
+
     def _newest(self, kind: str) -> int | None:
         found = [int(each.name) for each in (self.checkpoint / kind).glob("[0-9]*")]
         return max(found, default=None)

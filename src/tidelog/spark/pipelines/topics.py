@@ -6,6 +6,7 @@ from tidelog.spark.failure import InvalidOption
 from tidelog.spark.security_options import Access
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 EARLIEST, LATEST = "earliest", "latest"
@@ -15,6 +16,17 @@ OTHER_COLUMNS = (
     "key BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
+BAD_COLUMNS = "badReason STRING, badValue BINARY"
+
+
+class SchemaValues(NamedTuple):
+    """Values that begin with the id of a schema."""
+
+    registry: str
+    form: str
+    """avro, protobuf or json-schema."""
+    type: "pa.DataType"
+    """Of the column that they become."""
 
 
 class Topics(NamedTuple):
@@ -27,7 +39,11 @@ class Topics(NamedTuple):
     source_id: str | None = None
     """Under which the cluster keeps where the first batch began."""
     json_fields: str | None = None
-    """Values are JSON with these fields (DDL); a value that is not ends the query."""
+    """Values are JSON with these fields (DDL)."""
+    keeps_bad: bool = False
+    """A value that cannot be decoded is told of in `badReason` and `badValue`, instead of ending
+    the query."""
+    values: SchemaValues | None = None
 
     def options(self) -> dict[str, str]:
         return {
@@ -46,10 +62,26 @@ def stream_of(spark: "SparkSession", topics: Topics) -> "DataFrame":
     if topics.source_id is not None:
         reader = reader.option("sourceId", topics.source_id)
     if topics.json_fields is not None:
-        # A null in an archive would be a value that nobody can have back.
-        reader = reader.option("valueFormat", "json").option("mode", "failfast")
-        reader = reader.schema(f"value STRUCT<{as_fields(topics.json_fields)}>, {OTHER_COLUMNS}")
-    return reader.load()
+        reader = reader.option("valueFormat", "json")
+        fields = as_fields(topics.json_fields)
+        reader = reader.schema(f"value STRUCT<{fields}>, {other_columns(topics)}")
+    elif topics.values is not None:
+        from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - pyspark is an extra
+        from pyspark.sql.types import StructField, StructType  # noqa: PLC0415
+
+        value = StructField("value", from_arrow_type(topics.values.type))
+        others = StructType.fromDDL(other_columns(topics))
+        assert isinstance(others, StructType), others
+        reader = reader.option("valueFormat", topics.values.form)
+        reader = reader.option("registry", topics.values.registry)
+        reader = reader.schema(StructType([value, *others.fields]))
+    # A null in an archive would be a value that nobody can have back.
+    return reader.option("mode", "keep" if topics.keeps_bad else "failfast").load()
+
+
+def other_columns(topics: Topics) -> str:
+    """All but the value, in Spark's words."""
+    return f"{OTHER_COLUMNS}, {BAD_COLUMNS}" if topics.keeps_bad else OTHER_COLUMNS
 
 
 def as_fields(ddl: str) -> str:

@@ -14,7 +14,7 @@ from tidelog.spark.tables.schemas import check_columns, check_partitioning
 from tidelog.spark.tables.words import BatchFiles, TableSpec
 
 try:
-    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
     from deltalake.transaction import AddAction, RemoveAction
 except ImportError:
     raise TidelogError(
@@ -31,6 +31,13 @@ class DeltaForm:
 
     def exists(self) -> bool:
         return bool(DeltaTable.is_deltatable(str(self._path)))
+
+    def schema(self) -> pa.Schema | None:
+        return pa.schema(self._table().schema().to_arrow()) if self.exists() else None
+
+    def grow(self, schema: pa.Schema) -> None:
+        """An append of nothing, whose columns are merged into those of the table."""
+        write_deltalake(str(self._path), schema.empty_table(), mode="append", schema_mode="merge")
 
     def prepare(self, schema: pa.Schema) -> None:
         if not self.exists():

@@ -51,6 +51,19 @@ class IcebergForm:
         with self._catalog() as catalog:
             return bool(catalog.table_exists((NAMESPACE, NAME)))
 
+    def schema(self) -> pa.Schema | None:
+        if not self.exists():
+            return None
+        with self._catalog() as catalog:
+            known = catalog.load_table((NAMESPACE, NAME)).schema()
+            return schema_to_pyarrow(known, include_field_ids=False)
+
+    def grow(self, schema: pa.Schema) -> None:
+        with self._catalog() as catalog:
+            table = catalog.load_table((NAMESPACE, NAME))
+            with table.update_schema() as change:
+                change.union_by_name(schema)
+
     def prepare(self, schema: pa.Schema) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
         with self._catalog() as catalog:

@@ -36,6 +36,15 @@ class ParquetForm:
     def exists(self) -> bool:
         return (self._ours / SHAPE_FILE).exists()
 
+    def schema(self) -> pa.Schema | None:
+        return pq.read_schema(self._ours / SCHEMA_FILE) if self.exists() else None
+
+    def grow(self, schema: pa.Schema) -> None:
+        """Files stay as they are: readers that merge schemas find null in the older ones."""
+        temporary = self._ours / f"{SCHEMA_FILE}.new"
+        pq.write_table(schema.empty_table(), temporary)
+        temporary.replace(self._ours / SCHEMA_FILE)
+
     def prepare(self, schema: pa.Schema) -> None:
         if not self.exists():
             if self._path.exists() and any(each.name != OURS for each in self._path.iterdir()):

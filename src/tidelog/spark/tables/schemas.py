@@ -6,15 +6,18 @@ import pyarrow as pa
 
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.tables.words import names
+from tidelog.spark.value_format import BAD_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
 def table_schema(schema: "StructType") -> pa.Schema:
+    """Of rows that may tell of bad records: those columns are in no table."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - pyspark is an extra
 
-    return to_arrow_schema(schema, timezone="UTC")
+    made = to_arrow_schema(schema, timezone="UTC")
+    return pa.schema([each for each in made if each.name not in BAD_COLUMNS])
 
 
 def check_columns(path: str, wanted: pa.Schema, there: pa.Schema) -> None:
@@ -55,6 +58,8 @@ def _kind(kind: pa.DataType) -> str:
         return f"list<{_kind(kind.value_type)}>"
     if pa.types.is_struct(kind):
         return f"struct<{', '.join(f'{each.name}: {_kind(each.type)}' for each in kind)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_kind(kind.key_type)}, {_kind(kind.item_type)}>"
     if pa.types.is_timestamp(kind):
         return f"timestamp[{'UTC' if kind.tz else 'local'}]"
     return str(kind).removeprefix("large_").removesuffix("_view")

@@ -48,6 +48,12 @@ class Table(Protocol):
 
     def exists(self) -> bool: ...
 
+    def schema(self) -> "pa.Schema | None":
+        """Its columns; None if there is no table."""
+
+    def grow(self, schema: "pa.Schema") -> None:
+        """Add the columns and fields that a table which exists has not; nothing else changes."""
+
     def prepare(self, schema: "pa.Schema") -> None:
         """Make the table if there is none; TidelogError if there is one of another shape."""
 
