@@ -58,7 +58,7 @@ def _play(player: Player, chapter: Chapter, tell: Tell) -> list[str]:
         tell("")
         _tell_step(step, tell)
         if step.output != step.expected:
-            problem = _difference(step)
+            problem = difference_of(step)
             tell(f"       ✗ {problem}")
             broken.append(problem)
     return broken
@@ -79,7 +79,7 @@ def _tell_step(step: Step, tell: Tell) -> None:
             tell(f"           └ {part}")
 
 
-def _difference(step: Step) -> str:
+def difference_of(step: Step) -> str:
     """The first line that is not as told."""
     pairs = zip((*step.expected, "nothing"), (*step.output, "nothing"), strict=False)
     for told, actual in pairs:

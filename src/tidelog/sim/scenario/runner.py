@@ -76,6 +76,10 @@ class Player:
                 return tuple(quorum.TABLE.perform(stage, command))
             return tuple(commands.perform(stage, command))
 
+    def close(self) -> None:
+        """Its processes end."""
+        self.stage.close()
+
 
 @contextmanager
 def _no_journal() -> Iterator[None]:
@@ -95,7 +99,7 @@ def run_script(text: str) -> list[Step]:
         while (step := player.next()) is not None:
             steps.append(step)
     finally:
-        player.stage.close()
+        player.close()
     return steps
 
 
