@@ -57,10 +57,10 @@ async def document_of(console: Console, session: Session | None) -> dict[str, An
         "user": None if session is None else session.user,
         "may": {
             "chaos": rights.may_alter and place.nodes is not None,
-            "produce": session is not None,
+            "produce": session is not None and not place.is_simulated,
             "admin": rights.may_create,
         },
-        "lab": None,
+        "lab": "sim",
         "bootstrap_servers": place.bootstrap_servers,
         "csrf": console.sessions.stranger_csrf if session is None else session.csrf,
     }

@@ -1,0 +1,122 @@
+"""The lab behind the console: plays run beside the event loop, seeds in processes of their own.
+
+Python runs one thread at a time, so one thread plays everything: plays wait for each other, and
+none is ever touched by two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http import HTTPStatus
+from typing import TYPE_CHECKING, TypeVar
+
+from tidelog.console import lab_seeds
+from tidelog.console.lab_seeds import Document, Seed
+from tidelog.console.refusal import Refused
+
+if TYPE_CHECKING:
+    from tidelog.console.lab_work import LabWork
+
+Result = TypeVar("Result")
+
+MOST_WAITING = 32
+"""Requests that may wait for the thread that plays."""
+MOST_SEEDS = 8
+"""Runs that are remembered."""
+MOST_SEEDS_UNDER_WAY = 2
+PATIENCE_SECONDS = 20
+"""Whoever asks for a seed is told so if it still runs then."""
+SEED_LIMIT_SECONDS = 900
+VIOLATION_CODE = 5
+"""The exit code of a run that broke a rule."""
+
+
+class LabDesk:
+    """Made inside the running loop."""
+
+    def __init__(self, told: Iterable[tuple[Seed, Document]] = ()) -> None:
+        """`told` are runs that somebody has made already."""
+        self._thread = ThreadPoolExecutor(1, "lab")
+        self._work: LabWork | None = None
+        """Made by the first who needs it: it brings the whole simulator along."""
+        self._waiting = 0
+        self._told = dict(told)
+        self._under_way: dict[Seed, asyncio.Task[Document]] = {}
+
+    async def close(self) -> None:
+        for run in list(self._under_way.values()):
+            run.cancel()
+            with suppress(asyncio.CancelledError, Refused):
+                await run
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
+        self._thread.shutdown()
+
+    def _end(self) -> None:
+        if self._work is not None:
+            self._work.close()
+
+    async def perform(self, act: Callable[[LabWork], Result]) -> Result:
+        """On the thread of the plays."""
+        if self._waiting >= MOST_WAITING:
+            raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the lab is busy", "try again")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, act)
+        finally:
+            self._waiting -= 1
+
+    def _do(self, act: Callable[[LabWork], Result]) -> Result:
+        if self._work is None:
+            from tidelog.console.lab_work import LabWork  # noqa: PLC0415 - with the simulator
+
+            self._work = LabWork()
+        return act(self._work)
+
+    async def seed(self, seed: Seed) -> Document:
+        """What came of it, or that it still runs."""
+        if seed in self._told:
+            return self._told[seed]
+        run = self._under_way.get(seed)
+        if run is None:
+            if len(self._under_way) >= MOST_SEEDS_UNDER_WAY:
+                error = f"{MOST_SEEDS_UNDER_WAY} seeds run already"
+                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, error, "try again")
+            run = self._under_way[seed] = asyncio.ensure_future(self._run(seed))
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(asyncio.shield(run), PATIENCE_SECONDS)
+        return lab_seeds.running(seed)
+
+    async def _run(self, seed: Seed) -> Document:
+        try:
+            document = lab_seeds.finished(seed, await _report_of(seed))
+            self._told[seed] = document
+            while len(self._told) > MOST_SEEDS:
+                del self._told[next(iter(self._told))]
+            return document
+        finally:
+            del self._under_way[seed]
+
+
+async def _report_of(seed: Seed) -> Document:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *seed.command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+    )
+    try:
+        printed, problems = await asyncio.wait_for(process.communicate(), SEED_LIMIT_SECONDS)
+    except TimeoutError:
+        error = f"seed {seed.number} takes longer than {SEED_LIMIT_SECONDS // 60} minutes"
+        raise Refused(HTTPStatus.GATEWAY_TIMEOUT, error, " ".join(seed.command[1:])) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode not in (0, VIOLATION_CODE):
+        words = problems.decode(errors="replace").strip() or f"exit code {process.returncode}"
+        raise Refused(HTTPStatus.BAD_REQUEST, f"the seed cannot be run: {words[-500:]}")
+    report: Document = json.loads(printed)
+    return report
