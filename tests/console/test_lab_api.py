@@ -73,7 +73,8 @@ def test_a_story_of_the_quorum_shows_its_nodes(console: TestClient) -> None:
         ({"story": 7}, 400, "story has to be a text"),
         ({"story": "reconcile", "step": "three"}, 400, "step has to be a whole number"),
         ({"story": "reconcile", "step": 99}, 400, "there is no step 99"),
-        ({"story": "reconcile", "on": "the moon"}, 400, "plays on the simulator"),
+        ({"story": "reconcile", "on": "the moon"}, 400, "there is no the moon to play on"),
+        ({"story": "reconcile", "on": "cluster"}, 400, "this cluster is no lab"),
         ([], 400, "a JSON object"),
     ],
 )

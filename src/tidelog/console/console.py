@@ -29,7 +29,7 @@ class Console:
         self.chaos = None if place.nodes is None else Chaos(place.nodes.directory)
         self.cluster_id: str | None = None
         """Of a polled cluster, once it has said it."""
-        self.lab = LabDesk(place.told_seeds)
+        self.lab = LabDesk(place.told_seeds, place.lab_directory)
         self.viewers = 0
         self.closing = asyncio.Event()
         """Streams end when it is set."""

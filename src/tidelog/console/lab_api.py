@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from tidelog.console.bodies import json_body
 from tidelog.console.console import console_of, session_of
-from tidelog.console.lab_desk import LabDesk
+from tidelog.console.lab_desk import LabDesk, LabThread
 from tidelog.console.lab_seeds import LARGEST_SEED, Document, Seed
 from tidelog.console.refusal import bad_input
 
@@ -17,56 +17,56 @@ _MUTANT = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
 
 async def list_stories(request: Request) -> Response:
-    return JSONResponse(await _desk_of(request).perform(lambda work: work.stories()))
+    return JSONResponse(await _desk_of(request).simulator.perform(lambda work: work.stories()))
 
 
 async def begin(request: Request) -> Response:
     desk = _desk_of(request)
     body = await json_body(request)
     story, on, step = _text(body, "story"), body.get("on", "sim"), _number(body, "step", 0)
-    play = await desk.perform(lambda work: work.begin(story, on, step))
+    play = await desk.thread_on(on).perform(lambda work: work.begin(story, step))
     return JSONResponse(play, HTTPStatus.CREATED)
 
 
 async def show(request: Request) -> Response:
-    desk, play = _desk_of(request), _play_of(request)
-    return JSONResponse(await desk.perform(lambda work: work.show(play)))
+    thread, play = _play_of(request)
+    return JSONResponse(await thread.perform(lambda work: work.show(play)))
 
 
 async def remove(request: Request) -> Response:
-    desk, play = _desk_of(request), _play_of(request)
-    return JSONResponse(await desk.perform(lambda work: work.remove(play)))
+    thread, play = _play_of(request)
+    return JSONResponse(await thread.perform(lambda work: work.remove(play)))
 
 
 async def step(request: Request) -> Response:
-    desk, play = _desk_of(request), _play_of(request)
+    thread, play = _play_of(request)
     await json_body(request)
-    return JSONResponse(await desk.perform(lambda work: work.step(play)))
+    return JSONResponse(await thread.perform(lambda work: work.step(play)))
 
 
 async def back(request: Request) -> Response:
-    desk, play = _desk_of(request), _play_of(request)
+    thread, play = _play_of(request)
     await json_body(request)
-    return JSONResponse(await desk.perform(lambda work: work.back(play)))
+    return JSONResponse(await thread.perform(lambda work: work.back(play)))
 
 
 async def goto(request: Request) -> Response:
-    desk, play = _desk_of(request), _play_of(request)
+    thread, play = _play_of(request)
     wanted = _number(await json_body(request), "step")
-    return JSONResponse(await desk.perform(lambda work: work.goto(play, wanted)))
+    return JSONResponse(await thread.perform(lambda work: work.goto(play, wanted)))
 
 
 async def fork(request: Request) -> Response:
-    desk, play = _desk_of(request), _play_of(request)
+    thread, play = _play_of(request)
     await json_body(request)
-    other = await desk.perform(lambda work: work.fork(play))
+    other = await thread.perform(lambda work: work.fork(play))
     return JSONResponse(other, HTTPStatus.CREATED)
 
 
 async def perform(request: Request) -> Response:
-    desk, play = _desk_of(request), _play_of(request)
+    thread, play = _play_of(request)
     command = _text(await json_body(request), "command")
-    return JSONResponse(await desk.perform(lambda work: work.perform(play, command)))
+    return JSONResponse(await thread.perform(lambda work: work.perform(play, command)))
 
 
 async def seed(request: Request) -> Response:
@@ -84,8 +84,9 @@ def _desk_of(request: Request) -> LabDesk:
     return console_of(request).lab
 
 
-def _play_of(request: Request) -> str:
-    return str(request.path_params["play"])
+def _play_of(request: Request) -> tuple[LabThread, str]:
+    play = str(request.path_params["play"])
+    return _desk_of(request).thread_of(play), play
 
 
 def _text(body: Document, name: str) -> str:

@@ -1,7 +1,7 @@
 """The lab behind the console: plays run beside the event loop, seeds in processes of their own.
 
-Python runs one thread at a time, so one thread plays everything: plays wait for each other, and
-none is ever touched by two.
+Python runs one thread at a time, so one thread plays everything on the simulator: plays wait for
+each other, and none is ever touched by two. A real cluster takes its time, on a thread of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.console import lab_seeds
@@ -35,32 +37,17 @@ VIOLATION_CODE = 5
 """The exit code of a run that broke a rule."""
 
 
-class LabDesk:
-    """Made inside the running loop."""
+class LabThread:
+    """A thread, and what it owns."""
 
-    def __init__(self, told: Iterable[tuple[Seed, Document]] = ()) -> None:
-        """`told` are runs that somebody has made already."""
+    def __init__(self, make: Callable[[], LabWork]) -> None:
+        self._make = make
         self._thread = ThreadPoolExecutor(1, "lab")
         self._work: LabWork | None = None
         """Made by the first who needs it: it brings the whole simulator along."""
         self._waiting = 0
-        self._told = dict(told)
-        self._under_way: dict[Seed, asyncio.Task[Document]] = {}
-
-    async def close(self) -> None:
-        for run in list(self._under_way.values()):
-            run.cancel()
-            with suppress(asyncio.CancelledError, Refused):
-                await run
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
-        self._thread.shutdown()
-
-    def _end(self) -> None:
-        if self._work is not None:
-            self._work.close()
 
     async def perform(self, act: Callable[[LabWork], Result]) -> Result:
-        """On the thread of the plays."""
         if self._waiting >= MOST_WAITING:
             raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "the lab is busy", "try again")
         self._waiting += 1
@@ -71,10 +58,53 @@ class LabDesk:
 
     def _do(self, act: Callable[[LabWork], Result]) -> Result:
         if self._work is None:
-            from tidelog.console.lab_work import LabWork  # noqa: PLC0415 - with the simulator
-
-            self._work = LabWork()
+            self._work = self._make()
         return act(self._work)
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
+        self._thread.shutdown()
+
+    def _end(self) -> None:
+        if self._work is not None:
+            self._work.close()
+
+
+class LabDesk:
+    """Made inside the running loop."""
+
+    def __init__(
+        self, told: Iterable[tuple[Seed, Document]] = (), cluster: Path | None = None
+    ) -> None:
+        """`told` are runs that somebody has made already; `cluster` is the directory of one that
+        can be stepped through."""
+        self.simulator = LabThread(partial(_make_work, has_cluster=cluster is not None))
+        self._cluster = None if cluster is None else LabThread(partial(_make_work, cluster))
+        self._told = dict(told)
+        self._under_way: dict[Seed, asyncio.Task[Document]] = {}
+
+    async def close(self) -> None:
+        for run in list(self._under_way.values()):
+            run.cancel()
+            with suppress(asyncio.CancelledError, Refused):
+                await run
+        await self.simulator.close()
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    def thread_on(self, on: object) -> LabThread:
+        """Where somebody wants to play."""
+        if on == "sim":
+            return self.simulator
+        if on != "cluster" or self._cluster is None:
+            error = f"there is no {on} to play on" if on != "cluster" else "this cluster is no lab"
+            raise Refused(HTTPStatus.BAD_REQUEST, error, '"on": "sim", or tidelog up --lab')
+        return self._cluster
+
+    def thread_of(self, play: str) -> LabThread:
+        """Where this play is played."""
+        is_live = play.startswith("cluster-") and self._cluster is not None
+        return self.thread_on("cluster" if is_live else "sim")
 
     async def seed(self, seed: Seed) -> Document:
         """What came of it, or that it still runs."""
@@ -99,6 +129,12 @@ class LabDesk:
             return document
         finally:
             del self._under_way[seed]
+
+
+def _make_work(cluster: Path | None = None, *, has_cluster: bool = False) -> LabWork:
+    from tidelog.console.lab_work import LabWork  # noqa: PLC0415 - with the simulator
+
+    return LabWork(cluster, has_cluster=has_cluster)
 
 
 async def _report_of(seed: Seed) -> Document:

@@ -1,36 +1,68 @@
-"""What the thread of the lab does: stories and plays, with errors as the console tells them."""
+"""What a thread of the lab does: stories and plays, with errors as the console tells them."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 
 from tidelog import lab
+from tidelog.cluster import state as states
+from tidelog.cluster.nodes import LocalNodes
 from tidelog.console.lab_seeds import Document
 from tidelog.console.refusal import Refused, bad_input
+from tidelog.lab.live_play import CLUSTER, LivePlay
 from tidelog.lab.play import SIMULATOR, Play, PlayError
+from tidelog.lab.scenes import why_not
 from tidelog.lab.shelf import Shelf, UnknownPlayError
+
+ON_CLUSTER = "cluster-"
+"""How ids of plays on a real cluster begin."""
 
 
 class LabWork:
-    """Belongs to that thread."""
+    """Belongs to one thread: the simulator's, or that of the cluster in `directory`."""
 
-    def __init__(self) -> None:
-        self._plays = Shelf(Play, time.monotonic)
+    def __init__(self, directory: Path | None = None, *, has_cluster: bool = False) -> None:
+        self._directory = directory
+        self._has_cluster = has_cluster
+        if directory is None:
+            self._plays = Shelf(Play, time.monotonic)
+        else:
+            self._plays = Shelf(self._begin_live, time.monotonic, limit=1, prefix=ON_CLUSTER)
+
+    def _begin_live(self, story: lab.Story, step: int) -> LivePlay:
+        assert self._directory is not None, "no cluster"
+        state = states.load(self._directory)
+        if state is None or not state.is_running:
+            raise PlayError("the cluster does not run", "tidelog up --lab")
+        return LivePlay(LocalNodes(self._directory, state), story, step)
 
     def close(self) -> None:
         self._plays.close()
 
     def stories(self) -> Document:
-        return {"on": [SIMULATOR], "stories": [_story_document(each) for each in lab.stories()]}
+        where = [SIMULATOR, *([CLUSTER] if self._has_cluster else [])]
+        return {"on": where, "stories": [self._story_document(each) for each in lab.stories()]}
 
-    def begin(self, name: str, on: object, step: int) -> Document:
+    def _story_document(self, story: lab.Story) -> Document:
+        reason = why_not(story)
+        plays = self._has_cluster and reason is None
+        return {
+            "name": story.name,
+            "title": story.title,
+            "sources": list(story.sources),
+            "steps": len(story.chapters),
+            "question_count": sum(bool(chapter.question) for chapter in story.chapters),
+            "on": [SIMULATOR, *([CLUSTER] if plays else [])],
+            "only_sim": reason,
+        }
+
+    def begin(self, name: str, step: int) -> Document:
         try:
             story = lab.find(name[:100])
         except lab.UnknownStoryError as unknown:
             raise Refused(HTTPStatus.NOT_FOUND, str(unknown), "GET /api/lab") from None
-        if on != SIMULATOR:
-            raise bad_input("this console plays on the simulator", '"on": "sim"')
         with _refusals():
             return self._plays.begin(story, step)
 
@@ -73,14 +105,3 @@ def _refusals() -> Iterator[None]:
         raise Refused(HTTPStatus.NOT_FOUND, error, "begin anew") from None
     except PlayError as reason:
         raise bad_input(str(reason), reason.advice) from None
-
-
-def _story_document(story: lab.Story) -> Document:
-    return {
-        "name": story.name,
-        "title": story.title,
-        "sources": list(story.sources),
-        "steps": len(story.chapters),
-        "question_count": sum(bool(chapter.question) for chapter in story.chapters),
-        "on": [SIMULATOR],
-    }

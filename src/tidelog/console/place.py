@@ -1,6 +1,7 @@
 """Which cluster the console looks at, and as whom."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.client.security import OF_LOGIN, read_properties
@@ -35,6 +36,11 @@ class Place(NamedTuple):
         if self.is_simulated:
             return SIMULATED
         return POLLED if self.nodes is None else LIVE
+
+    @property
+    def lab_directory(self) -> Path | None:
+        """Of a local cluster that `up --lab` has started: stories can be played on it."""
+        return self.nodes.directory if self.nodes is not None and self.nodes.state.lab else None
 
     @property
     def wants_login(self) -> bool:

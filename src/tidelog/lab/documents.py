@@ -1,12 +1,13 @@
 """The stage of a play as JSON: the partition with its replicas, or the quorum with its nodes."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tidelog.core.types import NO_LEADER, NO_OFFSET
 from tidelog.sim.scenario import ArgumentError, PartitionPicture, ReplicaPicture, look
 from tidelog.sim.scenario import passed as messages
 from tidelog.sim.scenario.disks import TOPIC
-from tidelog.sim.scenario.passed import Passed
+from tidelog.sim.scenario.passed import Passed, PassedMessages
 from tidelog.sim.scenario.quorum import QuorumStage
 from tidelog.sim.scenario.quorum.machine import Machine
 from tidelog.sim.scenario.stage import Stage
@@ -59,7 +60,7 @@ def partition_document(stage: Stage, new_from: int) -> Document | None:
         "parked_produces": sum(len(broker.parked) for broker in stage.brokers.values()),
         "consumers": [],
         "producers": [],
-        "messages": _message_documents(stage, new_from),
+        "messages": message_documents(stage.passed, new_from, stage.cast.name_of),
         "mode": MODE,
     }
 
@@ -115,7 +116,9 @@ def _state(stage: Stage, replica: ReplicaPicture, broker: int) -> str:
     return "fenced" if stage.control.committed.brokers[broker].fenced else "alive"
 
 
-def _message_documents(stage: Stage, new_from: int) -> list[Document]:
+def message_documents(
+    passed: PassedMessages, new_from: int, name_of: Callable[[int], str]
+) -> list[Document]:
     return [
         {
             "from": message.source,
@@ -126,14 +129,13 @@ def _message_documents(stage: Stage, new_from: int) -> list[Document]:
             "epoch": message.epoch,
             "fate": message.fate,
             "new": number >= new_from,
-            "explain": _explain(stage, message),
+            "explain": _explain(message, name_of),
         }
-        for number, message in stage.passed.last()
+        for number, message in passed.last()
     ]
 
 
-def _explain(stage: Stage, message: Passed) -> str:
-    name_of = stage.cast.name_of
+def _explain(message: Passed, name_of: Callable[[int], str]) -> str:
     sentence = EXPLANATIONS[message.kind].format(
         source=name_of(message.source),
         target=name_of(message.target),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from tidelog.lab import documents, free_play
 from tidelog.lab.catalogue import Story
 from tidelog.lab.documents import Document
-from tidelog.lab.telling import difference_of
+from tidelog.lab.telling import Revealed, reveal_next
 from tidelog.sim.scenario import ArgumentError, Player
 from tidelog.sim.scenario.quorum import QuorumStage
 
@@ -26,17 +26,6 @@ class PlayError(Exception):
     def __init__(self, problem: str, advice: str) -> None:
         super().__init__(problem)
         self.advice = advice
-
-
-class Revealed(NamedTuple):
-    """A command that was carried out."""
-
-    command: str
-    lines: tuple[str, ...]
-    problem: str = ""
-    """How it came out otherwise than told."""
-    free: bool = False
-    """It is not part of the story."""
 
 
 class Play:
@@ -142,10 +131,7 @@ class Play:
         revealed: list[Revealed] = []
         self._new_from = self._messages_passed()
         for _ in self.story.chapters[self.step].directives:
-            step = self._player.next()
-            assert step is not None, "the script ended before the story"
-            problem = difference_of(step) if step.output != step.expected else ""
-            revealed.append(Revealed(step.command, step.output, problem))
+            revealed.append(reveal_next(self._player))
         self._revealed = revealed
         self.step += 1
 
@@ -168,29 +154,12 @@ class Play:
     # -- what it shows
 
     def document(self) -> Document:
-        story, stage = self.story, self._player.stage
-        present = story.chapters[self.step - 1] if self.step else None
-        upcoming = None if self.is_over else story.chapters[self.step]
-        return {
-            "story": story.name,
-            "title": story.title,
-            "on": self.on,
-            "step": self.step,
-            "steps": len(story.chapters),
-            "sentence": "" if present is None else present.sentence,
-            "question": (present.question or None) if present is not None else None,
-            "revealed": [_revealed_document(each) for each in self._revealed],
-            "next_sentence": None if upcoming is None else upcoming.sentence,
-            "next_question": (upcoming.question or None) if upcoming is not None else None,
+        shown = {
             **self._stage_documents(),
-            "over": self.is_over,
-            "saw": story.saw,
-            "next_commands": list(story.next_commands),
-            "link": f"/lab/{story.name}?step={self.step}",
             "free": bool(self.free),
-            "commands": [offer._asdict() for offer in free_play.offers(stage)],
-            "error": next((each.problem for each in self._revealed if each.problem), None),
+            "commands": [offer._asdict() for offer in free_play.offers(self._player.stage)],
         }
+        return play_document(self.story, self.step, self._revealed) | {"on": self.on} | shown
 
     def _stage_documents(self) -> Document:
         """Stories of the quorum have no partition, and those of a partition show no quorum."""
@@ -204,6 +173,28 @@ class Play:
         """Two plays that show the same have the same one."""
         text = json.dumps(self.document(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def play_document(story: Story, step: int, revealed: Sequence[Revealed]) -> Document:
+    """What every play shows, wherever it is played."""
+    present = story.chapters[step - 1] if step else None
+    upcoming = None if step == len(story.chapters) else story.chapters[step]
+    return {
+        "story": story.name,
+        "title": story.title,
+        "step": step,
+        "steps": len(story.chapters),
+        "sentence": "" if present is None else present.sentence,
+        "question": (present.question or None) if present is not None else None,
+        "revealed": [_revealed_document(each) for each in revealed],
+        "next_sentence": None if upcoming is None else upcoming.sentence,
+        "next_question": (upcoming.question or None) if upcoming is not None else None,
+        "over": upcoming is None,
+        "saw": story.saw,
+        "next_commands": list(story.next_commands),
+        "link": f"/lab/{story.name}?step={step}",
+        "error": next((each.problem for each in revealed if each.problem), None),
+    }
 
 
 def _revealed_document(revealed: Revealed) -> Document:

@@ -37,11 +37,18 @@ class Shelf:
     """Belongs to one thread, as its plays do."""
 
     def __init__(
-        self, begin: Callable[[Story, int], Playing], now_s: Callable[[], float], limit: int = 16
+        self,
+        begin: Callable[[Story, int], Playing],
+        now_s: Callable[[], float],
+        *,
+        limit: int = 16,
+        prefix: str = "",
     ) -> None:
+        """`prefix` begins the id of each play."""
         self._begin = begin
         self._now_s = now_s
         self._limit = limit
+        self._prefix = prefix
         self._kept: dict[str, Kept] = {}
         """The one that was used last stands last."""
 
@@ -50,7 +57,7 @@ class Shelf:
 
     def begin(self, story: Story, step: int) -> Document:
         self._make_room()
-        return self._put(secrets.token_urlsafe(ID_BYTES), self._begin(story, step))
+        return self._put(self._new_id(), self._begin(story, step))
 
     def show(self, play_id: str) -> Document:
         return self._put(play_id, self._find(play_id))
@@ -70,7 +77,7 @@ class Shelf:
     def fork(self, play_id: str) -> Document:
         other = self._find(play_id).fork()
         self._make_room(keep=play_id)
-        return self._put(secrets.token_urlsafe(ID_BYTES), other)
+        return self._put(self._new_id(), other)
 
     def remove(self, play_id: str) -> None:
         self._find(play_id).close()
@@ -79,6 +86,9 @@ class Shelf:
     def close(self) -> None:
         for play_id in list(self._kept):
             self.remove(play_id)
+
+    def _new_id(self) -> str:
+        return self._prefix + secrets.token_urlsafe(ID_BYTES)
 
     def _find(self, play_id: str) -> Playing:
         self._drop_old()
