@@ -36,7 +36,14 @@ class LivePlay:
 
     on = CLUSTER
 
-    def __init__(self, nodes: LocalNodes, story: Story, step: int = 0) -> None:
+    def __init__(
+        self,
+        nodes: LocalNodes,
+        story: Story,
+        step: int = 0,
+        *,
+        patience_s: float = PATIENCE_SECONDS,
+    ) -> None:
         reason = why_not(story)
         if reason is not None:
             raise PlayError(f"{story.name} plays only on the simulator: {reason}", ADVICE)
@@ -46,7 +53,7 @@ class LivePlay:
         self._revealed: list[Revealed] = []
         self._new_from = 0
         self._oracle = Player(story.script)
-        self._live = LiveStage(nodes)
+        self._live = LiveStage(nodes, patience_s)
         self._cast = Cast()
         try:
             self.goto(step)
@@ -203,7 +210,7 @@ class LivePlay:
 
     def _compare(self) -> str:
         """How the cluster differs from the simulator when it had time enough; empty: not at all."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + self._live.patience_s
         expected = look(self._stage)
         parked = sum(len(broker.parked) for broker in self._stage.brokers.values())
         while True:

@@ -43,6 +43,7 @@ from tidelog.wire.protocol.schemas.produce_response import ProduceResponse
 PATIENCE_SECONDS = 60
 """How long anything may take on a busy machine."""
 POLL_SECONDS = 0.03
+LEAVE_WITHIN_SECONDS = 5
 PRODUCE_TIMEOUT_MS = 600_000
 ONE_BATCH_BYTES = 1
 Document = dict[str, Any]
@@ -71,8 +72,9 @@ class LivePartition(NamedTuple):
 class LiveStage:
     """Belongs to one thread; its clients have a loop there."""
 
-    def __init__(self, nodes: LocalNodes) -> None:
+    def __init__(self, nodes: LocalNodes, patience_s: float = PATIENCE_SECONDS) -> None:
         self._nodes = nodes
+        self.patience_s = patience_s
         self._runner = asyncio.Runner()
         self._client: Client | None = None
         self._topic = f"lab-{secrets.token_hex(4)}"
@@ -105,21 +107,20 @@ class LiveStage:
         return self._node_of[broker]
 
     def close(self) -> None:
-        """The topic goes, and who is dead comes back: the cluster is as it was."""
-        try:
-            for broker in self._node_of:
-                if not self.is_running(broker):
-                    self.restart(broker)
-            if self.is_set and self._client is not None:
-                self._runner.run(Admin(self._client).delete_topic(self._topic))
-        except (PlayError, ClientError, NetworkError, ControlFailed):
-            pass  # a cluster that is gone has nothing to be put in order
-        finally:
-            for batch in (batch for batches in self._produces for batch in batches):
-                batch.cancel()
-            if self._client is not None:
-                self._runner.run(self._client.close())
-            self._runner.close()
+        """The topic goes. Who is dead stays so: the next story starts whom it needs."""
+        for batch in (batch for batches in self._produces for batch in batches):
+            batch.cancel()
+        self._runner.run(self._leave())
+        self._runner.close()
+
+    async def _leave(self) -> None:
+        if self._client is None:
+            return
+        # A cluster that is gone has nothing to be put in order.
+        with suppress(ClientError, NetworkError, TimeoutError):
+            deleting = Admin(self._client).delete_topic(self._topic)
+            await asyncio.wait_for(deleting, LEAVE_WITHIN_SECONDS)
+        await self._client.close()
 
     # -- the scene
 
@@ -260,7 +261,7 @@ class LiveStage:
         """The broker's next fetch passes, and so does its answer unless it is kept."""
         keep = keep_answer or broker in self._keeps_answer
         self._keeps_answer.discard(broker)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + self.patience_s
         while time.monotonic() < deadline:
             number = self._release(broker, one_batch=one_batch, keep_answer=keep)
             told = self._outcome_of(broker, number)
@@ -422,7 +423,7 @@ class LiveStage:
             raise PlayError(str(reason), "tidelog up --lab") from None
 
     def _await(self, what: str, is_so: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + self.patience_s
         while not is_so():
             if time.monotonic() > deadline:
                 raise PlayError(f"the cluster is late: {what}", "tidelog ps")
