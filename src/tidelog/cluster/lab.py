@@ -33,9 +33,10 @@ def ask_lab(
     return _ask(nodes, node_id, method, "/lab", order)
 
 
-def ask_state(nodes: LocalNodes, node_id: int) -> Document:
-    """`/state` of a node; ControlFailed if it cannot be asked."""
-    return _ask(nodes, node_id, "GET", "/state", None)
+def ask_partition(nodes: LocalNodes, node_id: int, topic: str) -> Document:
+    """What a node says of its replica of the topic's first partition; ControlFailed if it has
+    none, or cannot be asked."""
+    return _ask(nodes, node_id, "GET", f"/partition?topic={topic}&partition=0", None)
 
 
 def _ask(

@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tidelog.console.bodies import json_body
+from tidelog.console.chaos_api import chaos_for
 from tidelog.console.console import console_of, session_of
 from tidelog.console.lab_desk import LabDesk, LabThread
 from tidelog.console.lab_seeds import LARGEST_SEED, Document, Seed
@@ -24,7 +25,10 @@ async def begin(request: Request) -> Response:
     desk = _desk_of(request)
     body = await json_body(request)
     story, on, step = _text(body, "story"), body.get("on", "sim"), _number(body, "step", 0)
-    play = await desk.thread_on(on).perform(lambda work: work.begin(story, step))
+    thread = desk.thread_on(on)
+    if thread is not desk.simulator:
+        await chaos_for(request, session_of(request))  # a story kills brokers
+    play = await thread.perform(lambda work: work.begin(story, step))
     return JSONResponse(play, HTTPStatus.CREATED)
 
 

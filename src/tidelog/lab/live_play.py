@@ -247,6 +247,8 @@ class LivePlay:
                 return f"{broker} does not say what it has"
             if own.log_end != replica.log_end_offset:
                 return f"log end of {broker}: told {replica.log_end_offset}, is {own.log_end}"
+            if own.epochs != replica.epochs:
+                return f"leader epochs of {broker}: told {replica.epochs}, are {own.epochs}"
             knows = broker not in self._live.forgetful
             if knows and own.high_watermark != replica.high_watermark:
                 mark = own.high_watermark
@@ -316,7 +318,7 @@ class LivePlay:
             "high_watermark": None if own is None else own.high_watermark,
             "log_end": None if own is None else own.log_end,
             "epochs": [] if own is None else [list(entry) for entry in own.epochs],
-            "diverges_at": None,
+            "diverges_at": None if own is None or leader is None else own.differs_from(leader),
             "lag": lag,
         }
 

@@ -18,7 +18,7 @@ from tidelog.client import Client, KafkaError
 from tidelog.client.admin import Admin, NewTopic
 from tidelog.client.errors import ClientError
 from tidelog.cluster.faults import ControlFailed
-from tidelog.cluster.lab import ask_lab, ask_state
+from tidelog.cluster.lab import ask_lab, ask_partition
 from tidelog.cluster.layout import admin_properties
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import wait_ready
@@ -56,6 +56,21 @@ class LiveReplica(NamedTuple):
     high_watermark: int
     log_end: int
     epochs: tuple[tuple[int, int], ...]
+    """Leader epochs, and where they start."""
+
+    def epoch_at(self, offset: int) -> int | None:
+        """None: there is no record."""
+        if not self.log_start <= offset < self.log_end:
+            return None
+        return max((epoch for epoch, start in self.epochs if start <= offset), default=None)
+
+    def differs_from(self, leader: LiveReplica) -> int | None:
+        """The first offset with a record of another epoch than the leader's, or of none."""
+        places = {start for _, start in (*self.epochs, *leader.epochs)} | {leader.log_end}
+        for offset in sorted(places):
+            if offset < self.log_end and self.epoch_at(offset) != leader.epoch_at(offset):
+                return offset
+        return None
 
 
 class LivePartition(NamedTuple):
@@ -181,7 +196,7 @@ class LiveStage:
                 partition["log_start_offset"],
                 partition["high_watermark"],
                 partition["log_end_offset"],
-                tuple(tuple(entry) for entry in partition.get("epochs", ())),
+                tuple((epoch, start) for epoch, start in partition["epochs"]),
             )
             if not newest or partition["partition_epoch"] > newest["partition_epoch"]:
                 newest = partition
@@ -197,14 +212,9 @@ class LiveStage:
 
     def _state_of(self, broker: int) -> Document | None:
         try:
-            state = ask_state(self._nodes, self._node_of[broker])
+            return ask_partition(self._nodes, self._node_of[broker], self._topic)
         except ControlFailed:
             return None
-        for partition in state["partitions"]:
-            if partition["topic"] == self._topic:
-                found: Document = partition
-                return found
-        return None
 
     @property
     def parked(self) -> int:

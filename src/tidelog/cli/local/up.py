@@ -255,6 +255,11 @@ def report(nodes: LocalNodes, given: dict[str, Any], *, seconds: float) -> None:
     if nodes.state.secure:
         login = layout.secure_home(nodes.directory).login_file(ADMIN_USER)
         click.echo(f"log in with the files in {login.parent}; commands here do so by themselves")
+    if nodes.state.lab:
+        place = "" if given["data_dir"] == Path(HOME) else f" --data-dir {given['data_dir']}"
+        click.echo("a lab: followers fetch only what a story, or POST /lab, releases")
+        click.echo(f"next: tidelog lab run reconcile --on cluster{place}")
+        return
     there = "" if given["data_dir"] == Path(HOME) else f" -b {nodes.state.bootstrap_servers}"
     click.echo(
         f"next: tidelog topic create orders -p 3{there}   ·   tidelog cluster describe{there}"
