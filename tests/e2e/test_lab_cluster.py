@@ -109,11 +109,16 @@ def test_the_console_plays_on_the_cluster_and_cannot_go_back(here: Path) -> None
         assert [replica["log_end"] for replica in stepped["partition"]["replica_logs"]] == [1, 1, 0]
         free = console.post(f"{here_url}/perform", json={"command": "fetch 3"}).json()
         assert free["partition"]["replica_logs"][2]["log_end"] == 1
+        offered = [offer["text"] for offer in free["commands"]]
+        assert "crash 1" in offered
+        assert "pause 1" not in offered
+        leads = console.post(f"{here_url}/perform", json={"command": "fetch 1"}).json()
+        assert leads["revealed"][-1]["lines"] == ["1: does not follow: it leads"]
         refused = console.post(f"{here_url}/back", json={})
         assert refused.status_code == 400
         assert refused.json()["error"] == "a real cluster cannot go back"
         wrong = console.post(f"{here_url}/perform", json={"command": "wipe 3"})
-        assert "'wipe' cannot be done to a real cluster" in wrong.json()["error"]
+        assert "wipe cannot be done to a real cluster" in wrong.json()["error"]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,8 @@ class LabThread:
         return act(self._work)
 
     async def close(self) -> None:
+        if self._work is not None:
+            self._work.leaving.set()
         await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
         self._thread.shutdown()
 

@@ -1,5 +1,6 @@
 """What a thread of the lab does: stories and plays, with errors as the console tells them."""
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ class LabWork:
     def __init__(self, directory: Path | None = None, *, has_cluster: bool = False) -> None:
         self._directory = directory
         self._has_cluster = has_cluster
+        self.leaving = threading.Event()
+        """Set by whoever closes us, from another thread: nothing is waited for any more."""
         if directory is None:
             self._plays = Shelf(Play, time.monotonic)
         else:
@@ -36,7 +39,7 @@ class LabWork:
         state = states.load(self._directory)
         if state is None or not state.is_running:
             raise PlayError("the cluster does not run", "tidelog up --lab")
-        return LivePlay(LocalNodes(self._directory, state), story, step)
+        return LivePlay(LocalNodes(self._directory, state), story, step, leaving=self.leaving)
 
     def close(self) -> None:
         self._plays.close()

@@ -6,6 +6,7 @@ answers are compared after each command. Times are not: a cluster is waited for.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -15,17 +16,19 @@ from tidelog.lab.catalogue import Story
 from tidelog.lab.documents import Document, message_documents
 from tidelog.lab.live_stage import PATIENCE_SECONDS, LivePartition, LiveStage
 from tidelog.lab.play import PlayError, play_document
-from tidelog.lab.scenes import VIEWS, read_scene, why_not
+from tidelog.lab.scenes import VIEWS, check_command, read_scene, why_not
 from tidelog.lab.telling import Revealed
 from tidelog.sim.scenario import ArgumentError, PartitionPicture, Player, look
 from tidelog.sim.scenario.commands.pictures import headline
 from tidelog.sim.scenario.disks import batches_of
-from tidelog.sim.scenario.passed import ARRIVED, TRUNCATE, PassedMessages
+from tidelog.sim.scenario.passed import ARRIVED, FETCH, LOST, TRUNCATE, PassedMessages
 from tidelog.sim.scenario.script import SILENCE, Arguments, split_command
 from tidelog.sim.scenario.stage import Stage
 from tidelog.sim.scenario.view import DOWN
 from tidelog.sim.scenario.words import Cast
 
+OnSimulator = Callable[[], tuple[str, ...]]
+"""Does the same there, and says what it printed."""
 CLUSTER = "cluster"
 NO_WAY_BACK = "a real cluster cannot go back"
 ADVICE = 'play it on the simulator: "on": "sim"'
@@ -43,17 +46,21 @@ class LivePlay:
         step: int = 0,
         *,
         patience_s: float = PATIENCE_SECONDS,
+        leaving: threading.Event | None = None,
     ) -> None:
+        """When `leaving` is set, whatever is waited for is given up."""
         reason = why_not(story)
         if reason is not None:
             raise PlayError(f"{story.name} plays only on the simulator: {reason}", ADVICE)
         self.story = story
         self.step = 0
         self._free = False
+        self._failed = ""
+        """Why cluster and simulator no longer stand at the same place."""
         self._revealed: list[Revealed] = []
         self._new_from = 0
         self._oracle = Player(story.script)
-        self._live = LiveStage(nodes, patience_s)
+        self._live = LiveStage(nodes, patience_s, leaving or threading.Event())
         self._cast = Cast()
         try:
             self.goto(step)
@@ -89,8 +96,25 @@ class LivePlay:
         self._revealed = []
         self._new_from = self._live.passed.count
         for directive in self.story.chapters[self.step].directives:
-            self._revealed.append(self._perform(directive.command, self._oracle.next))
+            self._revealed.append(self._carry_out(directive.command, self._play_next))
         self.step += 1
+
+    def _play_next(self) -> tuple[str, ...]:
+        step = self._oracle.next()
+        assert step is not None, "the script ended before the story"
+        return step.output
+
+    def _carry_out(self, command: str, on_simulator: OnSimulator) -> Revealed:
+        """PlayError, now and ever after, if one of the two could not."""
+        if self._failed:
+            raise PlayError(f"this play cannot go on: {self._failed}", "begin anew")
+        try:
+            return self._perform(command, on_simulator)
+        except ArgumentError:
+            raise  # the simulator has refused it, and nothing was done
+        except Exception as reason:
+            self._failed = str(reason) or type(reason).__name__
+            raise PlayError(f"{command}: {self._failed}", "tidelog ps, then begin anew") from reason
 
     def goto(self, step: int) -> None:
         if step < self.step:
@@ -113,26 +137,29 @@ class LivePlay:
             raise PlayError("there is nothing on the stage yet", "take the first step")
         try:
             command = free_play.bounded(command)
-            name, _ = split_command(command)
-            if name not in _COMMANDS:
-                known = ", ".join(sorted(_COMMANDS))
-                raise ArgumentError(f"{name!r} cannot be done to a real cluster: known are {known}")
-            revealed = self._perform(command, lambda: self._oracle.perform(command))
+            check_command(command)
+            revealed = self._carry_out(command, lambda: self._oracle.perform(command))
         except ArgumentError as wrong:
             raise PlayError(str(wrong), "for example: fetch 2") from wrong
         self._free = True
         self._revealed.append(revealed._replace(free=True))
 
-    def _perform(self, command: str, on_simulator: Callable[[], object]) -> Revealed:
+    def _perform(self, command: str, on_simulator: OnSimulator) -> Revealed:
         told_before = self._stage.passed.count
         live_before = self._live.passed.count
-        on_simulator()
+        told = on_simulator()
         name, arguments = split_command(command)
+        passes = any(
+            number >= told_before and message.kind == FETCH and message.fate != LOST
+            for number, message in self._stage.passed.last()
+        )
         if name == "given":
             self._live.set_scene(read_scene(arguments))
             live_before = self._live.passed.count
             self._new_from = live_before
             lines = [f"topic {self._live.topic} on a real cluster", *self._live.told_nodes()]
+        elif name == "fetch" and not passes:
+            lines = list(told)  # why it does not fetch, or reaches nobody
         else:
             lines = _COMMANDS[name](self, arguments)
         noticed = self._noticed()
@@ -263,9 +290,7 @@ class LivePlay:
             "quorum": None,
             "free": self._free,
             "commands": [
-                offer._asdict()
-                for offer in free_play.offers(self._stage)
-                if split_command(offer.text)[0] in _COMMANDS
+                offer._asdict() for offer in free_play.offers(self._stage) if _can_do(offer.text)
             ],
         }
         return play_document(self.story, self.step, self._revealed) | {"on": self.on} | shown
@@ -335,6 +360,14 @@ _COMMANDS: dict[str, Callable[[LivePlay, Arguments], list[str]]] = {
     **dict.fromkeys(VIEWS, LivePlay._view),
     "audit": LivePlay._audit,
 }
+
+
+def _can_do(command: str) -> bool:
+    try:
+        check_command(command)
+    except ArgumentError:
+        return False
+    return True
 
 
 def _state(seen: PartitionPicture, live: LivePartition) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -87,8 +88,9 @@ class LivePartition(NamedTuple):
 class LiveStage:
     """Belongs to one thread; its clients have a loop there."""
 
-    def __init__(self, nodes: LocalNodes, patience_s: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, nodes: LocalNodes, patience_s: float, leaving: threading.Event) -> None:
         self._nodes = nodes
+        self._leaving = leaving
         self.patience_s = patience_s
         self._runner = asyncio.Runner()
         self._client: Client | None = None
@@ -444,4 +446,6 @@ class LiveStage:
 
     def _pause(self, seconds: float) -> None:
         """Clients go on meanwhile."""
+        if self._leaving.is_set():
+            raise PlayError("the lab closes", "begin anew")
         self._runner.run(asyncio.sleep(seconds))

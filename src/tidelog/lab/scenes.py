@@ -15,6 +15,7 @@ from tidelog.sim.scenario.words import Cast, parse_log
 
 LONGEST_MS = 10_000
 """A real cluster is not made to wait for longer."""
+MOST_FETCHES = 5
 VIEWS = ("picture", "show", "audit")
 
 
@@ -101,13 +102,15 @@ def why_not(story: Story) -> str | None:
     """Why this story plays on the simulator alone; None if a cluster can play it."""
     for directive in story.script.directives:
         try:
-            _check(*split_command(directive.command))
+            check_command(directive.command)
         except ArgumentError as reason:
             return str(reason)
     return None
 
 
-def _check(name: str, arguments: Arguments) -> None:
+def check_command(command: str) -> None:
+    """ArgumentError if it cannot be done to a real cluster."""
+    name, arguments = split_command(command)
     if name == OPENING:
         raise ArgumentError("it is about the quorum, which has no gate")
     if name == "given":
@@ -129,7 +132,8 @@ def _take_produce(arguments: Arguments) -> None:
 
 def _take_fetch(arguments: Arguments) -> None:
     arguments.word("a broker")
-    arguments.number("times", 1)
+    if not 1 <= arguments.number("times", 1) <= MOST_FETCHES:
+        raise ArgumentError(f"a broker fetches at most {MOST_FETCHES} times at once")
     if arguments.number("max", 1) != 1:
         raise ArgumentError("a leader cannot be made to send a number of records other than one")
 
