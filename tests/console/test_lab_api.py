@@ -118,3 +118,12 @@ def test_what_is_no_seed_is_refused(console: TestClient, path: str, error: str) 
     answer = console.get(path)
     assert answer.status_code == 400
     assert error in answer.json()["error"]
+
+
+def test_a_seed_that_cannot_be_run_is_answered_in_the_words_of_the_command(
+    console: TestClient,
+) -> None:
+    answer = console.get("/api/lab/seed/7?mutant=nobody")
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith('no mutant "nobody"')
+    assert answer.json()["try"] == "tidelog sim mutants --help"

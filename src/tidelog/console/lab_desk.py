@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.console import lab_seeds
 from tidelog.console.lab_seeds import Document, Seed
-from tidelog.console.refusal import Refused
+from tidelog.console.refusal import Refused, bad_input
 
 if TYPE_CHECKING:
     from tidelog.console.lab_work import LabWork
@@ -33,6 +33,7 @@ MOST_SEEDS_UNDER_WAY = 2
 PATIENCE_SECONDS = 20
 """Whoever asks for a seed is told so if it still runs then."""
 SEED_LIMIT_SECONDS = 900
+MOST_WORDS = 500
 VIOLATION_CODE = 5
 """The exit code of a run that broke a rule."""
 
@@ -154,7 +155,16 @@ async def _report_of(seed: Seed) -> Document:
             process.kill()
             await process.wait()
     if process.returncode not in (0, VIOLATION_CODE):
-        words = problems.decode(errors="replace").strip() or f"exit code {process.returncode}"
-        raise Refused(HTTPStatus.BAD_REQUEST, f"the seed cannot be run: {words[-500:]}")
+        raise _failure(problems.decode(errors="replace"), f"exit code {process.returncode}")
     report: Document = json.loads(printed)
     return report
+
+
+def _failure(problems: str, otherwise: str) -> Refused:
+    """In the words of the command, which are JSON if it could still say them."""
+    try:
+        told = json.loads(problems)
+        return bad_input(f"{told['error']}: {told['why']}", told["try"])
+    except (ValueError, KeyError, TypeError):
+        words = problems.strip()[-MOST_WORDS:] or otherwise
+        return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, f"the seed cannot be run: {words}")

@@ -55,6 +55,7 @@ class LabWork:
             "name": story.name,
             "title": story.title,
             "sources": list(story.sources),
+            "saw": story.saw,
             "steps": len(story.chapters),
             "question_count": sum(bool(chapter.question) for chapter in story.chapters),
             "on": [SIMULATOR, *([CLUSTER] if plays else [])],

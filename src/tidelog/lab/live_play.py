@@ -328,8 +328,8 @@ class LivePlay:
         }
 
     def _replica_document(self, broker: int, live: LivePartition) -> Document:
-        """Of one that is down nothing is known."""
-        own = live.replicas.get(broker)
+        """Of one that is down, as it was last seen."""
+        own = self._live.last_seen.get(broker)
         leader = live.replicas.get(live.leader) if live.leader is not None else None
         lag = None if own is None or leader is None else max(0, leader.log_end - own.log_end)
         return {

@@ -104,6 +104,8 @@ class LiveStage:
         """Dead, and nobody has noticed yet."""
         self.forgetful: set[int] = set()
         """Started again, and not told the high watermark since."""
+        self.last_seen: dict[int, LiveReplica] = {}
+        """Also of those that do not run any more."""
         self.passed = PassedMessages()
 
     @property
@@ -202,6 +204,7 @@ class LiveStage:
             )
             if not newest or partition["partition_epoch"] > newest["partition_epoch"]:
                 newest = partition
+        self.last_seen.update(found)
         names = {node: broker for broker, node in self._node_of.items()}
         leader = newest.get("leader", NO_LEADER)
         return LivePartition(
