@@ -1,7 +1,10 @@
 """A story as somebody plays it in the console: forth, back, aside, and beyond its end."""
 
 import json
+import logging
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -217,3 +220,21 @@ def test_a_play_that_nobody_looked_at_for_half_an_hour_is_gone() -> None:
     with pytest.raises(UnknownPlayError):
         shelf.show(play)
     assert len(shelf) == 0
+
+
+def test_plays_in_two_threads_leave_the_journal_as_it_was() -> None:
+    before = logging.root.manager.disable
+    story = lab.find("high-watermark")
+    together = threading.Barrier(2, timeout=60)
+
+    def play() -> str:
+        together.wait()
+        told = Play(story, len(story.chapters))
+        digest = told.digest()
+        told.close()
+        return digest
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.submit(play), threads.submit(play)
+    assert first.result() == second.result()
+    assert logging.root.manager.disable == before

@@ -1,10 +1,10 @@
 """Running scenario files: all at once, one command at a time, or as a test."""
 
 import logging
-import threading
 from difflib import unified_diff
 from typing import NamedTuple
 
+from tidelog.host.locks import new_lock
 from tidelog.sim.scenario import commands, quorum
 from tidelog.sim.scenario.script import (
     ArgumentError,
@@ -85,7 +85,7 @@ class _Quiet:
     and the journal belongs to all of them: it is on again when the last command is done."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._commands = 0
         self._before = logging.NOTSET
 
