@@ -260,6 +260,7 @@ def test_a_violation_is_exit_code_five_with_a_command_that_replays_it(tidelog, f
     replay = f"tidelog sim run --seed {seed} --mutant intolerant"
     assert f"  replay: {replay}" in many.stdout.splitlines()
     assert f"  shrink: tidelog sim shrink {seed} --mutant intolerant" in many.stdout.splitlines()
+    assert f"  open:   {replay} --open" in many.stdout.splitlines()
     again = tidelog(*replay.split()[1:])
     assert again.exit_code == 5
     assert RULE in again.stdout

@@ -336,6 +336,16 @@ def test_the_end_of_the_metadata_log_is_told_in_words():
     served(story)
 
 
+def test_the_gate_of_the_lab_is_refused_to_a_node_that_is_in_none():
+    async def story(site):
+        for method, body in (("GET", b""), ("POST", b'{"close": true}'), ("DELETE", b"")):
+            status, document = await site.ask(method, "/lab", body, Content_Type="application/json")
+            assert status == 403
+            assert "tidelog.lab.enable=true" in document["error"]
+
+    served(story)
+
+
 def test_chaos_is_set_shown_and_healed():
     chaos = Breakable()
 

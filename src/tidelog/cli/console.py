@@ -28,6 +28,7 @@ FIRST_PORT = 8080
 @click.option("--announce", type=int, hidden=True, help="Where the address is written.")
 @click.option("--lifeline", type=int, hidden=True, help="Ends with whoever holds the other end.")
 @click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
+@click.option("--sim", "simulated", is_flag=True, help="No cluster: the lab on the simulator.")
 @asks_cluster
 @place_options
 @shared_options
@@ -41,6 +42,7 @@ def command(
     any_port: bool,
     announce: int | None,
     lifeline: int | None,
+    simulated: bool,
     data_dir: Path,
     name: str | None,
 ) -> None:
@@ -50,15 +52,17 @@ def command(
     Examples:
       tidelog console --open
       tidelog console -b broker.example:9092 --command-config client.properties
+      tidelog console --sim --open
 
     Of the cluster that runs in this directory it shows what happens as it happens, and can break
     it. Of any other Kafka, named with -b, it shows what can be asked for.
     """
+    from tidelog.console.place import simulator
     from tidelog.console.serving import Address, CannotListen, listen, serve
 
     if lifeline is not None:
         hold_lifeline(lifeline)
-    place = find_place(asking, data_dir, name)
+    place = simulator() if simulated else find_place(asking, data_dir, name)
     try:
         wanted = FIRST_PORT if port is None else port
         listening = listen(Address(host, wanted, or_any_port=any_port or port is None))

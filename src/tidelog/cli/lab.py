@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from tidelog.cli import lab_port
 from tidelog.cli.failure import OK, USAGE, VIOLATION, CommandError
 from tidelog.cli.lazy import Lazy, LazyGroup, output_option, shared_options
+from tidelog.cli.local.home import place_options
 from tidelog.cli.output import print_json, table
 
 COMMANDS = {
@@ -45,20 +47,30 @@ def list_command(output: str) -> None:
 
 
 @click.command(name="run")
-@click.argument("name")
+@click.argument("name_of_story", metavar="NAME")
 @click.option("--step", is_flag=True, help="Wait before each step, with its question.")
+@click.option(
+    "--on",
+    type=click.Choice(["sim", "cluster"]),
+    default="sim",
+    show_default=True,
+    help="The simulator, or the cluster that `tidelog up --lab` started.",
+)
+@place_options
 @output_option
 @shared_options
 @click.pass_context
-def run_command(context: click.Context, name: str, step: bool, output: str) -> None:
+def run_command(context: click.Context, /, **given: Any) -> None:
     """Play the story NAME and check that it comes out as told.
 
     \b
-    Example:
+    Examples:
       tidelog lab run reconcile --step
+      tidelog lab run reconcile --on cluster
 
     Ends with exit code 5 if it does not.
     """
+    name, step, output = given["name_of_story"], given["step"], given["output"]
     if step and (output == "json" or not sys.stdin.isatty()):
         raise CommandError(
             "cannot wait between steps",
@@ -70,7 +82,13 @@ def run_command(context: click.Context, name: str, step: bool, output: str) -> N
     story = lab_port.find_story(lab, name)
     lines: list[str] = []
     tell = lines.append if output == "json" else click.echo
-    broken = lab.run(name, tell=tell, ask=ask if step else None)
+    asks = ask if step else None
+    if given["on"] == "cluster":
+        from tidelog.cli.lab_cluster import run_on_cluster
+
+        broken = run_on_cluster(name, given["data_dir"], given["name"], tell=tell, ask=asks)
+    else:
+        broken = lab.run(name, tell=tell, ask=asks)
     if output == "json":
         print_json({"name": name, "title": story.title, "lines": lines, "broken": broken})
     else:

@@ -13,7 +13,7 @@ from tidelog.host.clock import SystemClock
 from tidelog.host.disk_space import SwitchedSpace, disk_space
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
-from tidelog.node.life import new_gate, new_network, until_the_end
+from tidelog.node.life import new_gate, new_lab, new_network, until_the_end
 from tidelog.node.node import Node
 from tidelog.node.observation import Observation
 from tidelog.observe.counts import LoopDelay
@@ -47,12 +47,13 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
     _mention_the_kernel()
     network = new_network(config, clock)
     gate = new_gate(config, network)
+    lab = new_lab(config, gate)
     try:
         stream = EventStream(config.node_id, clock, network.wheel)
         host = NodeHost(
             clock,
             network.wheel,
-            gate or network,
+            lab or gate or network,
             SystemEntropy(),
             stream.emit,
             disk_space=disk_space if gate is None else SwitchedSpace(),
@@ -60,7 +61,7 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
         node = Node(config, host)
         delay = LoopDelay()
         watch = LoopWatch(host.work, delay)
-        observation = Observation(node, stream, handler, network, gate, delay=delay)
+        observation = Observation(node, stream, handler, network, gate, delay=delay, lab=lab)
         stop = _stop_signals()
         watch.start()
         try:
@@ -72,6 +73,8 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
             watch.stop()
             await observation.stop()
     finally:
+        if lab is not None:
+            lab.open()
         if gate is not None:
             gate.close()
         network.close()

@@ -56,6 +56,8 @@ class Shape(NamedTuple):
     """The controllers are processes of their own, and no broker is one."""
     secure: bool = False
     """TLS, logins and ACLs on every listener."""
+    lab: bool = False
+    """Followers fetch only what somebody releases (`cluster.lab`)."""
 
 
 def create(directory: Path, name: str, shape: Shape) -> ClusterState:
@@ -67,7 +69,9 @@ def create(directory: Path, name: str, shape: Shape) -> ClusterState:
     cluster_id = known.cluster_id if known else uuid_text(SystemEntropy().uuid())
     nodes = _nodes(shape, known)
     _check_same(known, nodes, shape)
-    state = ClusterState(name, cluster_id, HOST, nodes, shape.ephemeral, shape.secure)
+    state = ClusterState(
+        name, cluster_id, HOST, nodes, shape.ephemeral, shape.secure, lab=shape.lab
+    )
     directory.mkdir(parents=True, exist_ok=True)
     for node in nodes.values():
         _write_node(directory, state, node, shape)
@@ -193,6 +197,8 @@ def _check_same(known: ClusterState | None, nodes: Mapping[int, NodeState], shap
         return
     if known.secure != shape.secure:
         raise DifferentCluster(f"it was made {'with' if known.secure else 'without'} --secure")
+    if known.lab != shape.lab:
+        raise DifferentCluster(f"it was made {'with' if known.lab else 'without'} --lab")
     before = {node.id: node.roles for node in known.nodes.values()}
     now = {node.id: node.roles for node in nodes.values()}
     missing = [str(each) for each in before if each not in now]

@@ -69,6 +69,8 @@ class ClusterState:
     secure: bool = False
     """Clients log in over TLS; nothing is allowed that no ACL allows."""
     console: ConsoleState | None = None
+    lab: bool = False
+    """Its brokers replicate nothing that somebody does not release."""
 
     @property
     def brokers(self) -> list[NodeState]:
@@ -93,6 +95,7 @@ class ClusterState:
             "host": self.host,
             "ephemeral": self.ephemeral,
             "secure": self.secure,
+            "lab": self.lab,
             "bootstrap_servers": self.bootstrap_servers,
             "console": None
             if self.console is None
@@ -169,6 +172,7 @@ def _from_document(document: Mapping[str, Any]) -> ClusterState:
         bool(document["ephemeral"]),
         bool(document.get("secure", False)),
         _console_in(document.get("console")),
+        bool(document.get("lab", False)),
     )
 
 

@@ -119,6 +119,7 @@ class NodeConfig:
     durability: Durability
     auto_create_topics: bool
     chaos_enabled: bool
+    lab_enabled: bool
     events_topic_enabled: bool
     replication: Replication
     logs: LogSettings
@@ -305,6 +306,7 @@ def _build(settings: Settings, topology: Topology, security: Security) -> NodeCo
         durability=cast(Durability, durability),
         auto_create_topics=settings.flag("auto.create.topics.enable"),
         chaos_enabled=settings.flag("tidelog.chaos.enable"),
+        lab_enabled=settings.flag("tidelog.lab.enable"),
         events_topic_enabled=settings.flag("tidelog.events.topic.enable"),
         replication=_replication(settings),
         logs=_logs(settings),

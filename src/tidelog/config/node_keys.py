@@ -291,6 +291,13 @@ OURS: tuple[BrokerKey, ...] = (
             "Whether /chaos may cut this node off and let requests fail, as `tidelog up` allows.",
             ours=True,
         ),
+        switch(
+            "tidelog.lab.enable",
+            False,
+            "Whether fetches of followers wait until /lab releases them, as `tidelog up --lab`"
+            " wants: nothing is replicated before.",
+            ours=True,
+        ),
         duration(
             "tidelog.group.disconnect.grace.ms",
             500,

@@ -12,6 +12,7 @@ from tidelog.console import (
     controller_api,
     errors,
     groups_api,
+    lab_api,
     overview_api,
     records_api,
     session_api,
@@ -33,6 +34,7 @@ API_ROUTES: list[BaseRoute] = [
     *groups_api.ROUTES,
     *chaos_api.ROUTES,
     *controller_api.ROUTES,
+    *lab_api.ROUTES,
 ]
 PAGE_ROUTES: list[BaseRoute] = [
     Route("/static/{path:path}", static_files.static_file, methods=["GET"]),

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from tidelog.console.chaos import Chaos
 from tidelog.console.hub import Hub
+from tidelog.console.lab_desk import LabDesk
 from tidelog.console.place import Place
 from tidelog.console.refusal import Refused
 from tidelog.console.sessions import Session, Sessions
@@ -19,7 +20,7 @@ MOST_VIEWERS = 64
 class Console:
     """Made when the server starts, inside its loop; closed when it stops."""
 
-    __slots__ = ("chaos", "closing", "cluster_id", "hub", "place", "sessions", "viewers")
+    __slots__ = ("chaos", "closing", "cluster_id", "hub", "lab", "place", "sessions", "viewers")
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -28,6 +29,7 @@ class Console:
         self.chaos = None if place.nodes is None else Chaos(place.nodes.directory)
         self.cluster_id: str | None = None
         """Of a polled cluster, once it has said it."""
+        self.lab = LabDesk(place.told_seeds, place.lab_directory)
         self.viewers = 0
         self.closing = asyncio.Event()
         """Streams end when it is set."""
@@ -48,6 +50,7 @@ class Console:
 
     async def close(self) -> None:
         self.end_streams()
+        await self.lab.close()
         if self.hub is not None:
             await self.hub.close()
         await self.sessions.close()

@@ -1,12 +1,16 @@
 """Which cluster the console looks at, and as whom."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from tidelog.client.security import OF_LOGIN, read_properties
 from tidelog.cluster.nodes import LocalNodes
+from tidelog.console.lab_seeds import Document, Seed
 
-LIVE, POLLED = "live", "polled"
+LIVE, POLLED, SIMULATED = "live", "polled", "sim"
+NOWHERE = "127.0.0.1:9"
+"""Where no cluster is: the discard port."""
 
 
 class Place(NamedTuple):
@@ -18,6 +22,10 @@ class Place(NamedTuple):
     """How long the cluster is asked for an answer."""
     nodes: LocalNodes | None = None
     """The processes, if the cluster runs in this directory; only then it is live."""
+    is_simulated: bool = False
+    """There is no cluster: only the lab has something to show."""
+    told_seeds: tuple[tuple[Seed, Document], ...] = ()
+    """Runs of the simulator that the lab need not make again."""
 
     def __repr__(self) -> str:
         """Passwords never reach a log."""
@@ -25,7 +33,14 @@ class Place(NamedTuple):
 
     @property
     def mode(self) -> str:
+        if self.is_simulated:
+            return SIMULATED
         return POLLED if self.nodes is None else LIVE
+
+    @property
+    def lab_directory(self) -> Path | None:
+        """Of a local cluster that `up --lab` has started: stories can be played on it."""
+        return self.nodes.directory if self.nodes is not None and self.nodes.state.lab else None
 
     @property
     def wants_login(self) -> bool:
@@ -43,3 +58,8 @@ class Place(NamedTuple):
             "sasl.username": user,
             "sasl.password": password,
         }
+
+
+def simulator(*told: tuple[Seed, Document]) -> Place:
+    """A console without a cluster."""
+    return Place("simulator", NOWHERE, is_simulated=True, told_seeds=told)

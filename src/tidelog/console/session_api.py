@@ -57,10 +57,10 @@ async def document_of(console: Console, session: Session | None) -> dict[str, An
         "user": None if session is None else session.user,
         "may": {
             "chaos": rights.may_alter and place.nodes is not None,
-            "produce": session is not None,
-            "admin": rights.may_create,
+            "produce": session is not None and not place.is_simulated,
+            "admin": rights.may_create and not place.is_simulated,
         },
-        "lab": None,
+        "lab": "sim" if place.lab_directory is None else "cluster",
         "bootstrap_servers": place.bootstrap_servers,
         "csrf": console.sessions.stranger_csrf if session is None else session.csrf,
     }
@@ -70,6 +70,8 @@ async def cluster_id_of(console: Console, session: Session | None) -> str | None
     """Asked once; None while the cluster does not say."""
     if console.place.nodes is not None:
         return console.place.nodes.state.cluster_id
+    if console.place.is_simulated:
+        return None
     if console.cluster_id is None and session is not None:
         with suppress(TimeoutError, ClientError, NetworkError):
             async with asyncio.timeout(ANSWER_WITHIN_SECONDS):

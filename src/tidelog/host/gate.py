@@ -81,6 +81,10 @@ class GatedNetwork:
         self._nodes = {a: node for a, node in self._nodes.items() if node != node_id}
         self._nodes.update(dict.fromkeys(addresses, node_id))
 
+    def node_at(self, address: Address) -> int | None:
+        """None: nobody has said who listens there."""
+        return self._nodes.get(address)
+
     def set(self, faults: Faults) -> None:
         """From now on; what was under way through a gate that opens goes on."""
         self.faults = faults

@@ -1,7 +1,8 @@
 """Telling a story in a terminal: plain text, a step at a time, each checked as it is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from textwrap import wrap
+from typing import NamedTuple
 
 from tidelog.lab.catalogue import Chapter, Story, find
 from tidelog.sim.scenario import Player, Step
@@ -22,8 +23,37 @@ def run(name: str, *, tell: Tell, ask: Ask | None = None) -> list[str]:
     return tell_story(find(name), tell=tell, ask=ask)
 
 
+class Revealed(NamedTuple):
+    """A command that was carried out."""
+
+    command: str
+    lines: tuple[str, ...]
+    problem: str = ""
+    """How it came out otherwise than told."""
+    free: bool = False
+    """It is not part of the story."""
+
+
+Reveal = Callable[[Chapter], Sequence[Revealed]]
+"""Plays one chapter."""
+
+
 def tell_story(story: Story, *, tell: Tell, ask: Ask | None = None) -> list[str]:
+    """On the simulator."""
     player = Player(story.script)
+    try:
+        return tell_with(
+            story,
+            lambda chapter: [reveal_next(player) for _ in chapter.directives],
+            tell=tell,
+            ask=ask,
+        )
+    finally:
+        player.close()
+
+
+def tell_with(story: Story, reveal: Reveal, *, tell: Tell, ask: Ask | None = None) -> list[str]:
+    """Wherever it is played."""
     broken: list[str] = []
     tell(story.title)
     _tell_wrapped(tell, "shows: ", " · ".join(story.sources))
@@ -33,11 +63,21 @@ def tell_story(story: Story, *, tell: Tell, ask: Ask | None = None) -> list[str]
         _tell_words(chapter, place, tell, asks=ask is not None)
         if ask is not None and not ask(f"step {place}  {chapter.question}".rstrip()):
             return broken
-        broken += _play(player, chapter, tell)
+        for revealed in reveal(chapter):
+            tell("")
+            _tell_revealed(revealed, tell)
+            broken += [revealed.problem] if revealed.problem else []
     tell("")
     _tell_wrapped(tell, "what you saw: ", story.saw)
     tell(f"next: {'   ·   '.join(story.next_commands)}")
     return broken
+
+
+def reveal_next(player: Player) -> Revealed:
+    step = player.next()
+    assert step is not None, "the script ended before the story"
+    problem = difference_of(step) if step.output != step.expected else ""
+    return Revealed(step.command, step.output, problem)
 
 
 def _tell_words(chapter: Chapter, place: str, tell: Tell, *, asks: bool) -> None:
@@ -50,36 +90,24 @@ def _tell_words(chapter: Chapter, place: str, tell: Tell, *, asks: bool) -> None
         _tell_wrapped(tell, f"{head}? ", chapter.question)
 
 
-def _play(player: Player, chapter: Chapter, tell: Tell) -> list[str]:
-    broken: list[str] = []
-    for _ in chapter.directives:
-        step = player.next()
-        assert step is not None, "the script ended before the story"
-        tell("")
-        _tell_step(step, tell)
-        if step.output != step.expected:
-            problem = _difference(step)
-            tell(f"       ✗ {problem}")
-            broken.append(problem)
-    return broken
-
-
-def _tell_step(step: Step, tell: Tell) -> None:
-    if step.command == DRAWING:
-        for line in step.output:
+def _tell_revealed(revealed: Revealed, tell: Tell) -> None:
+    if revealed.command == DRAWING:
+        for line in revealed.lines:
             tell(f"       {line}")
-        return
-    _tell_wrapped(tell, "       ▸ ", step.command)
-    for line in step.output:
-        if line == SILENCE:
-            continue
-        first, *rest = line.split(" | ")
-        tell(f"         {first}")
-        for part in rest:
-            tell(f"           └ {part}")
+    else:
+        _tell_wrapped(tell, "       ▸ ", revealed.command)
+        for line in revealed.lines:
+            if line == SILENCE:
+                continue
+            first, *rest = line.split(" | ")
+            tell(f"         {first}")
+            for part in rest:
+                tell(f"           └ {part}")
+    if revealed.problem:
+        tell(f"       ✗ {revealed.problem}")
 
 
-def _difference(step: Step) -> str:
+def difference_of(step: Step) -> str:
     """The first line that is not as told."""
     pairs = zip((*step.expected, "nothing"), (*step.output, "nothing"), strict=False)
     for told, actual in pairs:

@@ -14,6 +14,7 @@ from tidelog.host.network import TcpNetwork
 from tidelog.host.ports import Clock
 from tidelog.host.reports import FailureReport
 from tidelog.host.server import ConnectionLimits
+from tidelog.node.lab_gate import LabGate
 from tidelog.node.node import Node
 
 STOPPED, CANNOT_GO_ON = 0, 3
@@ -45,7 +46,16 @@ def new_network(
 
 def new_gate(config: NodeConfig, network: TcpNetwork) -> GatedNetwork | None:
     """Only where somebody wants to play: requests between nodes take a longer way through it."""
-    return GatedNetwork(network, network.wheel) if config.chaos_enabled else None
+    wanted = config.chaos_enabled or config.lab_enabled
+    return GatedNetwork(network, network.wheel) if wanted else None
+
+
+def new_lab(config: NodeConfig, gate: GatedNetwork | None) -> LabGate | None:
+    """Only in a lab: fetches of this broker wait until somebody releases them."""
+    if gate is None or not config.lab_enabled:
+        return None
+    _LOGGER.warning("this node is part of a lab: it replicates nothing that /lab does not release")
+    return LabGate(config.node_id, gate)
 
 
 async def until_the_end(node: Node, stop: asyncio.Future[None]) -> int:

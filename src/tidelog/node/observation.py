@@ -17,6 +17,7 @@ from tidelog.host.network import TcpNetwork
 from tidelog.host.tls_streams import TlsStreams
 from tidelog.node.disks import cannot_listen
 from tidelog.node.http_access import HttpDoor
+from tidelog.node.lab_gate import LabGate
 from tidelog.node.node import Node
 from tidelog.node.scripted_answers import Script, ScriptedAnswers
 from tidelog.node.topic_writer import TopicWriter, audit_writer, event_writer
@@ -51,6 +52,7 @@ class Observation:
         gate: GatedNetwork | None,
         *,
         delay: LoopDelay,
+        lab: LabGate | None = None,
     ) -> None:
         self._config = node.config
         self._host = node.host
@@ -64,7 +66,7 @@ class Observation:
         stream.subscribe(Journal(renderer, journal).on_event)
         stream.subscribe(self._on_event)
         chaos = self.chaos = None if gate is None else NodeChaos(node, gate)
-        self.has_chaos = chaos is not None
+        self.has_chaos = chaos is not None and node.config.chaos_enabled
         if chaos is not None:
             node.quorum.listeners.append(chaos)
         self._metrics: Metrics | None = None
@@ -75,9 +77,10 @@ class Observation:
                 stream,
                 renderer,
                 self._scrape,
-                chaos,
+                chaos if self.has_chaos else None,
                 self._door,
                 None if tls is None else TlsStreams(tls, network.context),
+                lab,
             )
         )
         self.http_port: int | None = None

@@ -1,5 +1,5 @@
 """What a node says over HTTP: /metrics, /events, /healthz, /state, its partitions in pages and one
-by one and, if allowed, /chaos."""
+by one and, if allowed, /chaos and /lab."""
 
 import asyncio
 import json
@@ -17,6 +17,7 @@ from tidelog.observe.http_server import (
     Response,
     json_response,
 )
+from tidelog.observe.lab_route import LAB, Lab, LabRoute
 from tidelog.observe.render import Renderer
 from tidelog.observe.stream import EventStream, NumberedEvent
 from tidelog.observe.views import NodeView, PartitionView, ReplicaView
@@ -69,6 +70,8 @@ class Sources(NamedTuple):
     door: Door | None = None
     """None: whoever reaches the port may ask."""
     tls: TlsStreams | None = None
+    lab: Lab | None = None
+    """None: not in a lab."""
 
 
 class Endpoints:
@@ -80,6 +83,7 @@ class Endpoints:
         self._sources = sources
         self.server = HttpServer(self.serve, sources.tls)
         self.streams = 0
+        lab = LabRoute(sources.lab, sources.view.node_id)
         self._routes: dict[str, dict[str, Callable[[Request], Response]]] = {
             "/metrics": {"GET": self._metrics},
             "/events": {"GET": self._events},
@@ -93,6 +97,7 @@ class Endpoints:
                 "POST": self._post_chaos,
                 "DELETE": self._delete_chaos,
             },
+            LAB: {"GET": lab.get, "POST": lab.post, "DELETE": lab.delete},
         }
 
     async def serve(self, request: Request) -> Response:

@@ -41,7 +41,8 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "survey": (*WORDS, "client", "host", "config.quantities"),  # for the command and the console
     # Starts nodes as processes, and formats their directories before.
     "cluster": ("core", "config", "storage", "host", "wire", "client", "secure", "node"),
-    "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
+    # Its stories speak of the core's values; a real cluster is asked as a client asks it.
+    "lab": ("core", "wire", "host", "client", "sim", "node", "cluster"),
     "registry": (*WORDS, "client", "host"),
     # From outside, as a client sees it, and by the files of the replicas.
     "audit": (*WORDS, "client", "wire", "host", "cluster", "replica_files", "spark"),

@@ -23,6 +23,7 @@ from tidelog.cli.output import print_json
 from tidelog.cluster import console_process, layout
 from tidelog.cluster import state as states
 from tidelog.cluster.console_process import NoConsole
+from tidelog.cluster.lab import LAB_SETTINGS
 from tidelog.cluster.layout import DifferentCluster, Shape
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import Ready, wait_ready
@@ -48,6 +49,11 @@ CONSOLE_PORT = 8080
     "--secure",
     is_flag=True,
     help="TLS, logins and ACLs, with an administrator whose login the other commands find.",
+)
+@click.option(
+    "--lab",
+    is_flag=True,
+    help="A cluster to step through: followers fetch only what the lab releases.",
 )
 @click.option(
     "--ready-file",
@@ -87,6 +93,7 @@ def command(context: click.Context, /, **given: Any) -> None:
       tidelog up --brokers 3
       tidelog up --detach -X min.insync.replicas=1
       tidelog up --secure
+      tidelog up --lab
       tidelog up --ephemeral --port 0 --ready-file ready.json
 
     It uses the brisk profile: failures are noticed sooner than with Kafka's defaults.
@@ -118,12 +125,19 @@ def prepare(directory: Path, name: str, given: dict[str, Any]) -> LocalNodes:
         refuse_second(directory, read_state(directory))
     shape = Shape(
         brokers=given["brokers"],
-        controllers=checked_controllers(given["controllers"], given["brokers"]),
+        controllers=1
+        if given["lab"]
+        else checked_controllers(given["controllers"], given["brokers"]),
         racks=tuple(filter(None, (given["racks"] or "").split(","))),
-        config={EVENTS_TOPIC_KEY: "true", **parse_overrides(given["overrides"])},
+        config={
+            **(LAB_SETTINGS if given["lab"] else {EVENTS_TOPIC_KEY: "true"}),
+            **parse_overrides(given["overrides"]),
+        },
         first_port=given["port"] or None,
         ephemeral=given["ephemeral"],
         secure=given["secure"],
+        separate=given["lab"],
+        lab=given["lab"],
     )
     try:
         state = layout.create(directory, name, shape)
@@ -241,6 +255,11 @@ def report(nodes: LocalNodes, given: dict[str, Any], *, seconds: float) -> None:
     if nodes.state.secure:
         login = layout.secure_home(nodes.directory).login_file(ADMIN_USER)
         click.echo(f"log in with the files in {login.parent}; commands here do so by themselves")
+    if nodes.state.lab:
+        place = "" if given["data_dir"] == Path(HOME) else f" --data-dir {given['data_dir']}"
+        click.echo("a lab: followers fetch only what a story, or POST /lab, releases")
+        click.echo(f"next: tidelog lab run reconcile --on cluster{place}")
+        return
     there = "" if given["data_dir"] == Path(HOME) else f" -b {nodes.state.bootstrap_servers}"
     click.echo(
         f"next: tidelog topic create orders -p 3{there}   ·   tidelog cluster describe{there}"

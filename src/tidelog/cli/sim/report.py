@@ -104,6 +104,7 @@ def print_failure(result: SeedResult, *, mutant: str | None) -> None:
     click.echo(f"  replay: {replay_command(result.seed, mutant=mutant)}")
     flags = replay_command(result.seed, mutant=mutant).partition("--seed ")[2]
     click.echo(f"  shrink: tidelog sim shrink {flags}")
+    click.echo(f"  open:   {replay_command(result.seed, mutant=mutant)} --open")
 
 
 def story_json(told: Told, *, everything: bool) -> dict[str, Any]:

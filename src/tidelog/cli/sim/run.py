@@ -34,6 +34,7 @@ class RunOptions(NamedTuple):
     require_marks: bool
     spark_url: str | None
     conf: dict[str, str]
+    opens: bool
     output: str
 
 
@@ -48,6 +49,7 @@ class RunOptions(NamedTuple):
 @mutant_option
 @click.option("--everything", is_flag=True, help="Also appends and high watermarks in the story.")
 @click.option("--require-marks", is_flag=True, help="Fail if a rare state was never reached.")
+@click.option("--open", "opens", is_flag=True, help="Also show the seed in a browser.")
 @spark_options
 @output_option
 @shared_options
@@ -60,6 +62,7 @@ def command(context: click.Context, /, **given: Any) -> None:
       tidelog sim run --seeds 2000
       tidelog sim run --minutes 10 --first 50000
       tidelog sim run --seed 4711
+      tidelog sim run --seed 4711 --open
       tidelog sim run --seeds 200 -o json
       tidelog sim run --seeds 20000 --master spark://host:7077
 
@@ -69,6 +72,7 @@ def command(context: click.Context, /, **given: Any) -> None:
     options = RunOptions(**given)
     check_mutant(options.mutant)
     check_spark(options)
+    check_open(options)
     if options.seed is None:
         context.exit(run_many(_orders(options), options))
     if options.require_marks or any(
@@ -100,6 +104,16 @@ def check_spark(options: RunOptions) -> None:
         )
 
 
+def check_open(options: RunOptions) -> None:
+    if options.opens and (options.seed is None or options.output == "json"):
+        raise CommandError(
+            "--open without --seed" if options.seed is None else "--open together with -o json",
+            why="a browser shows the story of one seed, beside the text",
+            advice=f"tidelog sim run --seed {options.seed or 1} --open",
+            code=USAGE,
+        )
+
+
 def _orders(options: RunOptions) -> Orders:
     seeds = options.seeds
     if seeds is None and options.minutes is None:
@@ -120,6 +134,13 @@ def tell_one(seed: int, options: RunOptions) -> int:
         print_json(report.story_json(told, everything=options.everything))
     else:
         report.print_story(told, again=again, everything=options.everything)
+        if told.result.violations and not options.opens:
+            click.echo(f"  open: {again} --open")
+    if options.opens:
+        from tidelog.cli.sim.opening import open_seed
+
+        shown = report.story_json(told, everything=False)
+        open_seed(seed, options.mutant, shown)
     return VIOLATION if told.result.violations else OK
 
 

@@ -10,6 +10,7 @@ from tidelog.core import events
 from tidelog.core.types import PartitionId
 from tidelog.sim.nodes.cluster import DATA
 from tidelog.sim.scenario.disks import batches_of, holds_log, note_high_watermark
+from tidelog.sim.scenario.passed import TRUNCATE, Passed
 from tidelog.sim.scenario.process import StoryServer
 
 if TYPE_CHECKING:
@@ -103,6 +104,10 @@ class StageBroker:
         elif isinstance(event, events.LogTruncated):
             below = " below its high watermark" if event.below_high_watermark else ""
             self.note(f"truncate {event.previous_end} -> {event.log_end_offset}{below}")
+            text = f"truncated {event.previous_end} → {event.log_end_offset}"
+            self.stage.passed.add(
+                Passed(self.id, self.id, TRUNCATE, text, event.log_end_offset, None)
+            )
         elif isinstance(event, events.IsrProposed):
             self.note(f"proposes isr={names_of(event.proposed)}")
         elif isinstance(event, events.LogDeleted):

@@ -12,7 +12,7 @@ from tidelog.core.errors import Error
 from tidelog.core.replication import follower as follower_rules
 from tidelog.core.replication.follower import FETCHING, FollowerReplica
 from tidelog.core.types import NO_EPOCH, NO_LEADER, PartitionId
-from tidelog.sim.scenario import gate
+from tidelog.sim.scenario import gate, passed
 from tidelog.sim.scenario.disks import EVERYTHING, PLENTY_BYTES
 from tidelog.sim.scenario.wires import Question
 from tidelog.sim.scenario.words import log_text, read_batches
@@ -68,6 +68,7 @@ class Exchange:
     def send(self) -> None:
         if self.stage.gate.catches(gate.FETCH, self.follower.id, self):
             self.told.append("held")
+            self._record_request(passed.HELD)
         else:
             self.deliver_request()
 
@@ -77,6 +78,7 @@ class Exchange:
         ):
             self.lose("no connection")
             return
+        self._record_request(passed.ARRIVED)
         self.stage.gate.exchange = self
         self.stage.wires.deliver_request(self.question)
         self.stage.settle()
@@ -85,6 +87,7 @@ class Exchange:
         self.told.append(self._answer_text())
         if self.stage.gate.catches(gate.ANSWER, self.follower.id, self):
             self.told.append("held")
+            self._record_answer(passed.HELD)
         else:
             self.deliver_answer()
 
@@ -92,6 +95,7 @@ class Exchange:
         if zero_copy:
             self._send_present_bytes()
             self.told.append(self._answer_text())
+        self._record_answer(passed.ARRIVED if self.follower.awake else passed.LOST)
         if not self.follower.awake:
             self.follower.note("is paused" if self.follower.running else "is down")
         elif self._hosted.replica.role is not self._role:
@@ -105,6 +109,10 @@ class Exchange:
     def lose(self, how: str) -> None:
         """No answer will come; the follower notices and waits before it asks again."""
         self.told.append(how)
+        if self.answered:
+            self._record_answer(passed.LOST)
+        else:
+            self._record_request(passed.LOST)
         self.stage.wires.lose(self.question)
 
     def tell(self) -> None:
@@ -114,6 +122,40 @@ class Exchange:
         self.told = []
         self.stage.gate.release_deferred()
         self.stage.settle()
+
+    # -- what a picture shows of it
+
+    def _record_request(self, fate: str) -> None:
+        epoch = self.asked.last_fetched_epoch
+        known = "none" if epoch == NO_EPOCH else str(epoch)
+        text = f"Fetch offset {self.asked.fetch_offset}, last epoch {known}"
+        self._record(passed.FETCH, text, self.asked.fetch_offset, epoch, fate)
+
+    def _record_answer(self, fate: str) -> None:
+        data, offset = self._data(), self.asked.fetch_offset
+        if data.error_code:
+            self._record(passed.ANSWER, Error(data.error_code).name, offset, NO_EPOCH, fate)
+            return
+        if data.diverging_epoch is not None and data.diverging_epoch.epoch != NO_EPOCH:
+            epoch, end = data.diverging_epoch.epoch, data.diverging_epoch.end_offset
+            self._record(passed.DIVERGING, f"epoch {epoch} ends at {end}", end, epoch, fate)
+            return
+        batches = read_batches(data.records or b"")
+        told, epoch = "no records", NO_EPOCH
+        if batches:
+            offset, last, epoch = (
+                batches[0].base_offset,
+                batches[-1].last_offset,
+                batches[-1].leader_epoch,
+            )
+            told = f"record {offset}" if offset == last else f"records {offset}–{last}"
+        self._record(passed.ANSWER, f"{told}, HW {data.high_watermark}", offset, epoch, fate)
+
+    def _record(self, kind: str, text: str, offset: int, epoch: int, fate: str) -> None:
+        ends = self.follower.id, self.leader.id
+        source, target = ends if kind == passed.FETCH else ends[::-1]
+        known = None if epoch == NO_EPOCH else epoch
+        self.stage.passed.add(passed.Passed(source, target, kind, text, offset, known, fate))
 
     # -- the leader's side
 

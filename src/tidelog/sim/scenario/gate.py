@@ -75,6 +75,11 @@ class StoryGate:
         """The message that was caught, no longer on the wire."""
         return self._held.pop((kind, broker), None)
 
+    @property
+    def held(self) -> list[tuple[str, int]]:
+        """Which messages are on the wire: their kind, and whose they are."""
+        return list(self._held)
+
     def release_deferred(self) -> None:
         deferred, self._deferred = self._deferred, []
         for question in deferred:

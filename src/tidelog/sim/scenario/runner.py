@@ -1,11 +1,10 @@
 """Running scenario files: all at once, one command at a time, or as a test."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from difflib import unified_diff
 from typing import NamedTuple
 
+from tidelog.host.locks import new_lock
 from tidelog.sim.scenario import commands, quorum
 from tidelog.sim.scenario.script import (
     ArgumentError,
@@ -71,21 +70,40 @@ class Player:
     def perform(self, command: str) -> tuple[str, ...]:
         """Free play: a command that is not in the script. ArgumentError if it makes no sense."""
         stage = self.stage
-        with _no_journal():
+        with _QUIET:
             if isinstance(stage, quorum.QuorumStage):
                 return tuple(quorum.TABLE.perform(stage, command))
             return tuple(commands.perform(stage, command))
 
+    def close(self) -> None:
+        """Its processes end."""
+        self.stage.close()
 
-@contextmanager
-def _no_journal() -> Iterator[None]:
-    """What a node writes for operators is not part of the story."""
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(before)
+
+class _Quiet:
+    """What a node writes for operators is not part of the story. Plays may run in several threads,
+    and the journal belongs to all of them: it is on again when the last command is done."""
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._commands = 0
+        self._before = logging.NOTSET
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._commands:
+                self._before = logging.root.manager.disable
+                logging.disable(logging.CRITICAL)
+            self._commands += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._commands -= 1
+            if not self._commands:
+                logging.disable(self._before)
+
+
+_QUIET = _Quiet()
 
 
 def run_script(text: str) -> list[Step]:
@@ -95,7 +113,7 @@ def run_script(text: str) -> list[Step]:
         while (step := player.next()) is not None:
             steps.append(step)
     finally:
-        player.stage.close()
+        player.close()
     return steps
 
 

@@ -19,6 +19,7 @@ from tidelog.sim.scenario.control import Control
 from tidelog.sim.scenario.gate import StoryGate
 from tidelog.sim.scenario.ledger import Ledger
 from tidelog.sim.scenario.narrator import Narrator
+from tidelog.sim.scenario.passed import PassedMessages
 from tidelog.sim.scenario.process import StoryServer, broker_address
 from tidelog.sim.scenario.produce import Producing
 from tidelog.sim.scenario.script import ArgumentError
@@ -47,6 +48,7 @@ class Stage:
         self.gate = StoryGate(self)
         self.wires = Wires(self.kernel, self.gate)
         self.ledger = Ledger()
+        self.passed = PassedMessages()
         self.producing = Producing(self)
         self.brokers: dict[int, StageBroker] = {}
         self._control: Control | None = None

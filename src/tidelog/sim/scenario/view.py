@@ -1,5 +1,7 @@
 """The stage as data: what `show` prints, and what a screen may draw."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from tidelog.core.replication.follower import FollowerReplica
@@ -23,12 +25,23 @@ class ReplicaPicture(NamedTuple):
     """As this broker knows it."""
     change_in_flight: bool
     """It leads, and an ISR proposal of its own is undecided."""
+    log_start_offset: int
     log_end_offset: int
     high_watermark: int
     acknowledged: int | None
     """Its log end as the leader knows it from fetches; NO_OFFSET unknown, None not asked for."""
     epochs: tuple[tuple[int, int], ...]
     batches: tuple[StoryBatch, ...]
+
+    def differs_from(self, leader: ReplicaPicture | None) -> int | None:
+        """The first offset at which this log holds something else than the leader's."""
+        if leader is None or self is leader:
+            return None
+        others = {batch.base_offset: batch for batch in leader.batches}
+        for batch in self.batches:
+            if others.get(batch.base_offset) != batch:
+                return batch.base_offset
+        return None
 
 
 class PartitionPicture(NamedTuple):
@@ -43,6 +56,10 @@ class PartitionPicture(NamedTuple):
     state: str
     """under-replicated, under-min-isr, offline, or empty."""
     replicas: tuple[ReplicaPicture, ...]
+
+    def leading(self) -> ReplicaPicture | None:
+        """The replica that takes itself for the leader."""
+        return next((r for r in self.replicas if r.role == LEADER), None)
 
 
 def look(stage: Stage) -> PartitionPicture:
@@ -91,6 +108,7 @@ def _look_at(stage: Stage, broker: StageBroker) -> ReplicaPicture | None:
         _role(broker, role),
         stage.partition.leader_epoch if hosted is None else hosted.replica.leader_epoch,
         isinstance(role, LeaderReplica) and role.has_change_in_flight(),
+        seen.log.log_start_offset,
         seen.log.log_end_offset,
         replica.high_watermark,
         _acknowledged(stage, broker),

@@ -6,7 +6,7 @@ from tidelog.sim.scenario.commands.registry import command
 from tidelog.sim.scenario.disks import TOPIC
 from tidelog.sim.scenario.script import Arguments
 from tidelog.sim.scenario.stage import Stage
-from tidelog.sim.scenario.view import LEADER, PartitionPicture, ReplicaPicture, look
+from tidelog.sim.scenario.view import PartitionPicture, ReplicaPicture, look
 from tidelog.sim.scenario.words import StoryBatch
 
 WIDEST = 10
@@ -34,7 +34,7 @@ def headline(seen: PartitionPicture) -> str:
 
 
 def draw(seen: PartitionPicture) -> list[str]:
-    leader = next((r for r in seen.replicas if r.role == LEADER), None)
+    leader = seen.leading()
     first = max(0, max(r.log_end_offset for r in seen.replicas) - WIDEST)
     rows = [_row(replica, seen, leader, first) for replica in seen.replicas]
     columns = [max(len(row[index]) for row in rows) for index in range(len(rows[0]) - 1)]
@@ -56,7 +56,7 @@ def _row(
     if replica.role == "down":
         state = "down"
     crown = "♛" if replica is leader else " "
-    fork = _fork(replica, leader)
+    fork = replica.differs_from(leader)
     remark = "" if fork is None else f"differs from {fork}"
     return (
         f" {crown} {replica.broker}",
@@ -66,17 +66,6 @@ def _row(
         f"end {replica.log_end_offset}",
         remark,
     )
-
-
-def _fork(replica: ReplicaPicture, leader: ReplicaPicture | None) -> int | None:
-    """The first offset at which this log holds something else than the leader's."""
-    if leader is None or replica is leader:
-        return None
-    others = {batch.base_offset: batch for batch in leader.batches}
-    for batch in replica.batches:
-        if others.get(batch.base_offset) != batch:
-            return batch.base_offset
-    return None
 
 
 def _cells(replica: ReplicaPicture, first: int, fork: int | None) -> str:
