@@ -1,0 +1,49 @@
+// Which module shows which address.
+
+/** @typedef {{pattern: RegExp, names: string[], module: string, section: string}} Route */
+
+/** Address, module, and the entry of the navigation that is lit. */
+const TABLE = [
+  ["/", "./pages/overview.js", "/"],
+  ["/topics", "./pages/topics.js", "/topics"],
+  ["/topics/:name", "./pages/topic.js", "/topics"],
+  ["/topics/:name/records", "./pages/records.js", "/topics"],
+  ["/p/:name", "./views/partition.js", "/topics"],
+  ["/timeline", "./views/timeline.js", "/timeline"],
+  ["/groups", "./pages/groups.js", "/groups"],
+  ["/groups/:name", "./pages/group.js", "/groups"],
+  ["/brokers", "./pages/brokers.js", "/brokers"],
+  ["/b/:id", "./pages/broker.js", "/brokers"],
+  ["/controller", "./pages/controller.js", "/controller"],
+  ["/lab", "./views/lab.js", "/lab"],
+  ["/lab/sim", "./views/lab.js", "/lab"],
+  ["/lab/:story", "./views/lab_story.js", "/lab"],
+  ["/chaos", "./pages/chaos.js", "/chaos"],
+  ["/metrics-view", "./pages/metrics.js", "/metrics-view"],
+  ["/login", "./pages/login.js", ""],
+  ["/help", "./pages/help.js", "/help"],
+];
+
+/** @type {Route[]} */
+const ROUTES = TABLE.map(([path, module, section]) => {
+  /** @type {string[]} */
+  const names = [];
+  const source = path.replace(/:(\w+)/g, (_, name) => {
+    names.push(name);
+    return "([^/]+)";
+  });
+  return { pattern: new RegExp(`^${source}/?$`), names, module, section };
+});
+
+/** @param {string} pathname */
+export function match(pathname) {
+  for (const { pattern, names, module, section } of ROUTES) {
+    const found = pattern.exec(pathname);
+    if (!found) continue;
+    /** @type {Record<string, string>} */
+    const params = {};
+    names.forEach((name, index) => { params[name] = decodeURIComponent(found[index + 1]); });
+    return { module, section, params };
+  }
+  return null;
+}
