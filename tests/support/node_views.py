@@ -10,8 +10,10 @@ from tidelog.observe.views import (
     FollowerView,
     Health,
     LogDirView,
+    PartitionPage,
     PartitionView,
     QuorumView,
+    ReplicaView,
     WorkView,
 )
 
@@ -53,6 +55,15 @@ class SeenNode:
 
     def partitions(self):
         return iter(self.hosted)
+
+    def partition_page(self, start, limit):
+        return PartitionPage(len(self.hosted), self.hosted[start : start + limit])
+
+    def replica(self, topic, index):
+        for each in self.hosted:
+            if (each.topic, each.partition) == (topic, index):
+                return ReplicaView(each, ((0, 0), (4, 6)))
+        return None
 
     def controller(self):
         return self.control

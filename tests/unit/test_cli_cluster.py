@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tidelog.cli.cluster.health import complaints
-from tidelog.cli.cluster.survey import SeenBroker, Survey
 from tidelog.cli.explain import Facts, next_command, sentences
 from tidelog.cli.main import cli
-from tidelog.cli.partition_state import judge, leader_words
 from tidelog.cli.topic.watch import line_of, rows_of
 from tidelog.client import (
     BrokerView,
@@ -26,6 +23,9 @@ from tidelog.client.admin import QuorumReplica, QuorumView
 from tidelog.client.disks import FullDisk
 from tidelog.cluster import layout
 from tidelog.cluster.layout import Shape
+from tidelog.survey.cluster import SeenBroker, Survey
+from tidelog.survey.health import complaints
+from tidelog.survey.partition_state import judge, leader_words
 
 
 @pytest.fixture

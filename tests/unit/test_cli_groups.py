@@ -3,12 +3,14 @@
 import pytest
 
 from tidelog.cli.explain_group import GroupFacts, next_command, sentences
-from tidelog.cli.failure import CommandError
 from tidelog.cli.group.describe import as_document, head_of
-from tidelog.cli.group.lag_state import LagWindow, Look, judge, one_look, worst
-from tidelog.cli.group.seek import refuse_members
-from tidelog.cli.group.survey import GroupSurvey, PartitionLag
-from tidelog.cli.group.targets import (
+from tidelog.client.groups import CLASSIC, CONSUMER, Committed, GroupMember, GroupView, total_lag
+from tidelog.client.range_assignor import assign_ranges
+from tidelog.survey.group_seek import refuse_members
+from tidelog.survey.groups import GroupSurvey, PartitionLag
+from tidelog.survey.lag_state import LagWindow, Look, judge, one_look, worst
+from tidelog.survey.refusal import NotPossible
+from tidelog.survey.seek_targets import (
     Move,
     Target,
     Toward,
@@ -16,8 +18,6 @@ from tidelog.cli.group.targets import (
     parse_topics,
     settle,
 )
-from tidelog.client.groups import CLASSIC, CONSUMER, Committed, GroupMember, GroupView, total_lag
-from tidelog.client.range_assignor import assign_ranges
 
 NOW_MS = 1_769_850_000_000  # 2026-01-31T09:00:00Z
 HOUR_MS = 3_600_000
@@ -156,9 +156,9 @@ def test_targets_are_read_as_people_write_them(text, target):
 
 @pytest.mark.parametrize("text", ["soon", "", "-", "1e3", "-1x", "²"])
 def test_what_is_no_target_is_wrong_usage(text):
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(NotPossible) as caught:
         parse_target(text, NOW_MS)
-    assert caught.value.code == 2
+    assert caught.value.is_usage
 
 
 def test_topics_of_a_seek_may_name_partitions():
@@ -171,7 +171,7 @@ def test_topics_of_a_seek_may_name_partitions():
 
 @pytest.mark.parametrize("text", [":1", "orders:", "orders:x", "orders:-1"])
 def test_a_partition_of_a_seek_is_a_number(text):
-    with pytest.raises(CommandError, match="--topic"):
+    with pytest.raises(NotPossible, match="--topic"):
         parse_topics((text,))
 
 
@@ -188,7 +188,7 @@ def test_the_difference_of_a_move_is_known_only_after_a_commit():
 
 def test_a_group_with_members_is_not_moved_and_they_are_named():
     refuse_members(group(), "would commit over it")
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(NotPossible) as caught:
         refuse_members(group(member(), member("billing-2")), "would commit over it")
     assert caught.value.what == "group billing has 2 members"
     assert "billing-1 at 10.0.0.4, billing-2 at 10.0.0.4" in caught.value.why

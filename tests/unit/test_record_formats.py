@@ -2,12 +2,12 @@
 
 import pytest
 
-from tidelog.cli.failure import CommandError
-from tidelog.cli.offsets import Base, Position, parse_position
 from tidelog.cli.record_format import BadFormat, compile_format
 from tidelog.cli.record_input import BadRecord, as_json, format_reader, json_reader, line_reader
 from tidelog.client import NewRecord, Read
 from tidelog.client.partitioner import murmur2, partition_of_key
+from tidelog.survey.positions import Base, Position, parse_position
+from tidelog.survey.refusal import NotPossible
 from tidelog.wire.records import Record
 
 NOON_MS = 1_767_268_800_000
@@ -111,9 +111,9 @@ def test_positions_are_written_in_many_ways(text, position):
 
 @pytest.mark.parametrize("text", ["", "soon", "@", "@yesterday", "1e3", "--5", "@-1parsec"])
 def test_what_is_no_position_is_wrong_usage(text):
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(NotPossible) as caught:
         parse_position(text, option="--from")
-    assert caught.value.code == 2
+    assert caught.value.is_usage
 
 
 @pytest.mark.parametrize(

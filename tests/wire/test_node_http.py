@@ -24,14 +24,15 @@ STARTED_MS = 1_000_000
 
 class Breakable:
     def __init__(self):
-        self.blocked, self.latency_ms = frozenset(), {}
+        self.blocked, self.latency_ms, self.full_disks = frozenset(), {}, False
 
     def describe(self):
         latency = {str(node): value for node, value in self.latency_ms.items()}
-        return {"blocked": sorted(self.blocked), "latency_ms": latency}
+        full = self.full_disks
+        return {"blocked": sorted(self.blocked), "latency_ms": latency, "full_disks": full}
 
-    def set(self, blocked, latency_ms):
-        self.blocked, self.latency_ms = blocked, latency_ms
+    def set(self, blocked, latency_ms, *, full_disks=False):
+        self.blocked, self.latency_ms, self.full_disks = blocked, latency_ms, full_disks
 
 
 class Site:
@@ -293,16 +294,33 @@ def test_chaos_is_off_unless_the_node_was_started_with_it():
     served(story)
 
 
+def test_partitions_are_told_in_pages_and_one_by_one():
+    async def story(site):
+        status, page = await site.ask("GET", "/partitions?from=1&limit=1")
+        names = [each["name"] for each in page["partitions"]]
+        assert (status, page["total"], names) == (200, 2, ["orders-1"])
+        status, one = await site.ask("GET", "/partition?topic=orders&partition=1")
+        assert (status, one["isr"], one["epochs"]) == (200, [1], [[0, 0], [4, 6]])
+        assert (await site.ask("GET", "/partition?topic=bills&partition=0"))[0] == 404
+        assert (await site.ask("GET", "/partition?topic=orders&partition=x"))[0] == 400
+        _, summary = await site.ask("GET", "/state?partitions=none")
+        _, whole = await site.ask("GET", "/state")
+        assert "partitions" not in summary
+        assert {**summary, "partitions": whole["partitions"]} == whole
+
+    served(story)
+
+
 def test_chaos_is_set_shown_and_healed():
     chaos = Breakable()
 
     async def story(site):
-        body = b'{"blocked": [3, 2], "latency_ms": {"2": 80}}'
-        wanted = {"blocked": [2, 3], "latency_ms": {"2": 80}}
+        body = b'{"blocked": [3, 2], "latency_ms": {"2": 80}, "full_disks": true}'
+        wanted = {"blocked": [2, 3], "latency_ms": {"2": 80}, "full_disks": True}
         answer = await site.ask("POST", "/chaos", body, Content_Type="application/json")
         assert answer == (200, wanted)
         assert await site.ask("GET", "/chaos") == (200, wanted)
-        healed = {"blocked": [], "latency_ms": {}}
+        healed = {"blocked": [], "latency_ms": {}, "full_disks": False}
         assert await site.ask("DELETE", "/chaos") == (200, healed)
 
     served(story, chaos)
@@ -322,6 +340,7 @@ def test_chaos_is_set_shown_and_healed():
         (b'{"latency_ms": {"2": -1}}', "application/json", 400),
         (b'{"latency_ms": {"two": 1}}', "application/json", 400),
         (b'{"latency_ms": [2]}', "application/json", 400),
+        (b'{"full_disks": 1}', "application/json", 400),
     ],
 )
 def test_chaos_that_makes_no_sense_breaks_nothing(body, kind, status):

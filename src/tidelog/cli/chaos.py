@@ -27,6 +27,7 @@ COMMANDS = {
     "resume": Lazy(MODULE, "It goes on as if nothing had been.", "resume"),
     "partition": Lazy(MODULE, "Cut the wires between groups of nodes.", "partition"),
     "slow": Lazy(MODULE, "Everything to and from a node takes longer.", "slow"),
+    "disk": Lazy(MODULE, "The disks of a node look full to it.", "disk"),
     "heal": Lazy(MODULE, "No cuts, no delays.", "heal"),
     "status": Lazy(MODULE, "What is broken now.", "status"),
 }
@@ -35,6 +36,7 @@ COLUMNS = (
     Column("STATE", "state"),
     Column("CUT-FROM", "blocked"),
     Column("LATENCY", "latency"),
+    Column("DISKS", "disks"),
 )
 STOP_WITHIN_MS = 15_000
 
@@ -231,6 +233,36 @@ def slow(
     print_or_echo(output, document, f"broker {which}: {latency_ms} ms to and from everybody")
 
 
+@click.command(name="disk")
+@click.argument("which", type=int, metavar="N")
+@click.option("--full/--free", "full", required=True, help="Make them look full, or take it back.")
+@command_config_option
+@place_options
+@output_option
+@shared_options
+def disk(
+    *,
+    which: int,
+    full: bool,
+    login: dict[str, str],
+    data_dir: Path,
+    name: str | None,
+    output: str,
+) -> None:
+    """Make the disks of a node look full to it: it does what it does on a full disk.
+
+    \b
+    Examples:
+      tidelog chaos disk 2 --full
+      tidelog chaos disk 2 --free
+    """
+    nodes = load_nodes(data_dir, name)
+    known_node(nodes, which)
+    told(lambda: faults.fill_disk(nodes, which, login, full=full))
+    words = "look full" if full else "have room again"
+    print_or_echo(output, {"node": which, "full": full}, f"broker {which}: its disks {words}")
+
+
 @click.command(name="heal")
 @command_config_option
 @place_options
@@ -266,6 +298,7 @@ def status(data_dir: Path, name: str | None, output: str) -> None:
             "state": node.state,
             "blocked": node.blocked,
             "latency_ms": node.latency_ms,
+            "disks": "full" if node.full_disks else None,
             "latency": [f"{far}: {delay} ms" for far, delay in node.latency_ms.items()],
         }
         for node in nodes.state.nodes.values()
@@ -288,7 +321,7 @@ def parse_group(nodes: LocalNodes, text: str) -> list[int]:
 
 def has_faults(nodes: LocalNodes, node_id: int) -> bool:
     node = nodes.node(node_id)
-    return bool(node.blocked or node.latency_ms)
+    return bool(node.blocked or node.latency_ms or node.full_disks)
 
 
 def told(act: Callable[[], None]) -> None:

@@ -11,15 +11,15 @@ from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import NOT_REACHED, USAGE, CommandError
 from tidelog.cli.lazy import shared_options
-from tidelog.cli.offsets import START, Base, Position, parse_position, resolve
 from tidelog.cli.output import plural
 from tidelog.cli.record_format import BadFormat, Writer, compile_format
 from tidelog.cli.record_input import as_json
-from tidelog.cli.topic.describe import named_topic
 from tidelog.client import Client, Consumer
 from tidelog.client.consumer import Fetched, TopicPartition
 from tidelog.client.group_consumer import GroupConsumer
 from tidelog.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from tidelog.survey.positions import START, Base, Position, parse_position, resolve
+from tidelog.survey.topics import named_topic
 
 POLL_MS = 250
 

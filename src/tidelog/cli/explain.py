@@ -19,11 +19,11 @@ from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.local.home import local_http
 from tidelog.cli.output import duration, print_json
-from tidelog.cli.partition_state import HEALTHY, OFFLINE, UNDER_MIN_ISR, Judgement, judge
-from tidelog.cli.topic.describe import named_topic, offsets_of, topic_settings
 from tidelog.client import BrokerView, Client, PartitionView
 from tidelog.client.disks import FullDisk, full_disks
 from tidelog.cluster.node_state import partition_in, read_state
+from tidelog.survey.partition_state import HEALTHY, OFFLINE, UNDER_MIN_ISR, Judgement, judge
+from tidelog.survey.topics import min_isr_in, named_topic, offsets_of, topic_settings
 
 
 class Facts(NamedTuple):
@@ -116,7 +116,7 @@ async def gather_facts(client: Client, topic: str, index: int) -> Facts:
             code=USAGE,
         )
     settings = await topic_settings(client, topic)
-    min_isr = next((int(e.value or 1) for e in settings if e.name == "min.insync.replicas"), None)
+    min_isr = min_isr_in(settings)
     hosts = [view.brokers[each] for each in partition.replicas if each in view.brokers]
     refused = await client.refused_by(hosts)
     alive = tuple(sorted(set(view.brokers).difference(refused)))

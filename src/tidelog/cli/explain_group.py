@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tidelog.cli.asking import Asking
-from tidelog.cli.group.survey import GroupSurvey, PartitionLag, survey
 from tidelog.cli.local.home import local_http
 from tidelog.cli.output import count, duration, plural
 from tidelog.cli.times import passed
@@ -14,6 +13,7 @@ from tidelog.client import Client
 from tidelog.client.groups import CLASSIC, EMPTY
 from tidelog.client.offsets import READ_COMMITTED, end_offsets
 from tidelog.cluster.node_state import read_events
+from tidelog.survey.groups import GroupSurvey, PartitionLag, survey
 
 BETWEEN_LOOKS_SECONDS = 1.0
 SHOWN = 3

@@ -1,8 +1,9 @@
 """How a command says that it could not do what was asked: what, why, what to try."""
 
 import json
-from difflib import get_close_matches
 from typing import Final
+
+from tidelog.survey.refusal import NotPossible, nearest
 
 OK: Final = 0
 ERROR: Final = 1
@@ -13,14 +14,11 @@ VIOLATION: Final = 5
 INTERRUPTED: Final = 130
 
 
-class CommandError(Exception):
+class CommandError(NotPossible):
     """Ends a command with an exit code and four fields, the same as text and as json."""
 
     def __init__(self, what: str, *, why: str, advice: str, code: int = ERROR) -> None:
-        super().__init__(what)
-        self.what = what
-        self.why = why
-        self.advice = advice
+        super().__init__(what, why=why, advice=advice, is_usage=code == USAGE)
         self.code = code
 
 
@@ -34,11 +32,6 @@ def unknown_name(kind: str, name: str, known: list[str], *, advice: str) -> Comm
         advice=advice,
         code=USAGE,
     )
-
-
-def nearest(name: str, known: list[str]) -> str | None:
-    matches = get_close_matches(name, known, n=1, cutoff=0.5)
-    return matches[0] if matches else None
 
 
 def render(command: str, error: CommandError, *, as_json: bool) -> str:

@@ -21,6 +21,7 @@ COMMANDS = {
     "up": Lazy("tidelog.cli.local.up", "Start a cluster on this machine."),
     "down": Lazy("tidelog.cli.local.down", "Stop it."),
     "ps": Lazy("tidelog.cli.local.ps", "Its nodes: running, paused or gone."),
+    "console": Lazy("tidelog.cli.console", "Its web console, or that of any Kafka."),
     "logs": Lazy("tidelog.cli.local.logs", "What its nodes said."),
     "node": Lazy("tidelog.cli.node", "One node, from its server.properties.", "group"),
     "format": Lazy("tidelog.cli.format", "Make the directories of a node its own."),

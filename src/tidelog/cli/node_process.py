@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tidelog.config.node_config import NodeConfig
 from tidelog.host import event_loop
 from tidelog.host.clock import SystemClock
-from tidelog.host.disk_space import disk_space
+from tidelog.host.disk_space import SwitchedSpace, disk_space
 from tidelog.host.entropy import SystemEntropy
 from tidelog.host.node_host import NodeHost
 from tidelog.node.life import new_gate, new_network, until_the_end
@@ -55,7 +55,7 @@ async def _main(config: NodeConfig, ready: Ready) -> int:
             gate or network,
             SystemEntropy(),
             stream.emit,
-            disk_space=disk_space,
+            disk_space=disk_space if gate is None else SwitchedSpace(),
         )
         node = Node(config, host)
         delay = LoopDelay()

@@ -5,13 +5,17 @@ from difflib import get_close_matches
 
 import click
 
-from tidelog.cli.failure import USAGE, CommandError
+from tidelog.cli.failure import ERROR, USAGE, CommandError
+from tidelog.survey.refusal import NotPossible
 
 
 def as_command_error(reason: Exception) -> CommandError:
     """What, why and what to try for anything that may end a command."""
     if isinstance(reason, CommandError):
         return reason
+    if isinstance(reason, NotPossible):
+        code = USAGE if reason.is_usage else ERROR
+        return CommandError(reason.what, why=reason.why, advice=reason.advice, code=code)
     if isinstance(reason, click.UsageError):
         what, why = _usage(reason)
         path = reason.ctx.command_path if reason.ctx is not None else "tidelog"

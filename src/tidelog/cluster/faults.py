@@ -45,6 +45,12 @@ def slow(nodes: LocalNodes, node_id: int, latency_ms: int, login: Login = None) 
     tell(nodes, nodes.node_ids, login)
 
 
+def fill_disk(nodes: LocalNodes, node_id: int, login: Login = None, *, full: bool = True) -> None:
+    """The disks of a node look full to it, or no longer do."""
+    nodes.node(node_id).full_disks = full
+    tell(nodes, [node_id], login)
+
+
 def heal(nodes: LocalNodes, login: Login = None) -> None:
     """Everybody hears everybody, at once."""
     for node in nodes.state.nodes.values():
@@ -60,7 +66,11 @@ def tell(nodes: LocalNodes, node_ids: Sequence[int], login: Login = None) -> Non
         node = nodes.node(node_id)
         if node.state != "running":
             continue
-        document = {"blocked": node.blocked, "latency_ms": node.latency_ms}
+        document = {
+            "blocked": node.blocked,
+            "latency_ms": node.latency_ms,
+            "full_disks": node.full_disks,
+        }
         _post(node_id, http_of(nodes, node_id, login), document)
 
 

@@ -32,6 +32,8 @@ class NodeState:
     """Nodes it does not hear, by `chaos partition`."""
     latency_ms: dict[str, int] = field(default_factory=dict)
     """By `chaos slow`: how late it hears other nodes."""
+    full_disks: bool = False
+    """By `chaos disk --full`: its disks look full."""
     internal_port: int | None = None
     """Where brokers of a secured cluster talk to each other."""
 
@@ -126,6 +128,7 @@ def _node_document(node: NodeState) -> dict[str, Any]:
         "start_ticks": process.start_ticks if process else None,
         "blocked": node.blocked,
         "latency_ms": node.latency_ms,
+        "full_disks": node.full_disks,
         "internal_port": node.internal_port,
     }
 
@@ -144,6 +147,7 @@ def _from_document(document: Mapping[str, Any]) -> ClusterState:
             None if pid is None else ProcessId(int(pid), int(ticks)),
             list(each["blocked"]),
             dict(each["latency_ms"]),
+            bool(each.get("full_disks", False)),
             each.get("internal_port"),
         )
     return ClusterState(

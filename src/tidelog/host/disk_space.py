@@ -1,6 +1,7 @@
 """How full a file system is, and how full it may become."""
 
 import os
+from collections.abc import Callable
 
 from tidelog.host.ports import DiskSpace
 
@@ -20,3 +21,20 @@ def disk_space(path: str) -> DiskSpace | None:
     except OSError:
         return None
     return DiskSpace(figures.f_blocks * figures.f_frsize, figures.f_bavail * figures.f_frsize)
+
+
+class SwitchedSpace:
+    """`disk_space` of a node that may be broken on purpose: while the switch is on, nothing is
+    free, and the node does what it does with full disks."""
+
+    __slots__ = ("_look", "pretends_full")
+
+    def __init__(self, look: Callable[[str], DiskSpace | None] = disk_space) -> None:
+        self._look = look
+        self.pretends_full = False
+
+    def __call__(self, path: str) -> DiskSpace | None:
+        found = self._look(path)
+        if found is None or not self.pretends_full:
+            return found
+        return found._replace(usable_bytes=0)

@@ -10,6 +10,7 @@ from tidelog.config.security import HTTP
 from tidelog.core import events
 from tidelog.core.metadata.records import MetadataRecord
 from tidelog.core.types import LogEntry
+from tidelog.host.disk_space import SwitchedSpace
 from tidelog.host.gate import Faults, GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.tls_streams import TlsStreams
@@ -161,6 +162,8 @@ class NodeChaos:
     def __init__(self, node: Node, gate: GatedNetwork) -> None:
         self._node = node
         self._gate = gate
+        space = node.host.disk_space
+        self._space = space if isinstance(space, SwitchedSpace) else None
         self._learn()
 
     def describe(self) -> dict[str, object]:
@@ -169,14 +172,20 @@ class NodeChaos:
         return {
             "blocked": sorted(faults.blocked),
             "latency_ms": {str(node): ms for node, ms in sorted(faults.latency_ms.items())},
+            "full_disks": self._space is not None and self._space.pretends_full,
             "unknown": sorted(concerned - set(known)),
         }
 
-    def set(self, blocked: frozenset[int], latency_ms: dict[int, int]) -> None:
+    def set(
+        self, blocked: frozenset[int], latency_ms: dict[int, int], *, full_disks: bool = False
+    ) -> None:
         self._gate.set(Faults(blocked, latency_ms))
+        if self._space is not None:
+            self._space.pretends_full = full_disks
         cut = f"cut off from nodes {ids(sorted(blocked))}" if blocked else "cut off from nobody"
         slow = [f"{ms} ms to node {node}" for node, ms in sorted(latency_ms.items())]
-        _LOGGER.warning("chaos: %s", ", ".join([cut, *slow]))
+        full = ["disks that look full"] if full_disks else []
+        _LOGGER.warning("chaos: %s", ", ".join([cut, *slow, *full]))
 
     def on_applied(self, offset: int) -> None:
         self._learn()

@@ -1,6 +1,7 @@
 """A node as it lets itself be seen: `observe.views.NodeView` read off its parts."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from tidelog.broker.broker import Broker
 from tidelog.broker.replication.hosted import Hosted
@@ -24,8 +25,10 @@ from tidelog.observe.views import (
     FollowerView,
     Health,
     LogDirView,
+    PartitionPage,
     PartitionView,
     QuorumView,
+    ReplicaView,
     WorkView,
 )
 from tidelog.wire.protocol.apis import API_BY_KEY
@@ -69,6 +72,29 @@ class LiveNode:
         for partition, problem in list(broker.replicas.problems.items()):
             if partition not in broker.replicas.hosted:
                 yield self._refused(broker.image, partition, problem)
+
+    def partition_page(self, start: int, limit: int) -> PartitionPage:
+        broker = self._node.broker
+        if broker is None:
+            return PartitionPage(0, ())
+        hosted = broker.replicas.hosted
+        chosen = list(islice(hosted.values(), start, start + limit))
+        views = tuple(self._hosted(broker, each) for each in chosen)
+        return PartitionPage(len(hosted), views)
+
+    def replica(self, topic: str, index: int) -> ReplicaView | None:
+        broker = self._node.broker
+        topic_id = None if broker is None else broker.image.topic_ids.get(topic)
+        if broker is None or topic_id is None:
+            return None
+        partition = PartitionId(topic_id, index)
+        hosted = broker.replicas.hosted.get(partition)
+        if hosted is not None:
+            return ReplicaView(self._hosted(broker, hosted), tuple(hosted.log.epochs.entries))
+        problem = broker.replicas.problems.get(partition)
+        if problem is None:
+            return None
+        return ReplicaView(self._refused(broker.image, partition, problem), ())
 
     def note_replication(self, partition: PartitionId) -> None:
         """Something happened to it: note when its ISR began, or ceased, to miss replicas."""

@@ -1,4 +1,5 @@
-"""What a node says over HTTP: /metrics, /events, /healthz, /state and, if allowed, /chaos."""
+"""What a node says over HTTP: /metrics, /events, /healthz, /state, its partitions in pages and one
+by one and, if allowed, /chaos."""
 
 import asyncio
 import json
@@ -25,13 +26,17 @@ KEEP_ALIVE_MS = 10_000
 EVENTS_PER_WRITE = 200
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LATENCY_MAX_MS = 60_000
+PARTITIONS_PER_PAGE = 500
+CHAOS_FIELDS = frozenset(("blocked", "latency_ms", "full_disks"))
 
 
 class Chaos(Protocol):
     """What may be broken from outside; `host.gate.GatedNetwork` through the node."""
 
     def describe(self) -> dict[str, object]: ...
-    def set(self, blocked: frozenset[int], latency_ms: dict[int, int]) -> None: ...
+    def set(
+        self, blocked: frozenset[int], latency_ms: dict[int, int], *, full_disks: bool = False
+    ) -> None: ...
 
 
 class Door(Protocol):
@@ -73,6 +78,8 @@ class Endpoints:
             "/events": {"GET": self._events},
             HEALTH: {"GET": self._healthz},
             "/state": {"GET": self._state},
+            "/partitions": {"GET": self._partitions},
+            "/partition": {"GET": self._partition},
             CHAOS: {
                 "GET": self._get_chaos,
                 "POST": self._post_chaos,
@@ -121,8 +128,35 @@ class Endpoints:
         serves = not self._sources.view.health().reasons
         return json_response({"serves": serves}, 200 if serves else 503)
 
-    def _state(self, _: Request) -> Response:
-        return json_response(state_of(self._sources.view, self._sources.stream))
+    def _state(self, request: Request) -> Response:
+        whole = request.query.get("partitions") != "none"
+        view, stream = self._sources.view, self._sources.stream
+        return json_response(state_of(view, stream) if whole else summary_of(view, stream))
+
+    def _partitions(self, request: Request) -> Response:
+        start = _number_in(request, "from", 0)
+        limit = min(_number_in(request, "limit", PARTITIONS_PER_PAGE), PARTITIONS_PER_PAGE)
+        page = self._sources.view.partition_page(start, limit)
+        document = {
+            "node": self._sources.view.node_id,
+            "total": page.total,
+            "from": start,
+            "partitions": [partition_state(each) for each in page.partitions],
+        }
+        return json_response(document)
+
+    def _partition(self, request: Request) -> Response:
+        topic, index = request.query.get("topic", ""), _number_in(request, "partition", 0)
+        found = self._sources.view.replica(topic, index)
+        if found is None:
+            error = {"error": f"no replica of {topic[:80]}-{index} lies here"}
+            return json_response(error, HTTPStatus.NOT_FOUND)
+        document = {
+            "node": self._sources.view.node_id,
+            **partition_state(found.partition),
+            "epochs": [list(each) for each in found.epochs],
+        }
+        return json_response(document)
 
     # -- events
 
@@ -199,11 +233,11 @@ class Endpoints:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             reason = "Content-Type has to be application/json"
             raise BadRequest(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, reason)
-        blocked, latency_ms = parse_chaos(request.body)
-        if self._sources.view.node_id in blocked | latency_ms.keys():
+        wanted = parse_chaos(request.body)
+        if self._sources.view.node_id in wanted.blocked | wanted.latency_ms.keys():
             reason = f"this is node {self._sources.view.node_id}: it cannot be cut from itself"
             raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
-        chaos.set(blocked, latency_ms)
+        chaos.set(wanted.blocked, wanted.latency_ms, full_disks=wanted.full_disks)
         return json_response(chaos.describe())
 
     def _chaos(self) -> Chaos:
@@ -219,14 +253,30 @@ def frame(event: str, data: object, number: str | None = None) -> bytes:
     return f"{head}event: {event}\ndata: {json.dumps(data)}\n\n".encode()
 
 
-def parse_chaos(body: bytes) -> tuple[frozenset[int], dict[int, int]]:
-    """`{"blocked": [2, 3], "latency_ms": {"2": 80}}`; what is left out is not broken."""
+def _number_in(request: Request, name: str, default: int) -> int:
+    text = request.query.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, f"{name}={text[:40]!r} is not a number")
+    return int(text)
+
+
+class WantedChaos(NamedTuple):
+    blocked: frozenset[int]
+    latency_ms: dict[int, int]
+    full_disks: bool
+
+
+def parse_chaos(body: bytes) -> WantedChaos:
+    """`{"blocked": [2, 3], "latency_ms": {"2": 80}, "full_disks": true}`; what is left out is not
+    broken."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):
         raise BadRequest(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
-    if not isinstance(document, dict) or document.keys() - {"blocked", "latency_ms"}:
-        reason = 'the body has to be like {"blocked": [2], "latency_ms": {"3": 80}}'
+    if not isinstance(document, dict) or document.keys() - CHAOS_FIELDS:
+        reason = (
+            'the body has to be like {"blocked": [2], "latency_ms": {"3": 80}, "full_disks": false}'
+        )
         raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
     blocked, latency = document.get("blocked", []), document.get("latency_ms", {})
     if not isinstance(blocked, list) or not all(type(each) is int for each in blocked):
@@ -234,7 +284,11 @@ def parse_chaos(body: bytes) -> tuple[frozenset[int], dict[int, int]]:
     if not isinstance(latency, dict) or not all(map(_is_latency, latency.items())):
         reason = f"latency_ms has to give node ids whole numbers from 0 to {LATENCY_MAX_MS}"
         raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
-    return frozenset(blocked), {int(node): value for node, value in latency.items() if value}
+    full = document.get("full_disks", False)
+    if not isinstance(full, bool):
+        raise BadRequest(HTTPStatus.BAD_REQUEST, "full_disks has to be true or false")
+    delays = {int(node): value for node, value in latency.items() if value}
+    return WantedChaos(frozenset(blocked), delays, full)
 
 
 def _is_latency(item: tuple[str, object]) -> bool:
@@ -245,7 +299,13 @@ def _is_latency(item: tuple[str, object]) -> bool:
 
 def state_of(view: NodeView, stream: EventStream) -> dict[str, object]:
     """All of a node in one document."""
-    controller, health = view.controller(), view.health()
+    partitions = [partition_state(each) for each in view.partitions()]
+    return {**summary_of(view, stream), "partitions": partitions}
+
+
+def summary_of(view: NodeView, stream: EventStream) -> dict[str, object]:
+    """All but its partitions, of which there may be thousands."""
+    controller, health, traffic = view.controller(), view.health(), view.traffic()
     return {
         "node": view.node_id,
         "roles": list(view.roles),
@@ -258,7 +318,13 @@ def state_of(view: NodeView, stream: EventStream) -> dict[str, object]:
         "quorum": view.quorum()._asdict(),
         "controller": None if controller is None else controller._asdict(),
         "brokers": [broker._asdict() for broker in view.brokers()],
-        "partitions": [partition_state(each) for each in view.partitions()],
+        "log_dirs": [each._asdict() for each in view.log_dirs()],
+        "requests": dict(view.requests()),
+        "traffic": {
+            "records_in": traffic.messages_in,
+            "bytes_in": traffic.bytes_in,
+            "bytes_out": traffic.bytes_out,
+        },
     }
 
 

@@ -85,6 +85,21 @@ class PartitionView(NamedTuple):
         return not self.under_replicated and not self.under_min_isr
 
 
+class PartitionPage(NamedTuple):
+    """Some of the hosted partitions, so that nobody asks for all of them in one piece."""
+
+    total: int
+    partitions: tuple[PartitionView, ...]
+
+
+class ReplicaView(NamedTuple):
+    """One hosted partition, and the epoch history of its log."""
+
+    partition: PartitionView
+    epochs: tuple[tuple[int, int], ...]
+    """(leader epoch, start offset), ascending."""
+
+
 class ControllerView(NamedTuple):
     """What the controller of this node knows; decisions are made only while it is active."""
 
@@ -204,6 +219,14 @@ class NodeView(Protocol):
     def cluster_id(self) -> str: ...
     def partitions(self) -> Iterator[PartitionView]:
         """Every hosted partition, and those that should be hosted and cannot."""
+        ...
+
+    def partition_page(self, start: int, limit: int) -> PartitionPage:
+        """Hosted partitions from a place on; places change when partitions come or go."""
+        ...
+
+    def replica(self, topic: str, index: int) -> ReplicaView | None:
+        """None: no replica of it lies here."""
         ...
 
     def controller(self) -> ControllerView | None: ...

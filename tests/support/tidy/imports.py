@@ -38,6 +38,7 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     "node": (*DATA, "broker", "controller", "quorum"),
     "sim": (*DATA, "broker", "controller", "quorum", "node"),
     "secure": ("core.security", "config"),
+    "survey": (*WORDS, "client", "host", "config.quantities"),  # for the command and the console
     # Starts nodes as processes, and formats their directories before.
     "cluster": ("core", "config", "storage", "host", "wire", "client", "secure", "node"),
     "lab": ("core", "client", "sim", "node"),  # its stories speak of the core's values
@@ -47,7 +48,8 @@ MODULE_MAP: dict[str, tuple[str, ...]] = {
     # Its smallest client is a socket, the bytes of a request, and a login.
     "bench": ("core.security", "secure", "client", "wire", "sim", "node", "cluster", "audit"),
     "spark": (*WORDS, "client", "wire", "replica_files"),  # topics as tables are read by files
-    "console": ("client", "observe", "lab"),
+    # Asks a cluster as a client and its nodes over HTTP; breaks local ones through `cluster`.
+    "console": ("core", "wire", "host", "client", "survey", "observe", "cluster", "lab"),
     "cli": (ANYTHING,),
     "testing": (ANYTHING,),
     "__main__": ("cli",),

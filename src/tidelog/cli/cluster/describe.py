@@ -5,12 +5,12 @@ from typing import Any
 import click
 
 from tidelog.cli.asking import Asking, asks_cluster
-from tidelog.cli.cluster.survey import Survey, survey
 from tidelog.cli.lazy import shared_options, table_option
 from tidelog.cli.output import plural
 from tidelog.cli.tables import Column, show
 from tidelog.cli.watching import watch_option, watched
 from tidelog.config.quantities import SIZE_UNITS
+from tidelog.survey.cluster import Survey, survey
 
 COLUMNS = (
     Column("BROKER", "broker"),

@@ -7,13 +7,12 @@ from typing import Any
 import click
 
 from tidelog.cli.asking import Asking, asks_cluster
-from tidelog.cli.cluster.survey import Survey, survey
 from tidelog.cli.failure import ERROR, NOT_REACHED, OK, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import print_json
-from tidelog.cli.partition_state import OFFLINE, UNDER_MIN_ISR
 from tidelog.client import Client, ClusterUnreachable
-from tidelog.client.admin import QuorumView
+from tidelog.survey.cluster import survey
+from tidelog.survey.health import complaints
 
 POLL_SECONDS = 0.1
 SHOWN = 10
@@ -75,36 +74,6 @@ async def complaints_or_silence(client: Client) -> list[str]:
         return await complaints_of(client)
     except ClusterUnreachable as silence:
         return [f"{silence.addresses} cannot be reached: {silence.reason}"]
-
-
-def complaints(found: Survey) -> list[str]:
-    """Sentences, worst first."""
-    offline = [pair for pair in found.unwell if pair[1].state == OFFLINE]
-    under_min = [pair for pair in found.unwell if pair[1].state == UNDER_MIN_ISR]
-    others = [pair for pair in found.unwell if pair not in offline and pair not in under_min]
-    sentences = [
-        f"{each.topic}-{each.partition} {judgement}"
-        for group in (offline, under_min)
-        for each, judgement in group
-    ]
-    sentences += [f"broker {broker.id} is down" for broker in found.brokers if not broker.alive]
-    sentences += [str(disk) for broker in found.brokers for disk in broker.full_disks]
-    if found.quorum is not None and found.quorum.leader < 0:
-        sentences.append("the quorum has no leader")
-    sentences += silent_controllers(found.quorum)
-    sentences += [f"{each.topic}-{each.partition} {judgement}" for each, judgement in others]
-    return sentences
-
-
-def silent_controllers(quorum: QuorumView | None) -> list[str]:
-    """Of a cluster that just started: a node that never came is no broker that is down."""
-    if quorum is None or quorum.leader < 0:
-        return []
-    return [
-        f"controller {each.id} was not heard yet by {quorum.leader}, the active one"
-        for each in quorum.voters
-        if each.log_end_offset < 0
-    ]
 
 
 def as_document(found: list[str]) -> dict[str, Any]:

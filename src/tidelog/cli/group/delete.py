@@ -6,13 +6,15 @@ import click
 
 from tidelog.cli.asking import Asking, asks_cluster, refused
 from tidelog.cli.failure import ERROR, OK, CommandError, render
-from tidelog.cli.group.seek import refuse_members
-from tidelog.cli.group.survey import named_group
 from tidelog.cli.lazy import shared_options, table_option
 from tidelog.cli.tables import JSON, Column, show
+from tidelog.cli.usage import as_command_error
 from tidelog.client import Client, KafkaError
 from tidelog.client.groups import GroupAdmin
 from tidelog.core.errors import Error
+from tidelog.survey.group_seek import refuse_members
+from tidelog.survey.groups import named_group
+from tidelog.survey.refusal import NotPossible
 
 COLUMNS = (
     Column("GROUP", "group"),
@@ -88,6 +90,6 @@ async def delete_one(client: Client, name: str, *, doing: bool) -> Outcome:
             told = refused(error, advice=f"tidelog group describe {name}")
             return Outcome(name, state, offsets, told, deleted=False)
         return Outcome(name, state, offsets, refused(error), deleted=False)
-    except CommandError as error:
-        return Outcome(name, state, offsets, error, deleted=False)
+    except NotPossible as error:
+        return Outcome(name, state, offsets, as_command_error(error), deleted=False)
     return Outcome(name, state, offsets, None, deleted=doing)

@@ -7,8 +7,6 @@ import click
 
 from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.durations import DURATION
-from tidelog.cli.group.lag_state import LagWindow, one_look
-from tidelog.cli.group.survey import GroupSurvey, PartitionLag, survey
 from tidelog.cli.lazy import shared_options, table_option
 from tidelog.cli.output import count, plural
 from tidelog.cli.tables import JSON, TSV, Column, show
@@ -16,6 +14,8 @@ from tidelog.cli.watching import watch_option, watched
 from tidelog.client import Client
 from tidelog.client.groups import GroupMember
 from tidelog.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from tidelog.survey.groups import GroupSurvey, PartitionLag, survey
+from tidelog.survey.lag_state import LagWindow, one_look
 
 COLUMNS = (
     Column("PARTITION", "name"),

@@ -1,17 +1,15 @@
 """`tidelog group list`"""
 
-import asyncio
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.lazy import shared_options, table_option
 from tidelog.cli.tables import Column, show
-from tidelog.client import Client, KafkaError
-from tidelog.client.groups import Committed, GroupAdmin, ListedGroup, total_lag
-from tidelog.client.offsets import READ_COMMITTED, READ_UNCOMMITTED, end_offsets
-from tidelog.core.errors import Error
+from tidelog.client import Client
+from tidelog.client.offsets import READ_COMMITTED, READ_UNCOMMITTED
+from tidelog.survey.group_list import rows_of
 
 COLUMNS = (
     Column("GROUP", "group"),
@@ -22,14 +20,6 @@ COLUMNS = (
     Column("LAG", "lag"),
     Column("PROTOCOL", "protocol_type", wide=True),
 )
-AT_ONCE = 16
-"""Groups that are asked about at the same time."""
-
-
-class Found(NamedTuple):
-    listed: ListedGroup
-    members: int
-    committed: dict[tuple[str, int], Committed]
 
 
 @click.command(name="list")
@@ -54,41 +44,3 @@ def command(*, asking: Asking, read_committed: bool, output: str) -> None:
     if not rows and output in ("text", "wide"):
         click.echo("no groups; be one: tidelog consume orders -g billing", err=True)
     show(output, rows, COLUMNS, rows)
-
-
-async def rows_of(client: Client, isolation: int) -> list[dict[str, Any]]:
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def look_at(listed: ListedGroup) -> Found | None:
-        async with gate:
-            return await look_at_one(client, listed)
-
-    asked = [look_at(each) for each in await GroupAdmin(client).list_groups()]
-    found = [each for each in await asyncio.gather(*asked) if each is not None]
-    wanted = {where for each in found for where in each.committed}
-    ends = await end_offsets(client, wanted, isolation=isolation)
-    return [
-        {
-            "group": each.listed.group_id,
-            "type": each.listed.kind or None,
-            "state": each.listed.state,
-            "members": each.members,
-            "coordinator": each.listed.coordinator,
-            "lag": total_lag(each.committed, ends),
-            "protocol_type": each.listed.protocol_type or None,
-        }
-        for each in found
-    ]
-
-
-async def look_at_one(client: Client, listed: ListedGroup) -> Found | None:
-    """None if it was deleted since it was listed."""
-    admin = GroupAdmin(client)
-    try:
-        group = await admin.describe(listed.group_id, coordinator=listed.coordinator)
-        committed = await admin.committed(listed.group_id, coordinator=group.coordinator)
-    except KafkaError as error:
-        if error.error != Error.GROUP_ID_NOT_FOUND:
-            raise
-        return None
-    return Found(listed._replace(state=group.state), len(group.members), committed)

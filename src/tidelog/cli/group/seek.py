@@ -7,17 +7,12 @@ from typing import Any
 import click
 
 from tidelog.cli.asking import Asking, asks_cluster
-from tidelog.cli.failure import CommandError
-from tidelog.cli.group.survey import named_group
-from tidelog.cli.group.targets import Move, Target, Toward, parse_target, parse_topics, settle
 from tidelog.cli.lazy import shared_options, table_option
 from tidelog.cli.output import plural
 from tidelog.cli.tables import Column, show
-from tidelog.cli.topic.describe import named_topic
-from tidelog.client import Client, KafkaError
-from tidelog.client.groups import Committed, GroupAdmin, GroupView
-from tidelog.client.offsets import EARLIEST, LATEST, NOTHING, find_offset
-from tidelog.core.errors import Error
+from tidelog.client import Client
+from tidelog.survey.group_seek import seek
+from tidelog.survey.seek_targets import Move, parse_target, parse_topics
 
 COLUMNS = (
     Column("PARTITION", "partition"),
@@ -26,8 +21,6 @@ COLUMNS = (
     Column("DIFFERENCE", "difference"),
     Column("NOTE", "note"),
 )
-WOULD_OVERWRITE = "would commit over it"
-HAS_MEMBERS = (Error.UNKNOWN_MEMBER_ID, Error.ILLEGAL_GENERATION, Error.REBALANCE_IN_PROGRESS)
 
 
 @click.command(name="seek")
@@ -67,94 +60,10 @@ def command(asking: Asking, **given: Any) -> None:
     chosen = parse_topics(given["topics"])
 
     async def work(client: Client) -> list[Move]:
-        admin = GroupAdmin(client)
-        group = await named_group(client, name)
-        refuse_members(group, WOULD_OVERWRITE)
-        committed = await admin.committed(name, coordinator=group.coordinator)
-        moves = await plan(client, target, chosen, committed)
-        if doing and moves:
-            await move(admin, name, moves)
-        return moves
+        return await seek(client, name, target, chosen, doing=doing)
 
     moves = asking.run(work)
     tell(name, moves, done=doing, output=given["output"])
-
-
-def refuse_members(group: GroupView, reason: str) -> None:
-    if not group.members:
-        return
-    name = group.group_id
-    listed = ", ".join(f"{each.client_id} at {each.host}" for each in group.members)
-    raise CommandError(
-        f"group {name} has {plural(len(group.members), 'member')}",
-        why=f"{listed} {reason}: stop them first",
-        advice=f"tidelog group describe {name}",
-    )
-
-
-async def plan(
-    client: Client,
-    target: Target,
-    chosen: dict[str, list[int] | None],
-    committed: dict[tuple[str, int], Committed],
-) -> list[Move]:
-    wanted = await partitions_of(client, chosen) if chosen else sorted(committed)
-    return [
-        await move_of(client, topic, index, target, committed.get((topic, index)))
-        for topic, index in wanted
-    ]
-
-
-async def partitions_of(
-    client: Client, chosen: dict[str, list[int] | None]
-) -> list[tuple[str, int]]:
-    found = []
-    for name, indexes in chosen.items():
-        known = [each.partition for each in (await named_topic(client, name)).partitions]
-        for index in known if indexes is None else indexes:
-            if index not in known:
-                raise CommandError(
-                    f"{name} has no partition {index}",
-                    why=f"it has the partitions 0 to {len(known) - 1}",
-                    advice=f"tidelog topic describe {name}",
-                )
-            found.append((name, index))
-    return found
-
-
-async def move_of(
-    client: Client, topic: str, index: int, target: Target, known: Committed | None
-) -> Move:
-    start = (await find_offset(client, topic, index, EARLIEST)).offset
-    end = (await find_offset(client, topic, index, LATEST)).offset
-    committed = known.offset if known is not None else None
-    note = ""
-    match target.toward:
-        case Toward.EARLIEST:
-            wanted = start
-        case Toward.LATEST:
-            wanted = end
-        case Toward.OFFSET:
-            wanted = target.value
-        case Toward.SHIFT:
-            wanted = (start if committed is None else committed) + target.value
-            note = "nothing committed: from the start" if committed is None else ""
-        case Toward.TIME:
-            found = (await find_offset(client, topic, index, target.value)).offset
-            wanted = end if found == NOTHING else found
-            note = "nothing since: the end" if found == NOTHING else ""
-    to, changed = settle(wanted, start, end)
-    return Move(topic, index, committed, to, changed or note)
-
-
-async def move(admin: GroupAdmin, name: str, moves: Sequence[Move]) -> None:
-    try:
-        await admin.move(name, {(each.topic, each.partition): each.to for each in moves})
-    except KafkaError as error:
-        if error.error not in HAS_MEMBERS:
-            raise
-        refuse_members(await admin.describe(name), WOULD_OVERWRITE)
-        raise
 
 
 def tell(name: str, moves: Sequence[Move], *, done: bool, output: str) -> None:

@@ -15,7 +15,6 @@ from tidelog.cli.pipeline.launching import Launch, runs_spark, session, spoken
 from tidelog.cli.pipeline.topic_check import access_of
 from tidelog.cli.tables import Column, show
 from tidelog.cli.times import moment
-from tidelog.cli.topic.describe import named_topic
 from tidelog.client import Client, KafkaError, TopicView
 from tidelog.core.errors import Error
 from tidelog.spark.pipelines import health as pipeline
@@ -23,6 +22,7 @@ from tidelog.spark.pipelines.health_events import EVENTS_TOPIC
 from tidelog.spark.pipelines.running import asked_to_stop, follow, noting_failure
 from tidelog.spark.pipelines.state import FINISHED, PipelineState
 from tidelog.spark.security_options import Access
+from tidelog.survey.topics import named_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from tidelog.cli.asking import Asking
-from tidelog.cli.topic.describe import named_topic
 from tidelog.client import Client, TopicView
 from tidelog.spark.security_options import Access, security_in
+from tidelog.survey.topics import named_topic
 
 
 class Looked(NamedTuple):

@@ -7,9 +7,9 @@ from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import plural, print_json
 from tidelog.cli.topic.create import key_values
-from tidelog.cli.topic.describe import named_topic
 from tidelog.client import Admin, Client
 from tidelog.client.admin import TOPIC_RESOURCE
+from tidelog.survey.topics import named_topic
 
 
 @click.command(name="alter")

@@ -5,18 +5,15 @@ from typing import Any
 import click
 
 from tidelog.cli.asking import Asking, asks_cluster
-from tidelog.cli.failure import nearest, unknown_name
+from tidelog.cli.failure import unknown_name
 from tidelog.cli.lazy import shared_options, table_option
 from tidelog.cli.output import plural
-from tidelog.cli.partition_state import OFFLINE, STATES, judge, leader_words
 from tidelog.cli.tables import JSON, TSV, Column, show
 from tidelog.cli.watching import watch_option, watched
-from tidelog.client import Admin, Client, KafkaError, PartitionView, TopicView
-from tidelog.client.admin import TOPIC_RESOURCE, ConfigEntry
-from tidelog.client.errors import ClientError
-from tidelog.client.offsets import EARLIEST, LATEST, find_offset
-from tidelog.core.errors import Error
+from tidelog.client import Client, PartitionView
 from tidelog.storage.uuids import uuid_text
+from tidelog.survey.partition_state import OFFLINE, STATES, judge, leader_words
+from tidelog.survey.topics import min_isr_in, named_topic, offsets_of, topic_settings
 
 COLUMNS = (
     Column("P", "partition"),
@@ -90,7 +87,7 @@ async def describe(client: Client, name: str) -> dict[str, Any]:
     view = await client.brokers()
     topic = await named_topic(client, name)
     settings = await topic_settings(client, name)
-    min_isr = next((int(e.value or 1) for e in settings if e.name == "min.insync.replicas"), None)
+    min_isr = min_isr_in(settings)
     partitions = []
     for each in topic.partitions:
         judgement = judge(each, view.brokers, min_isr)
@@ -120,36 +117,6 @@ async def describe(client: Client, name: str) -> dict[str, Any]:
         "partitions": partitions,
         "configs": {e.name: e.value for e in settings if not e.is_default and not e.sensitive},
     }
-
-
-async def named_topic(client: Client, name: str) -> TopicView:
-    """With a guess, if there is none of that name."""
-    try:
-        return await client.topic(name)
-    except KafkaError as error:
-        if error.error != Error.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-        near = nearest(name, list((await client.view()).topics))
-        guess = f"there is no topic {name}; did you mean {near}?" if near else error.message
-        raise KafkaError(error.error, guess) from None
-
-
-async def topic_settings(client: Client, name: str) -> list[ConfigEntry]:
-    """None of them, if the cluster does not tell."""
-    try:
-        return await Admin(client).configs(TOPIC_RESOURCE, name)
-    except KafkaError:
-        return []
-
-
-async def offsets_of(client: Client, partition: PartitionView) -> tuple[int | None, int | None]:
-    """(log start offset, high watermark), None for what nobody says."""
-    try:
-        start = await find_offset(client, partition.topic, partition.partition, EARLIEST)
-        end = await find_offset(client, partition.topic, partition.partition, LATEST)
-    except ClientError:
-        return None, None
-    return start.offset, end.offset
 
 
 def head_of(document: dict[str, Any], *, configs: bool) -> str:

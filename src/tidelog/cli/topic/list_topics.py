@@ -6,10 +6,10 @@ import click
 
 from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.lazy import shared_options, table_option
-from tidelog.cli.partition_state import HEALTHY, judge
 from tidelog.cli.tables import Column, show
 from tidelog.client import Client, ClusterView, TopicView
 from tidelog.storage.uuids import uuid_text
+from tidelog.survey.partition_state import HEALTHY, judge
 
 COLUMNS = (
     Column("TOPIC", "topic"),

@@ -5,12 +5,12 @@ import click
 from tidelog.cli.asking import Asking, asks_cluster, confirm, refused
 from tidelog.cli.failure import ERROR, OK, render
 from tidelog.cli.lazy import output_option, shared_options, table_option
-from tidelog.cli.offsets import Position, parse_position, resolve
 from tidelog.cli.output import plural, print_json
 from tidelog.cli.tables import Column, show
-from tidelog.cli.topic.describe import named_topic
 from tidelog.client import Admin, Client, KafkaError
 from tidelog.client.offsets import EARLIEST, find_offset, trim
+from tidelog.survey.positions import Position, parse_position, resolve
+from tidelog.survey.topics import named_topic
 
 TRIM_COLUMNS = (
     Column("P", "partition"),

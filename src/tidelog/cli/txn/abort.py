@@ -9,11 +9,11 @@ from tidelog.cli.asking import Asking, asks_cluster, parse_partition
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import shared_options, table_option
 from tidelog.cli.tables import Column, show
-from tidelog.cli.topic.describe import named_topic
 from tidelog.cli.txn.describe import fate
 from tidelog.cli.txn.survey import named_transaction, parts_of, transaction_of
 from tidelog.client import Client
 from tidelog.client.transactions import ONGOING, OpenProducer, TransactionAdmin, TransactionView
+from tidelog.survey.topics import named_topic
 
 COLUMNS = (
     Column("PARTITION", "partition"),

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from tidelog.cli.failure import nearest
 from tidelog.client import Client, KafkaError
 from tidelog.client.errors import ClientError
 from tidelog.client.offsets import READ_COMMITTED, end_offsets
 from tidelog.client.transactions import OpenProducer, TransactionAdmin, TransactionView
 from tidelog.core.errors import Error
+from tidelog.survey.refusal import nearest
 
 UNKNOWN_ID = (Error.TRANSACTIONAL_ID_NOT_FOUND, Error.INVALID_PRODUCER_ID_MAPPING)
 

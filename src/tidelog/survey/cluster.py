@@ -2,14 +2,13 @@
 
 from typing import NamedTuple
 
-from tidelog.cli.partition_state import HEALTHY, Judgement, judge
 from tidelog.client import Admin, Client, ClusterView, KafkaError, PartitionView
-from tidelog.client.admin import TOPIC_RESOURCE, QuorumView, RegisteredBroker
+from tidelog.client.admin import QuorumView, RegisteredBroker
 from tidelog.client.disks import FullDisk, full_disks
 from tidelog.client.errors import ClientError
 from tidelog.host.ports import NetworkError
-
-MIN_ISR = "min.insync.replicas"
+from tidelog.survey.partition_state import HEALTHY, Judgement, judge
+from tidelog.survey.topics import min_isr_in, topic_settings
 
 
 class SeenBroker(NamedTuple):
@@ -62,7 +61,7 @@ async def survey(client: Client) -> Survey:
     registered = await _registered(client, view)
     partitions = []
     for topic in view.topics.values():
-        min_isr = await _min_isr(client, topic.name)
+        min_isr = min_isr_in(await topic_settings(client, topic.name))
         partitions += [(each, judge(each, view.brokers, min_isr)) for each in topic.partitions]
     brokers = [await _look_at(client, view, each) for each in registered]
     return Survey(view, brokers, await _quorum(client), partitions)
@@ -104,11 +103,3 @@ async def _quorum(client: Client) -> QuorumView | None:
         return await Admin(client).quorum()
     except KafkaError:
         return None
-
-
-async def _min_isr(client: Client, topic: str) -> int | None:
-    try:
-        settings = await Admin(client).configs(TOPIC_RESOURCE, topic)
-    except KafkaError:
-        return None
-    return next((int(each.value or 1) for each in settings if each.name == MIN_ISR), None)

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from tidelog.cli.failure import nearest
 from tidelog.client import Client, KafkaError
 from tidelog.client.groups import GroupAdmin, GroupMember, GroupView
 from tidelog.client.offsets import READ_UNCOMMITTED, end_offsets
 from tidelog.core.errors import Error
+from tidelog.survey.refusal import nearest
 
 TopicPartition = tuple[str, int]
 

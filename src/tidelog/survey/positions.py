@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
 
-from tidelog.cli.failure import USAGE, CommandError
 from tidelog.client import Client
 from tidelog.client.offsets import EARLIEST, LATEST, NOTHING, READ_UNCOMMITTED, find_offset
 from tidelog.config.quantities import parse_duration_ms
+from tidelog.survey.refusal import NotPossible
 
 
 class Base(Enum):
@@ -38,11 +38,11 @@ def parse_position(text: str, *, option: str, now_ms: int | None = None) -> Posi
     try:
         return _parse(word, int(time.time() * 1000) if now_ms is None else now_ms)
     except ValueError as reason:
-        raise CommandError(
+        raise NotPossible(
             f"wrong value for {option}: {text}",
             why=str(reason) or "it is no position",
             advice=f"{option} start, end, 1041, +5, -5, @-1h, @2026-01-31T10:00",
-            code=USAGE,
+            is_usage=True,
         ) from None
 
 

@@ -7,8 +7,8 @@
 from enum import Enum
 from typing import NamedTuple
 
-from tidelog.cli.failure import USAGE, CommandError
-from tidelog.cli.offsets import parse_time_ms
+from tidelog.survey.positions import parse_time_ms
+from tidelog.survey.refusal import NotPossible
 
 
 class Toward(Enum):
@@ -48,11 +48,11 @@ def parse_target(text: str, now_ms: int) -> Target:
     try:
         return _parse(word, now_ms)
     except ValueError as reason:
-        raise CommandError(
+        raise NotPossible(
             f"wrong value for --to: {text}",
             why=str(reason),
             advice="--to earliest, latest, 1041, +5, -5, -1h, 2026-01-31T10:00",
-            code=USAGE,
+            is_usage=True,
         ) from None
 
 
@@ -75,11 +75,11 @@ def parse_topics(texts: tuple[str, ...]) -> dict[str, list[int] | None]:
         topic, colon, listed = text.partition(":")
         numbers = [each.strip() for each in listed.split(",")] if colon else []
         if not topic or not all(each.isascii() and each.isdigit() for each in numbers):
-            raise CommandError(
+            raise NotPossible(
                 f"wrong value for --topic: {text}",
                 why="it is a topic, or a topic, a colon and partitions",
                 advice="--topic orders    or    --topic orders:0,2",
-                code=USAGE,
+                is_usage=True,
             )
         known = chosen.get(topic, [])
         if not colon or known is None:

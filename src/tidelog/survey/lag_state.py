@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tidelog.cli.group.survey import PartitionLag
+from tidelog.survey.groups import PartitionLag
 
 OK, WARN, REWIND, STALL, STOP = "OK", "WARN", "REWIND", "STALL", "STOP"
 BY_WEIGHT = (OK, WARN, REWIND, STALL, STOP)

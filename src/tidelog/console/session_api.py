@@ -1,0 +1,60 @@
+"""`/api/session`, `/api/login`, `/api/logout`."""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tidelog.console.bodies import json_body
+from tidelog.console.console import Console, console_of, session_of
+from tidelog.console.sessions import COOKIE, LONGEST_SECONDS, Session
+
+
+async def get_session(request: Request) -> Response:
+    console = console_of(request)
+    return JSONResponse(await document_of(console, console.sessions.find(request)))
+
+
+async def log_in(request: Request) -> Response:
+    console = console_of(request)
+    console.sessions.check_csrf(request, console.sessions.stranger_csrf)
+    body = await json_body(request)
+    peer = request.client.host if request.client is not None else ""
+    session = await console.sessions.log_in(body.get("user"), body.get("password"), peer)
+    answer = JSONResponse(await document_of(console, session))
+    answer.set_cookie(
+        COOKIE, session.id, max_age=LONGEST_SECONDS, httponly=True, samesite="strict", path="/"
+    )
+    return answer
+
+
+async def log_out(request: Request) -> Response:
+    console = console_of(request)
+    await console.sessions.log_out(session_of(request))
+    answer = JSONResponse(await document_of(console, None))
+    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+async def document_of(console: Console, session: Session | None) -> dict[str, Any]:
+    place = console.place
+    may = session is not None
+    return {
+        "cluster": place.name,
+        "cluster_id": None if place.nodes is None else place.nodes.state.cluster_id,
+        "mode": place.mode,
+        "secure": place.wants_login,
+        "user": None if session is None else session.user,
+        "may": {"chaos": may and place.nodes is not None, "produce": may, "admin": may},
+        "lab": None,
+        "bootstrap_servers": place.bootstrap_servers,
+        "csrf": console.sessions.stranger_csrf if session is None else session.csrf,
+    }
+
+
+ROUTES = [
+    Route("/api/session", get_session, methods=["GET"]),
+    Route("/api/login", log_in, methods=["POST"]),
+    Route("/api/logout", log_out, methods=["POST"]),
+]

@@ -1,0 +1,40 @@
+"""The pages: files under `static`, and `index.html` for every other address that is no API."""
+
+from http import HTTPStatus
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from tidelog.console.refusal import Refused
+
+HOME = Path(__file__).parent / "static"
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".woff2": "font/woff2",
+}
+"""Nothing else lies there."""
+
+
+async def static_file(request: Request) -> Response:
+    name = request.path_params["path"]
+    path = (HOME / name).resolve()
+    kind = KINDS.get(path.suffix)
+    if kind is None or not path.is_relative_to(HOME.resolve()) or not path.is_file():
+        raise Refused(HTTPStatus.NOT_FOUND, f"there is no file {name[:80]!r}", "/")
+    return FileResponse(path, media_type=kind)
+
+
+async def page(request: Request) -> Response:
+    if request.url.path.startswith("/api"):
+        error = f"no {request.url.path[:80]!r} here"
+        raise Refused(HTTPStatus.NOT_FOUND, error, "docs/console.md lists the API")
+    index = HOME / "index.html"
+    if not index.is_file():
+        raise Refused(HTTPStatus.NOT_FOUND, "the pages are not installed", "reinstall tidelog")
+    return FileResponse(index, media_type=KINDS[".html"])
