@@ -128,7 +128,7 @@ async function open() {
   const main = /** @type {HTMLElement} */ (document.getElementById("main"));
   const found = match(location.pathname);
   section.value = found?.section ?? "";
-  const fail = (/** @type {any} */ error) => {
+  const fail = (error) => {
     const root = fresh(main);
     render(root, h(Failed, { error, retry: open }));
   };
@@ -261,10 +261,10 @@ function KeysDialog() {
   keys.version.value; // drawn again when a key changes
   const close = () => { keysShown.value = false; };
   return h("dialog", { class: "keys", "aria-labelledby": "keys-title", onclose: close,
-    ref: (/** @type {any} */ dialog) => dialog.showModal() },
+    ref: (dialog) => dialog.showModal() },
     h("div", { class: "card-head" }, h("h2", { id: "keys-title" }, "Keys"),
       h("button", { class: "quiet", onclick: close }, "Close")),
-    h("div", { opaque: true, ref: async (/** @type {any} */ root) => (await import("./pages/help.js")).mountKeys(root, keys) }));
+    h("div", { opaque: true, ref: async (root) => (await import("./pages/help.js")).mountKeys(root, keys) }));
 }
 
 function Frame() {
@@ -274,7 +274,7 @@ function Frame() {
       h(Sidebar),
       h("div", { class: "content" },
         h(Banner),
-        h("main", { id: "main", tabindex: -1, opaque: true, ref: (/** @type {any} */ main) => render(main, h(Loading, { what: "the console" })) }))),
+        h("main", { id: "main", tabindex: -1, opaque: true, ref: (main) => render(main, h(Loading, { what: "the console" })) }))),
     h(Notice),
     h(KeysDialog),
   ];

@@ -62,9 +62,9 @@ export function makeApi(csrf, onSignedOut) {
     );
   }
   return {
-    get: (/** @type {string} */ path) => request("GET", path),
-    post: (/** @type {string} */ path, /** @type {any} */ body) => request("POST", path, body),
-    delete: (/** @type {string} */ path, /** @type {any} */ body) => request("DELETE", path, body),
+    get: (path) => request("GET", path),
+    post: (path, body) => request("POST", path, body),
+    delete: (path, body) => request("DELETE", path, body),
   };
 }
 

@@ -63,8 +63,8 @@ export function makeChart({ title, format, meaning }) {
     const span = Math.max(1, to - from);
     const known = series.flatMap((line) => line.points.map((point) => point[1] ?? 0));
     const top = roundUp(Math.max(0, ...known));
-    const x = (/** @type {number} */ t) => (WIDTH * (t - from)) / span;
-    const y = (/** @type {number} */ value) => HEIGHT * (1 - value / top);
+    const x = (t) => (WIDTH * (t - from)) / span;
+    const y = (value) => HEIGHT * (1 - value / top);
     const at = cursor.value;
     const shownAt = at ?? to;
     const readout = series.map((line) => valueAt(line.points, shownAt));

@@ -64,7 +64,7 @@ export function ago(wallMs) {
 /** `12:04:07.310`, in the time zone of the reader @param {number} wallMs */
 export function clock(wallMs, millis = true) {
   const moment = new Date(wallMs);
-  const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
+  const two = (part) => String(part).padStart(2, "0");
   const time = `${two(moment.getHours())}:${two(moment.getMinutes())}:${two(moment.getSeconds())}`;
   return millis ? `${time}.${String(moment.getMilliseconds()).padStart(3, "0")}` : time;
 }
@@ -73,7 +73,7 @@ export function clock(wallMs, millis = true) {
 export function moment(wallMs) {
   if (!wallMs || wallMs < 0) return "–";
   const day = new Date(wallMs);
-  const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
+  const two = (part) => String(part).padStart(2, "0");
   const date = `${day.getFullYear()}-${two(day.getMonth() + 1)}-${two(day.getDate())}`;
   return `${date} ${clock(wallMs)}`;
 }

@@ -21,7 +21,7 @@ function stored() {
 }
 
 /** Typing into a field, or working a control with its own keys, is not a command. */
-function isTyping(/** @type {any} */ target, /** @type {string} */ name) {
+function isTyping(target, /** @type {string} */ name) {
   if (target.closest?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return true;
   if (target.closest?.("dialog") && name !== "?") return true;
   return (name === "space" || name === "enter") && target.closest?.("button, a, summary, input") != null;
@@ -36,7 +36,7 @@ export function makeKeys() {
   let typed = "";
   let typedAt = 0;
 
-  const keyOf = (/** @type {Action} */ action) => chosen[action.label] ?? action.key;
+  const keyOf = (action) => chosen[action.label] ?? action.key;
 
   function save() {
     try {

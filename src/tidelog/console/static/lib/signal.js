@@ -81,6 +81,22 @@ export function effect(run) {
 }
 
 /**
+ * Reads without becoming a reader.
+ * @template T
+ * @param {() => T} read
+ * @returns {T}
+ */
+export function untracked(read) {
+  const outer = current;
+  current = null;
+  try {
+    return read();
+  } finally {
+    current = outer;
+  }
+}
+
+/**
  * A value that follows others.
  * @template T
  * @param {() => T} derive

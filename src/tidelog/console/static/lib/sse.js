@@ -16,7 +16,7 @@ const SILENCE_MS = 20_000;
 export function parser(onMessage) {
   let rest = "";
   let id = "";
-  return (/** @type {string} */ text) => {
+  return (text) => {
     rest += text;
     const blocks = rest.split(/\r?\n\r?\n/);
     rest = blocks.pop() ?? "";

@@ -51,14 +51,14 @@ export function Table({ caption, columns, rows, rowKey, rowClass, empty }) {
   return h("div", { class: "table-wrap", tabindex: 0, role: "region", "aria-label": caption },
     h("table", null,
       h("caption", { class: "unseen" }, caption),
-      h("thead", null, h("tr", null, columns.map((/** @type {any} */ column) =>
+      h("thead", null, h("tr", null, columns.map((column) =>
         h("th", { scope: "col", class: kind(column), title: column.title }, column.name)))),
-      h("tbody", null, rows.map((/** @type {any} */ row, /** @type {number} */ index) =>
-        h("tr", { key: rowKey ? rowKey(row) : index, class: rowClass?.(row) }, columns.map((/** @type {any} */ column) =>
+      h("tbody", null, rows.map((row, index) =>
+        h("tr", { key: rowKey ? rowKey(row) : index, class: rowClass?.(row) }, columns.map((column) =>
           h("td", { class: kind(column) }, column.cell(row))))))));
 }
 
-const kind = (/** @type {any} */ column) => (column.number ? "number" : column.wide ? "wide" : null);
+const kind = (column) => (column.number ? "number" : column.wide ? "wide" : null);
 
 /** Nothing there yet: what that means and what to do. @param {any} props */
 export function Empty({ title, children }) {
@@ -88,7 +88,7 @@ export function Command({ command }) {
   return h("span", { class: "command" }, h("code", null, command),
     h("button", {
       class: "quiet small", type: "button", "aria-label": `Copy ${command}`,
-      onclick: async (/** @type {any} */ event) => {
+      onclick: async (event) => {
         const button = event.currentTarget;
         const done = await navigator.clipboard?.writeText(command).then(() => true, () => false);
         button.textContent = done ? "copied" : "not allowed";
@@ -117,7 +117,7 @@ export function Pager({ page, size, total, go }) {
 export function Tabs({ label, tabs, active, go }) {
   const names = Object.keys(tabs);
   return h("div", { class: "tabs", role: "tablist", "aria-label": label,
-    onkeydown: (/** @type {any} */ event) => {
+    onkeydown: (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[/** @type {"ArrowRight"} */ (event.key)];
       if (!step) return;
       event.preventDefault();
@@ -149,7 +149,7 @@ export function Leader({ row }) {
 
 /** Replicas in order, those outside the ISR struck through and said so. @param {any} props */
 export function Replicas({ row }) {
-  return row.replicas.map((/** @type {number} */ id, /** @type {number} */ index) => {
+  return row.replicas.map((id, index) => {
     const inSync = row.isr.includes(id);
     return [index ? " " : "", h("span", { class: inSync ? "replica" : "replica out", title: inSync ? `broker ${id} is in the ISR` : `broker ${id} is not in the ISR` },
       String(id), !inSync && h("span", { class: "unseen" }, " not in the ISR"))];
@@ -167,11 +167,11 @@ export function confirmed({ title, text, action, typed }) {
   return new Promise((resolve) => {
     let written = "";
     const draw = () => render(dialog, h("form", { method: "dialog", class: "stack",
-      onsubmit: (/** @type {any} */ event) => { if (typed && written !== typed) event.preventDefault(); } },
+      onsubmit: (event) => { if (typed && written !== typed) event.preventDefault(); } },
       h("h2", { id: "dialog-title" }, title),
       h("p", null, text),
       typed && h(Field, { label: ["Write ", h("code", null, typed), " to confirm"] },
-        h("input", { autocomplete: "off", spellcheck: "false", oninput: (/** @type {any} */ event) => { written = event.target.value; draw(); } })),
+        h("input", { autocomplete: "off", spellcheck: "false", oninput: (event) => { written = event.target.value; draw(); } })),
       h("div", { class: "row end" },
         h("button", { type: "button", onclick: () => dialog.close("no") }, "Cancel"),
         h("button", { class: "danger", value: "yes", disabled: Boolean(typed) && written !== typed }, action))));

@@ -35,7 +35,7 @@ export function mount(root, context) {
   render(root,
     h(Heading, { title: "Help", facts: `Tidelog's console for ${context.session.cluster ?? "a cluster"}` }),
     h("div", { class: "help-grid" },
-      h(Card, { title: "Keys" }, h("div", { class: "card-body", opaque: true, ref: (/** @type {any} */ body) => body.append(keysRoot) })),
+      h(Card, { title: "Keys" }, h("div", { class: "card-body", opaque: true, ref: (body) => body.append(keysRoot) })),
       h(Card, { title: "Words" }, h("dl", { class: "card-body words" }, WORDS.map(([word, meaning]) => h("div", null, h("dt", null, word), h("dd", null, meaning))))),
       h(Card, { title: "In the terminal" }, h("div", { class: "card-body" }, COMMANDS.map(([purpose, command]) =>
         h("div", null, h("p", { class: "muted" }, purpose), h(Command, { command: command.replace("BOOTSTRAP", context.session.bootstrap_servers ?? "127.0.0.1:9092") })))))));
@@ -70,13 +70,13 @@ export function mountKeys(root, keys) {
         h("span", null, label, changed && h("small", null, " (changed)")),
         h("kbd", null, changing.value === label ? "press a key" : key),
         h("button", { class: "quiet small", "aria-label": `Change the key for: ${label}`,
-          onkeydown: changing.value === label ? (/** @type {any} */ event) => take(event, label) : null,
+          onkeydown: changing.value === label ? (event) => take(event, label) : null,
           onblur: () => { if (changing.peek() === label) changing.value = null; },
           onclick: () => { changing.value = label; } }, changing.value === label ? "esc to cancel" : "change")))),
       h("p", { class: "bad-text", role: "status" }, complaint.value),
       h("div", { class: "row" },
         h("label", { class: "check" }, h("input", { type: "checkbox", checked: !keys.areOff(),
-          onchange: (/** @type {any} */ event) => keys.switchOff(!event.target.checked) }), "Keys are on"),
+          onchange: (event) => keys.switchOff(!event.target.checked) }), "Keys are on"),
         h("button", { class: "small", onclick: () => { complaint.value = ""; keys.reset(); } }, "Back to the defaults")));
   });
 }

@@ -1,0 +1,115 @@
+// How the cluster is, in words first.
+
+import { h, render } from "../lib/dom.js";
+import { fetched } from "../lib/fetched.js";
+import { byteRate, bytes, clock, count, duration, plural, rate } from "../lib/format.js";
+import { effect } from "../lib/signal.js";
+import { Badge, BrokerLink, Card, Command, Empty, Fact, Heading, Table, since } from "../lib/widgets.js";
+
+const EVENTS_MAX = 20;
+/** Too frequent to be news: the partition page shows them. */
+const CHATTER = new Set(["RecordsAppended", "HighWatermarkAdvanced"]);
+const GRAVITY = { ok: "Healthy", warn: "Attention", bad: "Broken" };
+
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+export function mount(root, context) {
+  context.title("Overview");
+  const overview = fetched(() => context.api.get("/api/overview"));
+  const take = (change) => {
+    if (overview.data.peek()) overview.data.value = { ...overview.data.peek(), ...change };
+  };
+  context.stream.watch("overview", {
+    snapshot: ({ overview: whole }) => { if (whole) overview.data.value = whole; },
+    frame: (frame) => {
+      const { events = [], ...rest } = frame;
+      const news = events.filter((event) => !CHATTER.has(event.kind));
+      for (const event of news) if (TOLD.has(event.kind)) context.announce(event.sentence);
+      const known = overview.data.peek()?.events ?? [];
+      const { health, rates, brokers, controller, under_replicated, offline, topics, partitions } = { ...overview.data.peek(), ...rest };
+      take({ health, rates, brokers, controller, under_replicated, offline, topics, partitions, events: newest(known, news) });
+    },
+    node: ({ node, state }) => {
+      const brokers = overview.data.peek()?.brokers.map((broker) => (broker.id === node ? { ...broker, state } : broker));
+      if (brokers) take({ brokers });
+    },
+  });
+  // The stream tells of events at once; sizes, rates and quorum positions are asked for.
+  context.every(overview.refresh, 3000);
+  const stop = effect(() => render(root, overview.show("the overview", draw)));
+  return { unmount: stop };
+}
+
+const TOLD = new Set(["LeaderElected", "IsrChanged", "IsrCommitted", "BrokerFenced", "BrokerUnfenced"]);
+
+/** The newest first, each once. @param {any[]} known @param {any[]} news */
+export function newest(known, news) {
+  const seen = new Set();
+  return [...news.slice().reverse(), ...known].filter((event) => {
+    const key = eventKey(event);
+    return !seen.has(key) && seen.add(key);
+  }).slice(0, EVENTS_MAX);
+}
+
+/** @param {any} event */
+const eventKey = (event) => `${event.node}/${event.stream}/${event.number}`;
+
+/** @param {any} data */
+function draw(data) {
+  const alive = data.brokers.filter((broker) => broker.state === "alive").length;
+  return [
+    h(Heading, { title: "Overview", facts: `${alive} of ${plural(data.brokers.length, "broker")} · ${plural(data.topics, "topic")}, ${plural(data.partitions, "partition")}` }),
+    h("ul", { class: "health", "aria-label": "Health" }, data.health.map(HealthLine)),
+    h("dl", { class: "facts-row" },
+      h(Fact, { name: "Records in", value: rate(data.rates.in_records) }),
+      h(Fact, { name: "Bytes in", value: byteRate(data.rates.in_bytes) }),
+      h(Fact, { name: "Bytes out", value: byteRate(data.rates.out_bytes) }),
+      h(Fact, { name: "Under-replicated", value: count(data.under_replicated), state: data.under_replicated ? "warn" : "" }),
+      h(Fact, { name: "Offline", value: count(data.offline), state: data.offline ? "bad" : "" }),
+      h(Fact, { name: "Active controller", value: data.controller.id ?? "nobody", state: data.controller.id === null ? "bad" : "",
+        more: `epoch ${data.controller.epoch} · metadata offset ${count(data.controller.metadata_offset)} · quorum lag ${count(data.controller.quorum_lag)}` })),
+    h(Card, { title: "Brokers", aside: h("a", { href: "/brokers" }, "All about brokers") }, h(BrokerTable, { brokers: data.brokers })),
+    h(Card, { title: "Last events", aside: h("a", { href: "/timeline" }, "Timeline") }, h(Events, { events: data.events })),
+  ];
+}
+
+/** @param {any} item */
+function HealthLine(item) {
+  return h("li", { class: item.severity, key: item.text },
+    h("span", { class: "word" }, GRAVITY[/** @type {"ok"} */ (item.severity)]),
+    h("span", null, item.text),
+    item.since_ms && h("small", { title: clock(item.since_ms) }, `for ${since(item.since_ms)}`),
+    item.next && h("span", { class: "next" }, "next: ", h(Command, { command: item.next })));
+}
+
+/** @param {any} props */
+export function BrokerTable({ brokers }) {
+  return h(Table, { caption: "Brokers", rows: brokers, rowKey: (broker) => broker.id, columns: [
+    { name: "Broker", cell: (broker) => h(BrokerLink, { id: broker.id }) },
+    { name: "State", cell: (broker) => [h(Badge, { state: broker.state }), broker.state !== "alive" && broker.since_ms && h("small", null, ` ${since(broker.since_ms)}`)] },
+    { name: "Address", cell: (broker) => h("span", { class: "mono" }, broker.address ?? "–") },
+    { name: "Rack", cell: (broker) => broker.rack ?? "–" },
+    { name: "Leads", number: true, title: "Partitions it leads, and how many it should", cell: (broker) => [count(broker.leaders), h("small", null, ` of ${count(broker.preferred)}`)] },
+    { name: "Replicas", number: true, cell: (broker) => count(broker.replicas) },
+    { name: "Disk", number: true, cell: (broker) => bytes(broker.disk_bytes) },
+    { name: "Quorum", cell: (broker) => [broker.quorum ?? "–", broker.quorum_lag > 0 && h("small", null, ` lag ${count(broker.quorum_lag)}`)] },
+    { name: "Up", number: true, cell: (broker) => duration(broker.up_ms) },
+  ] });
+}
+
+/** @param {any} props */
+export function Events({ events }) {
+  if (!events.length) {
+    return h(Empty, { title: "Nothing has happened yet" }, "Elections, ISR changes, fences and truncations appear here as they happen.");
+  }
+  return h("ul", { class: "list" }, events.map((event) => h("li", { key: eventKey(event) },
+    h("time", { title: new Date(event.wall_ms).toISOString() }, clock(event.wall_ms)),
+    h("span", { class: "who" }, `node ${event.node}`),
+    h("span", { class: "what" }, event.partition ? h(Told, { event }) : event.sentence))));
+}
+
+/** A sentence whose partition leads to its picture. @param {any} props */
+function Told({ event }) {
+  const at = event.sentence.indexOf(event.partition);
+  if (at < 0) return event.sentence;
+  return [event.sentence.slice(0, at), h("a", { href: `/p/${encodeURIComponent(event.partition)}` }, event.partition), event.sentence.slice(at + event.partition.length)];
+}

@@ -1,0 +1,144 @@
+// One topic: its partitions, records, a form to produce, configs and groups.
+
+import { h, render } from "../lib/dom.js";
+import { fetched } from "../lib/fetched.js";
+import { bytes, count, plural } from "../lib/format.js";
+import { effect, signal, untracked } from "../lib/signal.js";
+import { Badge, Card, Command, Empty, Field, Heading, Leader, PartitionLink, Replicas, Table, Tabs, confirmed, since } from "../lib/widgets.js";
+import { configsOf } from "./topics.js";
+import { mountRecords } from "./records.js";
+
+const TABS = { partitions: "Partitions", records: "Records", produce: "Produce", configs: "Configs", groups: "Groups" };
+
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+export function mount(root, context) {
+  const name = context.params.name;
+  const path = `/topics/${encodeURIComponent(name)}`;
+  context.title(name);
+  const may = context.session.may;
+  const tabs = may.produce ? TABS : withoutProduce();
+  const wanted = context.query.get("tab") ?? "partitions";
+  const tab = signal(wanted in tabs ? wanted : "partitions");
+  const topic = fetched(() => context.api.get(`/api${path}`));
+  const go = (next) => {
+    tab.value = next;
+    history.replaceState(null, "", next === "partitions" ? path : `${path}?tab=${next}`);
+  };
+  const remove = async () => {
+    const text = "All its records are deleted on every broker. This cannot be taken back.";
+    if (!await confirmed({ title: `Delete ${name}?`, text, action: "Delete the topic", typed: name })) return;
+    try {
+      await context.api.delete(`/api${path}`);
+      context.notify(`Topic ${name} is deleted.`);
+      context.navigate("/topics");
+    } catch (/** @type {any} */ error) {
+      context.notify(`${error.message} ${error.hint ?? ""}`, "bad");
+    }
+  };
+  const recordsRoot = document.createElement("div");
+  let leaveRecords = () => {};
+  const stopRecords = effect(() => {
+    leaveRecords();
+    leaveRecords = tab.value === "records" ? untracked(() => mountRecords(recordsRoot, context, name)) : () => {};
+  });
+  if (may.produce) context.onKey("n", "produce a record", () => go("produce"));
+  context.every(topic.refresh, 2000);
+  const stop = effect(() => render(root, topic.show(name, (data) => [
+    h(Heading, { title: name, facts: facts(data), crumbs: h("a", { href: "/topics" }, "Topics") },
+      may.admin && !data.internal && h("button", { class: "danger", onclick: remove }, "Delete")),
+    h(Tabs, { label: "Parts of the topic", tabs, active: tab.value, go }),
+    h("div", { role: "tabpanel", "aria-label": TABS[/** @type {"groups"} */ (tab.value)], key: tab.value }, panel(tab.value, data, context, recordsRoot)),
+  ])));
+  return { unmount: () => { stop(); stopRecords(); leaveRecords(); } };
+}
+
+function withoutProduce() {
+  const { produce: _, ...rest } = TABS;
+  return rest;
+}
+
+/** @param {any} data */
+function facts(data) {
+  const records = data.partitions.reduce((sum, row) => sum + Math.max(0, row.high_watermark - row.log_start), 0);
+  const size = data.partitions.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
+  const first = data.partitions[0];
+  return `${plural(data.partitions.length, "partition")} · replication factor ${first?.replicas.length ?? 0} · min ISR ${first?.min_isr ?? "–"} · ${plural(records, "record")} · ${bytes(size)}`;
+}
+
+/** @param {string} name @param {any} data @param {import("../app.js").Context} context @param {HTMLElement} recordsRoot */
+function panel(name, data, context, recordsRoot) {
+  switch (name) {
+    case "records": return h("div", { opaque: true, ref: (place) => place.append(recordsRoot) });
+    case "produce": return h(ProduceForm, { data, context });
+    case "configs": return h(Card, null, h(Configs, { configs: data.configs }));
+    case "groups": return h(Card, null, h(Groups, { groups: data.groups }));
+    default: return h(Card, null, h(PartitionTable, { rows: data.partitions, caption: `Partitions of ${data.name}` }));
+  }
+}
+
+/** @param {any} props */
+export function PartitionTable({ rows, caption, empty }) {
+  return h(Table, { caption, rows, empty, rowKey: (row) => row.name, columns: [
+    { name: "Partition", cell: (row) => h(PartitionLink, { name: row.name }) },
+    { name: "State", cell: (row) => [h(Badge, { state: row.state }), row.state !== "healthy" && row.since_ms && h("small", null, ` ${since(row.since_ms)}`)] },
+    { name: "Leader", cell: (row) => h(Leader, { row }) },
+    { name: "Epoch", number: true, title: "leader epoch", cell: (row) => count(row.leader_epoch) },
+    { name: "Replicas", title: "struck through: not in the ISR", cell: (row) => h(Replicas, { row }) },
+    { name: "Log start", number: true, cell: (row) => count(row.log_start) },
+    { name: "High watermark", number: true, cell: (row) => count(row.high_watermark) },
+    { name: "Log end", number: true, cell: (row) => count(row.log_end) },
+    { name: "Size", number: true, cell: (row) => bytes(row.bytes) },
+  ] });
+}
+
+/** @param {any} props */
+export function Configs({ configs }) {
+  return h(Table, { caption: "Configs", rows: configs, rowKey: (config) => config.name,
+    empty: h(Empty, { title: "No configs are known" }, "The cluster did not tell any."), columns: [
+      { name: "Name", cell: (config) => h("span", { class: "mono", title: config.meaning }, config.name) },
+      { name: "Value", wide: true, cell: (config) => h("span", { class: "mono" }, config.value ?? "hidden") },
+      { name: "Source", cell: (config) => (/default/i.test(config.source ?? "") ? h("span", { class: "muted" }, config.source) : h("strong", null, config.source)) },
+      configs.some((config) => "default" in config) && { name: "Default", cell: (config) => h("span", { class: "mono muted" }, config.default ?? "–") },
+      configs.some((config) => config.meaning) && { name: "Meaning", wide: true, cell: (config) => h("span", { class: "muted" }, config.meaning ?? "") },
+      configs.some((config) => config.read_only) && { name: "Change", cell: (config) => h("span", { class: "muted" }, config.read_only ? "at start" : "while it runs") },
+    ].filter(Boolean) });
+}
+
+/** @param {any} props */
+function Groups({ groups }) {
+  return h(Table, { caption: "Groups that read this topic", rows: groups, rowKey: (group) => group.group,
+    empty: h(Empty, { title: "No group has read this topic" }, "Start one: ", h(Command, { command: "tidelog consume TOPIC --group billing" })), columns: [
+      { name: "Group", cell: (group) => h("a", { href: `/groups/${encodeURIComponent(group.group)}` }, group.group) },
+      { name: "State", cell: (group) => (group.state ? h(Badge, { state: group.state }) : "–") },
+      { name: "Lag", number: true, cell: (group) => count(group.lag) },
+    ] });
+}
+
+/** @param {any} props */
+function ProduceForm({ data, context }) {
+  const submit = async (event) => {
+    event.preventDefault();
+    const form = new FormData(event.target);
+    const partition = String(form.get("partition"));
+    try {
+      const written = await context.api.post("/api/records", {
+        topic: data.name,
+        partition: partition === "" ? null : Number(partition),
+        key: form.get("key") === "" ? null : form.get("key"),
+        value: form.has("tombstone") ? null : form.get("value"),
+        headers: Object.entries(configsOf(String(form.get("headers")))),
+      });
+      context.notify(`Written to ${data.name}-${written.partition} at offset ${written.offset}.`);
+    } catch (/** @type {any} */ error) {
+      context.notify(`${error.message} ${error.hint ?? ""}`, "bad");
+    }
+  };
+  return h(Card, { title: "Produce a record", aside: "with acks=all" }, h("form", { class: "card-body form", onsubmit: submit },
+    h(Field, { label: "Partition" }, h("select", { name: "partition" }, h("option", { value: "" }, "by key"),
+      data.partitions.map((row) => h("option", { value: String(row.partition) }, String(row.partition))))),
+    h(Field, { label: "Key, empty for none" }, h("input", { name: "key", autocomplete: "off", spellcheck: "false" })),
+    h(Field, { label: "Value", class: "span" }, h("textarea", { name: "value", spellcheck: "false", placeholder: '{"order": 17, "amount": 12.5}' })),
+    h(Field, { label: "Headers, one name=value a line", class: "span" }, h("textarea", { name: "headers", spellcheck: "false" })),
+    h("label", { class: "check span" }, h("input", { type: "checkbox", name: "tombstone" }), "Write a tombstone: no value, the key is forgotten when the log is compacted"),
+    h("div", { class: "row span" }, h("button", { class: "primary", type: "submit" }, "Produce"))));
+}
