@@ -63,6 +63,8 @@ const goLogin = () => {
     navigate(`/login?then=${encodeURIComponent(location.pathname + location.search)}`);
   }
 };
+/** The cluster wants to know who this is, and does not yet. */
+const isStranger = () => Boolean(session.value?.secure && !session.value.user);
 const api = makeApi(() => session.peek()?.csrf ?? "", goLogin);
 
 /** @type {{unmount: () => void}} what is shown now */
@@ -134,17 +136,15 @@ async function open() {
   };
   if (!found) {
     document.title = "Not found · Tidelog";
-    return fail({ message: `There is no page ${location.pathname}.`, hint: "the navigation; every page is listed there." });
+    return fail({ message: `There is no page ${location.pathname}.`, hint: "pick a page from the navigation." });
   }
   try {
     const arriving = import(found.module);
     arriving.catch(() => {}); // awaited below, when the session is known
-    if (!session.peek()) await signIn().catch((error) => {
-      if (error.status !== 401) throw error;
-    });
-    if (!session.peek() && found.module !== "./pages/login.js") return;
+    if (!session.peek()) await signIn();
+    if (isStranger() && found.module !== "./pages/login.js") return goLogin();
     const module = await arriving.catch(() => {
-      throw { message: "This page could not be loaded.", hint: "to reload; the console may have been updated or stopped." };
+      throw { message: "This page could not be loaded.", hint: "reload; the console may have been updated or stopped." };
     });
     if (visit === visits) mountPage(module, found.params, fresh(main));
   } catch (error) {
@@ -188,7 +188,7 @@ function mountPage(module, params, root) {
   };
   shown = { unmount() { page?.unmount?.(); for (const cleanup of cleanups) cleanup(); } };
   page = module.mount(root, context) ?? {};
-  if (!stream.isOpen() && session.peek()) stream.watch("overview");
+  if (!stream.isOpen() && !isStranger()) stream.watch("overview");
 }
 
 const Icon = (/** @type {{d: string}} */ { d }) =>
@@ -208,8 +208,8 @@ function Sidebar() {
 }
 
 async function signOut() {
-  await api.post("/api/logout").catch(() => {});
-  session.value = null;
+  await api.post("/api/logout").catch((error) => notify(error.message, "bad"));
+  await signIn();
   navigate("/login");
 }
 
@@ -271,7 +271,7 @@ function Frame() {
   return [
     h(Topbar),
     h("div", { class: "below" },
-      h(Sidebar),
+      !isStranger() && h(Sidebar),
       h("div", { class: "content" },
         h(Banner),
         h("main", { id: "main", tabindex: -1, opaque: true, ref: (main) => render(main, h(Loading, { what: "the console" })) }))),

@@ -118,7 +118,7 @@ function Cut({ data, controls }) {
   };
   return h(Card, { title: "Cut the network" }, h("div", { class: "card-body" },
     h("p", { class: "muted" }, "Choose who stands alone on one side. Clients still reach both sides."),
-    h("fieldset", { class: "row plain" }, h("legend", { class: "unseen" }, "Brokers on one side"), all.map((id) => h("label", { class: "check", key: id },
+    h("fieldset", { class: "row" }, h("legend", { class: "unseen" }, "Brokers on one side"), all.map((id) => h("label", { class: "check", key: id },
       h("input", { type: "checkbox", checked: chosen.has(id), onchange: () => toggle(id) }), `broker ${id}`)),
     h("button", { class: "danger", disabled: !chosen.size || !other.length, onclick: cut }, "Cut the network"))));
 }

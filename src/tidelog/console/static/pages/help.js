@@ -3,7 +3,7 @@
 import { h, render } from "../lib/dom.js";
 import { keyName } from "../lib/keys.js";
 import { effect, signal } from "../lib/signal.js";
-import { Card, Command, Heading } from "../lib/widgets.js";
+import { Card, Command, Heading, Words } from "../lib/widgets.js";
 
 const WORDS = [
   ["leader, follower", "Roles of a replica. Clients write to the leader; followers fetch from it and hold the same records."],
@@ -31,14 +31,17 @@ const COMMANDS = [
 /** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Help");
+  const servers = context.session.bootstrap_servers ?? "127.0.0.1:9092";
   const keysRoot = document.createElement("div");
   render(root,
     h(Heading, { title: "Help", facts: `Tidelog's console for ${context.session.cluster ?? "a cluster"}` }),
     h("div", { class: "help-grid" },
-      h(Card, { title: "Keys" }, h("div", { class: "card-body", opaque: true, ref: (body) => body.append(keysRoot) })),
-      h(Card, { title: "Words" }, h("dl", { class: "card-body words" }, WORDS.map(([word, meaning]) => h("div", null, h("dt", null, word), h("dd", null, meaning))))),
-      h(Card, { title: "In the terminal" }, h("div", { class: "card-body" }, COMMANDS.map(([purpose, command]) =>
-        h("div", null, h("p", { class: "muted" }, purpose), h(Command, { command: command.replace("BOOTSTRAP", context.session.bootstrap_servers ?? "127.0.0.1:9092") })))))));
+      h("div", { class: "stack" },
+        h(Card, { title: "Keys" }, h("div", { class: "card-body", opaque: true, ref: (body) => body.append(keysRoot) })),
+        h(Card, { title: "In the terminal" }, h("div", { class: "card-body" }, COMMANDS.map(([purpose, command]) =>
+          h("div", null, h("p", { class: "muted" }, purpose), h(Command, { command: command.replace("BOOTSTRAP", servers) })))))),
+      h(Card, { title: "Words" }, h("dl", { class: "card-body words" }, WORDS.map(([word, meaning]) =>
+        h("div", null, h("dt", null, word), h("dd", null, h(Words, { text: meaning }))))))));
   return { unmount: mountKeys(keysRoot, context.keys) };
 }
 
