@@ -25,6 +25,7 @@ import { Failed, Loading } from "./lib/widgets.js";
  * @property {(url: string, replace?: boolean) => void} navigate
  * @property {(text: string) => void} announce to the live region, at most one a second
  * @property {(text: string, kind?: "ok" | "bad") => void} notify visible for a few seconds, and announced
+ * @property {(work: () => Promise<any>, told?: string) => Promise<boolean>} attempt does it and says how it went
  * @property {(key: string, label: string, perform: () => void) => void} onKey until the page is left
  * @property {(text: string) => void} title
  * @property {ReturnType<typeof makeKeys>} keys
@@ -121,6 +122,18 @@ async function signIn() {
   return session.value;
 }
 
+/** @type {Context["attempt"]} */
+async function attempt(work, told) {
+  try {
+    await work();
+    if (told) notify(told);
+    return true;
+  } catch (/** @type {any} */ error) {
+    notify(`${error.message} ${error.hint ?? ""}`, "bad");
+    return false;
+  }
+}
+
 /** Shows the page that the address names. */
 async function open() {
   const visit = ++visits;
@@ -180,6 +193,7 @@ function mountPage(module, params, root) {
     navigate,
     announce,
     notify,
+    attempt,
     keys,
     signIn,
     onKey: (key, label, perform) => { cleanups.push(keys.add(key, label, perform)); },

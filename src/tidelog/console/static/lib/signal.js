@@ -95,17 +95,3 @@ export function untracked(read) {
     current = outer;
   }
 }
-
-/**
- * A value that follows others.
- * @template T
- * @param {() => T} derive
- * @returns {Signal<T>}
- */
-export function computed(derive) {
-  const derived = signal(/** @type {any} */ (undefined));
-  effect(() => {
-    derived.value = derive();
-  });
-  return derived;
-}

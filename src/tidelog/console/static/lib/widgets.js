@@ -12,13 +12,13 @@ const GRAVITY = {
   "under-min-isr": "bad", offline: "bad", bad: "bad", down: "bad", STOP: "bad", aborted: "bad",
 };
 
-/** A word with its colour; the word says it all. @param {any} props */
+/** A word with its colour; the word says it all. */
 export function Badge({ state, children, title }) {
   const words = children?.length ? children : [state];
   return h("span", { class: `badge ${GRAVITY[state] ?? "plain"}`, title }, words);
 }
 
-/** The head of a page. @param {any} props */
+/** The head of a page. */
 export function Heading({ title, facts, children, crumbs }) {
   return h("header", { class: "page-head" },
     h("div", null,
@@ -28,14 +28,14 @@ export function Heading({ title, facts, children, crumbs }) {
     h("div", { class: "actions" }, children));
 }
 
-/** @param {any} props */
+/** */
 export function Card({ title, aside, children, ...more }) {
   return h("section", { ...more, class: `card ${more.class ?? ""}` },
     (title || aside) && h("div", { class: "card-head" }, title && h("h2", null, title), h("div", { class: "aside" }, aside)),
     children);
 }
 
-/** A number with its name. @param {any} props */
+/** A number with its name. */
 export function Fact({ name, value, more, state }) {
   return h("div", { class: `fact ${state ?? ""}` },
     h("dt", null, name), h("dd", null, value, more && h("small", null, more)));
@@ -60,17 +60,17 @@ export function Table({ caption, columns, rows, rowKey, rowClass, empty }) {
 
 const kind = (column) => (column.number ? "number" : column.wide ? "wide" : null);
 
-/** Nothing there yet: what that means and what to do. @param {any} props */
+/** Nothing there yet: what that means and what to do. */
 export function Empty({ title, children }) {
   return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), h("div", null, children));
 }
 
-/** @param {any} props */
+/** */
 export function Loading({ what = "" }) {
   return h("div", { class: "loading", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), `Loading ${what}…`);
 }
 
-/** What went wrong, what to try, and a way to try again. @param {any} props */
+/** What went wrong, what to try, and a way to try again. */
 export function Failed({ error, retry }) {
   return h("div", { class: "failed", role: "alert" },
     h("p", { class: "empty-title" }, error.message ?? String(error)),
@@ -97,13 +97,13 @@ export function Command({ command }) {
     }, "copy"));
 }
 
-/** @param {any} props */
+/** */
 export function Field({ label, hint, children, ...more }) {
   return h("label", { ...more, class: `field ${more.class ?? ""}` },
     h("span", { class: "label" }, label), children, hint && h("small", null, hint));
 }
 
-/** Pages of a list that the server keeps. @param {any} props */
+/** Pages of a list that the server keeps. */
 export function Pager({ page, size, total, go }) {
   const last = Math.max(1, Math.ceil(total / size));
   if (last === 1) return null;
@@ -113,7 +113,7 @@ export function Pager({ page, size, total, go }) {
     h("button", { disabled: page >= last, onclick: () => go(page + 1) }, "Next"));
 }
 
-/** Parts of a page, one at a time; arrow keys move between them. @param {any} props */
+/** Parts of a page, one at a time; arrow keys move between them. */
 export function Tabs({ label, tabs, active, go }) {
   const names = Object.keys(tabs);
   return h("div", { class: "tabs", role: "tablist", "aria-label": label,
@@ -139,7 +139,7 @@ export const PartitionLink = ({ name }) => h("a", { href: `/p/${encodeURICompone
 export const BrokerLink = ({ id }) =>
   id === null || id === undefined || id < 0 ? "nobody" : h("a", { href: `/b/${id}` }, String(id));
 
-/** Leader with the crown; hollow when another is preferred. @param {any} props */
+/** Leader with the crown; hollow when another is preferred. */
 export function Leader({ row }) {
   if (row.leader === null || row.leader === undefined || row.leader < 0) return h("span", { class: "bad-text" }, "nobody");
   const preferred = row.leader === row.preferred;
@@ -147,7 +147,7 @@ export function Leader({ row }) {
     !preferred && h("small", null, ` pref. ${row.preferred}`)];
 }
 
-/** Replicas in order, those outside the ISR struck through and said so. @param {any} props */
+/** Replicas in order, those outside the ISR struck through and said so. */
 export function Replicas({ row }) {
   return row.replicas.map((id, index) => {
     const inSync = row.isr.includes(id);

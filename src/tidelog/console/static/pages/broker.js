@@ -7,7 +7,7 @@ import { effect } from "../lib/signal.js";
 import { Badge, Card, Empty, Fact, Heading, Table, Words, since } from "../lib/widgets.js";
 import { Configs, PartitionTable } from "./topic.js";
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   const id = context.params.id;
   context.title(`Broker ${id}`);
@@ -22,7 +22,6 @@ export function mount(root, context) {
   return { unmount: stop };
 }
 
-/** @param {any} data */
 function draw(data) {
   const requests = Object.entries(data.requests ?? {}).sort((a, b) => b[1] - a[1]);
   const asked = requests.reduce((sum, [, times]) => sum + times, 0);
@@ -47,7 +46,6 @@ function draw(data) {
   ];
 }
 
-/** @param {any} props */
 function Requests({ requests, asked }) {
   return h(Table, { caption: "Requests by API", rows: requests, rowKey: ([api]) => api,
     empty: h(Empty, { title: "No request was counted" }, "A broker that is down, or not Tidelog's, does not tell."), columns: [

@@ -7,7 +7,7 @@ import { effect } from "../lib/signal.js";
 import { Card, Command, Heading } from "../lib/widgets.js";
 import { BrokerTable } from "./overview.js";
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Brokers");
   const brokers = fetched(() => context.api.get("/api/brokers"));
@@ -28,11 +28,9 @@ export function mount(root, context) {
   return { unmount: stop };
 }
 
-/** @param {any[]} brokers */
 function facts(brokers) {
   const alive = brokers.filter((broker) => broker.state === "alive").length;
   return `${alive} of ${plural(brokers.length, "broker")} alive`;
 }
 
-/** @param {any[]} brokers */
 const uneven = (brokers) => brokers.every((broker) => broker.state === "alive") && brokers.some((broker) => broker.leaders !== broker.preferred);

@@ -19,7 +19,7 @@ const FAULTS = {
   heal: ["Heal all", "All cuts and delays end."],
 };
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Chaos");
   const chaos = fetched(() => context.api.get("/api/chaos"));
@@ -27,28 +27,14 @@ export function mount(root, context) {
   const latency = signal("80");
   const side = signal(/** @type {Set<number>} */ (new Set()));
   const refresh = chaos.refresh;
-  const act = async (fault, told) => {
+  const perform = async (work, told) => {
     busy.value = told;
-    try {
-      await context.api.post("/api/chaos", fault);
-      context.notify(`${told}: done.`);
-    } catch (/** @type {any} */ error) {
-      context.notify(`${error.message} ${error.hint ?? ""}`, "bad");
-    }
+    await context.attempt(work, told);
     busy.value = "";
     refresh();
   };
-  const undo = async (fault) => {
-    busy.value = `undo ${fault.id}`;
-    try {
-      await context.api.delete(`/api/chaos/${encodeURIComponent(fault.id)}`);
-      context.notify(`Undone: ${words(fault)}.`);
-    } catch (/** @type {any} */ error) {
-      context.notify(`${error.message} ${error.hint ?? ""}`, "bad");
-    }
-    busy.value = "";
-    refresh();
-  };
+  const act = (fault, told) => perform(() => context.api.post("/api/chaos", fault), `${told}: done.`);
+  const undo = (fault) => perform(() => context.api.delete(`/api/chaos/${encodeURIComponent(fault.id)}`), `Undone: ${words(fault)}.`);
   context.stream.watch("overview", { node: refresh });
   context.every(refresh, 2000);
   const controls = { act, undo, busy, latency, side };
@@ -56,10 +42,8 @@ export function mount(root, context) {
   return { unmount: stop };
 }
 
-/** @param {any} fault */
 const words = (fault) => `${fault.kind}${fault.node === null || fault.node === undefined ? "" : ` ${fault.node}`}`;
 
-/** @param {any} data @param {any} controls @param {import("../app.js").Context} context */
 function draw(data, controls, context) {
   const may = context.session.may.chaos;
   return [
@@ -74,7 +58,6 @@ function draw(data, controls, context) {
 
 const nodeId = (node) => (typeof node === "object" ? node.id : node);
 
-/** @param {any} props */
 function Active({ data, controls, may }) {
   return h(Table, { caption: "Active faults", rows: data.active, rowKey: (fault) => fault.id,
     empty: h(Empty, { title: "No fault is active" }, "Break something below; it will stand here with its undo."), columns: [
@@ -87,7 +70,6 @@ function Active({ data, controls, may }) {
     ].filter(Boolean) });
 }
 
-/** @param {any} props */
 function NodeCard({ node, data, controls }) {
   const id = nodeId(node);
   const state = node.state ?? "alive";
@@ -106,7 +88,6 @@ function NodeCard({ node, data, controls }) {
       button("slow", { latency_ms: Number(controls.latency.value) })));
 }
 
-/** @param {any} props */
 function Cut({ data, controls }) {
   const all = data.nodes.map(nodeId);
   const chosen = controls.side.value;

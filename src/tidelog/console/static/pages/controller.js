@@ -6,7 +6,7 @@ import { count, ids } from "../lib/format.js";
 import { effect, signal } from "../lib/signal.js";
 import { BrokerLink, Card, Empty, Fact, Field, Heading, PartitionLink, Table } from "../lib/widgets.js";
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Controller");
   const controller = fetched(() => context.api.get("/api/controller"));
@@ -16,7 +16,6 @@ export function mount(root, context) {
   return { unmount: stop };
 }
 
-/** @param {any} data @param {any} search */
 function draw(data, search) {
   const { quorum } = data;
   return [
@@ -38,7 +37,6 @@ function draw(data, search) {
   ];
 }
 
-/** @param {any} props */
 function Quorum({ quorum }) {
   const rows = [...quorum.voters, ...(quorum.observers ?? []).map((node) => ({ role: "observer", ...node }))];
   return h(Table, { caption: "Voters and observers", rows, rowKey: (node) => `${node.role === "observer" ? "o" : "v"}${node.id}`, columns: [
@@ -49,7 +47,6 @@ function Quorum({ quorum }) {
   ] });
 }
 
-/** @param {any} props */
 function Registrations({ rows }) {
   return h(Table, { caption: "Broker registrations", rows, rowKey: (row) => row.id ?? row.broker,
     empty: h(Empty, { title: "No broker is registered" }, "A broker registers when it starts and finds the controller."), columns: [
@@ -61,7 +58,6 @@ function Registrations({ rows }) {
     ] });
 }
 
-/** @param {any} props */
 function Pending({ rows }) {
   return h(Table, { caption: "Pending ISR proposals", rows, rowKey: (row) => row.partition,
     empty: h(Empty, { title: "No leader waits for an answer" }, "When a leader wants to change an ISR, its proposal stands here until the controller has committed it."), columns: [
@@ -72,7 +68,7 @@ function Pending({ rows }) {
     ] });
 }
 
-/** The newest first. @param {any} props */
+/** The newest first. */
 function Log({ log, search }) {
   const wanted = search.toLowerCase();
   const rows = log.filter((entry) => `${entry.record} ${entry.meaning}`.toLowerCase().includes(wanted)).sort((a, b) => b.offset - a.offset);

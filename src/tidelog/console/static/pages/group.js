@@ -10,7 +10,7 @@ import { BURROW, Burrow } from "./groups.js";
 /** @type {Record<string, string>} */
 const TARGETS = { earliest: "the earliest record", latest: "the end", offset: "an offset", time: "a time", ago: "a while ago" };
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   const name = context.params.name;
   const path = `/api/groups/${encodeURIComponent(name)}`;
@@ -29,7 +29,6 @@ export function mount(root, context) {
   return { unmount: stop };
 }
 
-/** @param {any} props */
 function Positions({ rows }) {
   return h(Table, { caption: "Committed offsets and lag", rows, rowKey: (row) => `${row.topic}-${row.partition}`,
     empty: h(Empty, { title: "This group has committed nothing" }, "Its offsets appear here after its first commit."), columns: [
@@ -42,7 +41,6 @@ function Positions({ rows }) {
     ] });
 }
 
-/** @param {any} props */
 function Members({ members }) {
   return h(Table, { caption: "Members", rows: members, rowKey: (member) => member.member ?? member.id,
     empty: h(Empty, { title: "Nobody is in the group now" }, "Its committed offsets are kept. Start the consumer again, or move it with a seek."), columns: [
@@ -52,7 +50,6 @@ function Members({ members }) {
     ] });
 }
 
-/** @param {import("../app.js").Context} context @param {string} path @param {() => any} refresh */
 function makeSeek(context, path, refresh) {
   const to = signal("earliest");
   const at = signal("");
@@ -81,14 +78,13 @@ function makeSeek(context, path, refresh) {
   };
 }
 
-/** In the grammar of the command line. @param {string} to @param {string} at */
+/** In the grammar of the command line. */
 function target(to, at) {
   if (to === "offset") return at;
   if (to === "ago") return `@-${at}`;
   return to === "time" ? `@${new Date(at).toISOString()}` : to;
 }
 
-/** @param {any} props */
 function Seek({ seek, data }) {
   const topics = [...new Set((data.partitions ?? []).map((row) => row.topic))];
   const to = seek.to.value;
@@ -107,7 +103,6 @@ function Seek({ seek, data }) {
     seek.plan.value && h(Plan, { plan: seek.plan.value, apply: seek.apply })));
 }
 
-/** @param {any} props */
 function Plan({ plan, apply }) {
   const moved = plan.filter((row) => row.from !== row.to).length;
   return [
@@ -122,7 +117,6 @@ function Plan({ plan, apply }) {
   ];
 }
 
-/** @param {any} row */
 function moveWords(row) {
   if (row.from === null || row.from === row.to) return "";
   return row.to < row.from ? `reads ${plural(row.from - row.to, "record")} again` : `skips ${plural(row.to - row.from, "record")}`;

@@ -16,7 +16,7 @@ export const BURROW = {
 };
 const SHOWN_MAX = 200;
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Groups");
   const search = signal(context.query.get("search") ?? "");
@@ -31,13 +31,11 @@ export function mount(root, context) {
   return { unmount: stop };
 }
 
-/** @param {any[]} all */
 function summary(all) {
   const behind = all.filter((group) => group.burrow && group.burrow !== "OK").length;
   return `${plural(all.length, "group")} · ${behind ? `${behind} not well` : "all keep up"}`;
 }
 
-/** @param {any[]} all @param {string} search */
 function list(all, search) {
   const found = all.filter((group) => group.group.includes(search));
   const empty = search
@@ -57,7 +55,6 @@ function list(all, search) {
   ];
 }
 
-/** @param {any} props */
 export function Burrow({ state }) {
   if (!state) return h("span", { class: "muted" }, "not known yet");
   return [h(Badge, { state }), h("small", null, ` ${BURROW[state] ?? ""}`)];

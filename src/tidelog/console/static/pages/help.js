@@ -28,7 +28,7 @@ const COMMANDS = [
   ["Read with your own client", "kcat -b BOOTSTRAP -t orders -C -e"],
 ];
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Help");
   const servers = context.session.bootstrap_servers ?? "127.0.0.1:9092";
@@ -53,8 +53,7 @@ export function mount(root, context) {
 export function mountKeys(root, keys) {
   const changing = signal(/** @type {string | null} */ (null));
   const complaint = signal("");
-  /** @param {KeyboardEvent} event @param {string} label */
-  const take = (event, label) => {
+    const take = (event, label) => {
     if (["Tab", "Shift", "Control", "Alt", "Meta"].includes(event.key)) return;
     event.preventDefault();
     event.stopPropagation();

@@ -24,7 +24,7 @@ const CHARTS = [
 
 const WINDOWS = { 1: "1 minute", 5: "5 minutes", 15: "15 minutes" };
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Metrics");
   const minutes = signal(5);
@@ -41,7 +41,6 @@ export function mount(root, context) {
   return { unmount: stop };
 }
 
-/** @param {any} draw @param {any} chart @param {any} series @param {number} minutes */
 function drawChart(draw, chart, series, minutes) {
   const to = Math.max(...Object.values(series).map((points) => points.at(-1)?.[0] ?? 0));
   const from = to - minutes * 60_000;

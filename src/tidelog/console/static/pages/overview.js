@@ -11,7 +11,7 @@ const EVENTS_MAX = 20;
 const CHATTER = new Set(["RecordsAppended", "HighWatermarkAdvanced"]);
 const GRAVITY = { ok: "Healthy", warn: "Attention", bad: "Broken" };
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Overview");
   const overview = fetched(() => context.api.get("/api/overview"));
@@ -41,7 +41,7 @@ export function mount(root, context) {
 
 const TOLD = new Set(["LeaderElected", "IsrChanged", "IsrCommitted", "BrokerFenced", "BrokerUnfenced"]);
 
-/** The newest first, each once. @param {any[]} known @param {any[]} news */
+/** The newest first, each once. */
 export function newest(known, news) {
   const seen = new Set();
   return [...news.slice().reverse(), ...known].filter((event) => {
@@ -50,10 +50,8 @@ export function newest(known, news) {
   }).slice(0, EVENTS_MAX);
 }
 
-/** @param {any} event */
 const eventKey = (event) => `${event.node}/${event.stream}/${event.number}`;
 
-/** @param {any} data */
 function draw(data) {
   const alive = data.brokers.filter((broker) => broker.state === "alive").length;
   return [
@@ -72,7 +70,6 @@ function draw(data) {
   ];
 }
 
-/** @param {any} item */
 function HealthLine(item) {
   return h("li", { class: item.severity, key: item.text },
     h("span", { class: "word" }, GRAVITY[/** @type {"ok"} */ (item.severity)]),
@@ -81,7 +78,6 @@ function HealthLine(item) {
     item.next && h("span", { class: "next" }, "next: ", h(Command, { command: item.next })));
 }
 
-/** @param {any} props */
 export function BrokerTable({ brokers }) {
   return h(Table, { caption: "Brokers", rows: brokers, rowKey: (broker) => broker.id, columns: [
     { name: "Broker", cell: (broker) => h(BrokerLink, { id: broker.id }) },
@@ -96,7 +92,6 @@ export function BrokerTable({ brokers }) {
   ] });
 }
 
-/** @param {any} props */
 export function Events({ events }) {
   if (!events.length) {
     return h(Empty, { title: "Nothing has happened yet" }, "Elections, ISR changes, fences and truncations appear here as they happen.");
@@ -107,7 +102,7 @@ export function Events({ events }) {
     h("span", { class: "what" }, event.partition ? h(Told, { event }) : event.sentence))));
 }
 
-/** A sentence whose partition leads to its picture. @param {any} props */
+/** A sentence whose partition leads to its picture. */
 function Told({ event }) {
   const at = event.sentence.indexOf(event.partition);
   if (at < 0) return event.sentence;

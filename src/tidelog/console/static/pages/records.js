@@ -15,7 +15,7 @@ const DRAW_MS = 250;
 /** @type {Record<string, string>} */
 const STARTS = { newest: "the newest", earliest: "the earliest", offset: "an offset", time: "a time", epoch: "a leader epoch" };
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   const topic = context.params.name;
   context.title(`Records of ${topic}`);
@@ -84,10 +84,9 @@ export function mountRecords(root, context, topic) {
   return () => { stop(); tail.stop(); };
 }
 
-/** @param {string} from */
 const startOf = (from) => (!from || from.startsWith("-") || from === "latest" ? "newest" : from === "earliest" ? from : from.startsWith("@") ? "time" : "offset");
 
-/** What the server is asked. @param {string} topic @param {any} asked */
+/** What the server is asked. */
 function question(topic, asked) {
   const at = asked.at.peek();
   const from = {
@@ -97,7 +96,7 @@ function question(topic, asked) {
   return { topic, partition: asked.partition.peek(), from, key: asked.key.peek() };
 }
 
-/** The live tail: records arrive, the newest stand first. @param {string} topic @param {any} asked */
+/** The live tail: records arrive, the newest stand first. */
 function makeTail(topic, asked) {
   const state = signal(/** @type {"off" | "on" | "paused"} */ ("off"));
   const records = signal(/** @type {any[]} */ ([]));
@@ -145,7 +144,6 @@ function makeTail(topic, asked) {
   };
 }
 
-/** @param {any} props */
 function Toolbar({ asked, controls, partitions, epochs, view }) {
   const start = asked.start.value;
   const set = (field) => (event) => { field.value = event.target.value; };
@@ -168,7 +166,6 @@ function Toolbar({ asked, controls, partitions, epochs, view }) {
       h("button", { type: "button", "aria-pressed": String(view.value === name), onclick: () => { view.value = name; } }, name))));
 }
 
-/** @param {any} props */
 function Page({ data, view, opened, controls, topic, asked }) {
   if (!data.records.length) {
     return data.end > data.start
@@ -185,7 +182,6 @@ function Page({ data, view, opened, controls, topic, asked }) {
   ];
 }
 
-/** @param {any} props */
 function Tail({ tail, view, opened, controls }) {
   const records = tail.records.value;
   const words = tail.state.value === "paused" ? "Paused. New records wait until you go on."
@@ -200,7 +196,6 @@ function Tail({ tail, view, opened, controls }) {
 const RecordHead = () => h("div", { class: "record-head", "aria-hidden": "true" },
   h("span", null, "Offset"), h("span", { class: "when" }, "Time"), h("span", null, "Key"), h("span", { class: "value-head" }, "Value"), h("span", null, ""));
 
-/** @param {any} props */
 function RecordLine({ record, view, opened, controls }) {
   const id = `${record.partition}-${record.offset}`;
   const isOpen = opened.has(id);
@@ -216,27 +211,27 @@ function RecordLine({ record, view, opened, controls }) {
     isOpen && h(Detail, { record, view }));
 }
 
-/** What a transaction made of this record, in a word. @param {any} props */
+/** What a transaction made of this record, in a word. */
 function Mark({ record }) {
   if (record.control) return h(Badge, { state: record.control === "commit" ? "committed" : "aborted" }, `${record.control} marker`);
   if (record.transaction) return h(Badge, { state: record.transaction.state, title: "written in a transaction" }, `txn ${record.transaction.state}`);
   return record.value === null ? h(Badge, { state: "plain" }, "tombstone") : null;
 }
 
-/** One line of a value. @param {any} props */
+/** One line of a value. */
 function Cut({ value, view, whole }) {
   const name = `cut ${whole ? "value" : ""}`;
   return value === null ? h("span", { class: `${name} null` }, "null") : h("span", { class: name }, written(value, view, false));
 }
 
-/** A value as text, JSON or hex. @param {any} value @param {string} view @param {boolean} spread */
+/** A value as text, JSON or hex. */
 export function written(value, view, spread) {
   if (view === "hex") return spread ? hexLines(value.hex) : value.hex;
   if (view === "json" && value.json !== null && value.json !== undefined) return JSON.stringify(value.json, null, spread ? 2 : 0);
   return value.text ?? `0x${value.hex}`;
 }
 
-/** Sixteen bytes a line, with their place. @param {string} hex */
+/** Sixteen bytes a line, with their place. */
 function hexLines(hex) {
   const lines = [];
   for (let at = 0; at < hex.length; at += 32) {
@@ -248,7 +243,6 @@ function hexLines(hex) {
   return lines.join("\n");
 }
 
-/** @param {any} props */
 function Detail({ record, view }) {
   const transaction = record.transaction;
   return h("div", { class: "detail" },
@@ -268,7 +262,6 @@ const MEANING = {
   aborted: "Readers of committed records never see it.",
 };
 
-/** @param {any} props */
 function Whole({ value, view }) {
   if (value === null) return h("p", { class: "muted" }, "null");
   return [h("pre", { class: "value", tabindex: 0 }, written(value, view, true)),

@@ -10,7 +10,7 @@ import { mountRecords } from "./records.js";
 
 const TABS = { partitions: "Partitions", records: "Records", produce: "Produce", configs: "Configs", groups: "Groups" };
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   const name = context.params.name;
   const path = `/topics/${encodeURIComponent(name)}`;
@@ -27,13 +27,7 @@ export function mount(root, context) {
   const remove = async () => {
     const text = "All its records are deleted on every broker. This cannot be taken back.";
     if (!await confirmed({ title: `Delete ${name}?`, text, action: "Delete the topic", typed: name })) return;
-    try {
-      await context.api.delete(`/api${path}`);
-      context.notify(`Topic ${name} is deleted.`);
-      context.navigate("/topics");
-    } catch (/** @type {any} */ error) {
-      context.notify(`${error.message} ${error.hint ?? ""}`, "bad");
-    }
+    if (await context.attempt(() => context.api.delete(`/api${path}`), `Topic ${name} is deleted.`)) context.navigate("/topics");
   };
   const recordsRoot = document.createElement("div");
   let leaveRecords = () => {};
@@ -57,7 +51,6 @@ function withoutProduce() {
   return rest;
 }
 
-/** @param {any} data */
 function facts(data) {
   const records = data.partitions.reduce((sum, row) => sum + Math.max(0, row.high_watermark - row.log_start), 0);
   const size = data.partitions.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
@@ -65,7 +58,6 @@ function facts(data) {
   return `${plural(data.partitions.length, "partition")} · replication factor ${first?.replicas.length ?? 0} · min ISR ${first?.min_isr ?? "–"} · ${plural(records, "record")} · ${bytes(size)}`;
 }
 
-/** @param {string} name @param {any} data @param {import("../app.js").Context} context @param {HTMLElement} recordsRoot */
 function panel(name, data, context, recordsRoot) {
   switch (name) {
     case "records": return h("div", { opaque: true, ref: (place) => place.append(recordsRoot) });
@@ -76,7 +68,6 @@ function panel(name, data, context, recordsRoot) {
   }
 }
 
-/** @param {any} props */
 export function PartitionTable({ rows, caption, empty }) {
   return h(Table, { caption, rows, empty, rowKey: (row) => row.name, columns: [
     { name: "Partition", cell: (row) => h(PartitionLink, { name: row.name }) },
@@ -91,7 +82,6 @@ export function PartitionTable({ rows, caption, empty }) {
   ] });
 }
 
-/** @param {any} props */
 export function Configs({ configs }) {
   return h(Table, { caption: "Configs", rows: configs, rowKey: (config) => config.name,
     empty: h(Empty, { title: "No configs are known" }, "The cluster did not tell any."), columns: [
@@ -104,7 +94,6 @@ export function Configs({ configs }) {
     ].filter(Boolean) });
 }
 
-/** @param {any} props */
 function Groups({ groups }) {
   return h(Table, { caption: "Groups that read this topic", rows: groups, rowKey: (group) => group.group,
     empty: h(Empty, { title: "No group has read this topic" }, "Start one: ", h(Command, { command: "tidelog consume TOPIC --group billing" })), columns: [
@@ -114,13 +103,12 @@ function Groups({ groups }) {
     ] });
 }
 
-/** @param {any} props */
 function ProduceForm({ data, context }) {
   const submit = async (event) => {
     event.preventDefault();
     const form = new FormData(event.target);
     const partition = String(form.get("partition"));
-    try {
+    await context.attempt(async () => {
       const written = await context.api.post("/api/records", {
         topic: data.name,
         partition: partition === "" ? null : Number(partition),
@@ -129,9 +117,7 @@ function ProduceForm({ data, context }) {
         headers: Object.entries(configsOf(String(form.get("headers")))),
       });
       context.notify(`Written to ${data.name}-${written.partition} at offset ${written.offset}.`);
-    } catch (/** @type {any} */ error) {
-      context.notify(`${error.message} ${error.hint ?? ""}`, "bad");
-    }
+    });
   };
   return h(Card, { title: "Produce a record", aside: "with acks=all" }, h("form", { class: "card-body form", onsubmit: submit },
     h(Field, { label: "Partition" }, h("select", { name: "partition" }, h("option", { value: "" }, "by key"),

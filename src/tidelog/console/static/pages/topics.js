@@ -10,7 +10,7 @@ import { Badge, Card, Command, Empty, Field, Heading, Pager, Table, confirmed } 
 const PAGE_SIZE = 50;
 const TYPING_MS = 200;
 
-/** @param {HTMLElement} root @param {import("../app.js").Context} context */
+/** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Topics");
   const search = signal(context.query.get("search") ?? "");
@@ -33,12 +33,7 @@ export function mount(root, context) {
   const remove = async (name) => {
     const text = "All its records are deleted on every broker. This cannot be taken back.";
     if (!await confirmed({ title: `Delete ${name}?`, text, action: "Delete the topic", typed: name })) return;
-    try {
-      await context.api.delete(`/api/topics/${encodeURIComponent(name)}`);
-      context.notify(`Topic ${name} is deleted.`);
-    } catch (/** @type {any} */ error) {
-      context.notify(`${error.message} ${error.hint ?? ""}`, "bad");
-    }
+    await context.attempt(() => context.api.delete(`/api/topics/${encodeURIComponent(name)}`), `Topic ${name} is deleted.`);
     topics.refresh();
   };
   const may = context.session.may;
@@ -58,7 +53,6 @@ export function mount(root, context) {
   return { unmount: () => { clearTimeout(typing); stop(); } };
 }
 
-/** @param {any} props */
 function TopicTable({ data, search, remove }) {
   const empty = search
     ? h(Empty, { title: `No topic has “${search}” in its name` }, "Search for less, or clear the field to see all.")
@@ -75,14 +69,12 @@ function TopicTable({ data, search, remove }) {
   ].filter(Boolean) });
 }
 
-/** @param {any} props */
 function Lags({ groups }) {
   if (!groups?.length) return h("span", { class: "muted" }, "none");
   return groups.map((group, index) => [index ? ", " : "",
     h("a", { href: `/groups/${encodeURIComponent(group.group)}` }, group.group), h("small", null, ` ${count(group.lag)}`)]);
 }
 
-/** @param {any} props */
 function CreateForm({ context, done }) {
   const submit = async (event) => {
     event.preventDefault();
@@ -90,19 +82,14 @@ function CreateForm({ context, done }) {
     const name = String(form.get("name"));
     const button = event.target.querySelector("[type=submit]");
     button.disabled = true;
-    try {
-      await context.api.post("/api/topics", {
-        name,
-        partitions: Number(form.get("partitions")),
-        replication_factor: Number(form.get("replicas")),
-        configs: configsOf(String(form.get("configs"))),
-      });
-      context.notify(`Topic ${name} is created.`);
-      done(name);
-    } catch (/** @type {any} */ error) {
-      button.disabled = false;
-      context.notify(`${error.message} ${error.hint ?? ""}`, "bad");
-    }
+    const made = await context.attempt(async () => context.api.post("/api/topics", {
+      name,
+      partitions: Number(form.get("partitions")),
+      replication_factor: Number(form.get("replicas")),
+      configs: configsOf(String(form.get("configs"))),
+    }), `Topic ${name} is created.`);
+    button.disabled = false;
+    if (made) done(name);
   };
   return h(Card, { title: "Create a topic" }, h("form", { class: "card-body form", onsubmit: submit },
     h(Field, { label: "Name", hint: "Letters, digits, dot, dash, underscore" }, h("input", { name: "name", required: true, maxlength: 249, pattern: "[A-Za-z0-9._\\-]+", autocomplete: "off", spellcheck: "false", ref: (field) => field.focus() })),
@@ -112,7 +99,6 @@ function CreateForm({ context, done }) {
     h("div", { class: "row span" }, h("button", { class: "primary", type: "submit" }, "Create"), h("button", { type: "button", onclick: () => done(null) }, "Cancel"))));
 }
 
-/** @param {string} text @returns {Record<string, string>} */
 export function configsOf(text) {
   /** @type {Record<string, string>} */
   const configs = {};
