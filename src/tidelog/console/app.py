@@ -7,13 +7,17 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
-from tidelog.console import session_api, static_files, stream_api
+from tidelog.console import errors, overview_api, session_api, static_files, stream_api
 from tidelog.console.console import Console
 from tidelog.console.guard import Guard
 from tidelog.console.place import Place
 from tidelog.console.refusal import Refused, on_refused
 
-API_ROUTES: list[BaseRoute] = [*session_api.ROUTES, *stream_api.ROUTES]
+API_ROUTES: list[BaseRoute] = [
+    *session_api.ROUTES,
+    *overview_api.ROUTES,
+    *stream_api.ROUTES,
+]
 PAGE_ROUTES: list[BaseRoute] = [
     Route("/static/{path:path}", static_files.static_file, methods=["GET"]),
     Route("/{path:path}", static_files.page, methods=["GET"]),
@@ -32,6 +36,6 @@ def build(place: Place, *, loopback: bool, token: str | None = None) -> Starlett
     return Starlette(
         routes=[*API_ROUTES, *PAGE_ROUTES],
         middleware=[Middleware(Guard, loopback=loopback, token=token)],
-        exception_handlers={Refused: on_refused},
+        exception_handlers={Refused: on_refused, **errors.HANDLERS},
         lifespan=lifespan,
     )

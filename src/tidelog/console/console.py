@@ -1,7 +1,10 @@
 """What the handlers of requests share: the cluster, its users, and what is known of it."""
 
+import asyncio
+
 from starlette.requests import Request
 
+from tidelog.console.hub import Hub
 from tidelog.console.place import Place
 from tidelog.console.sessions import Session, Sessions
 
@@ -9,13 +12,25 @@ from tidelog.console.sessions import Session, Sessions
 class Console:
     """Made when the server starts, inside its loop; closed when it stops."""
 
-    __slots__ = ("place", "sessions")
+    __slots__ = ("closing", "hub", "place", "sessions", "viewers")
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.sessions = Sessions(place)
+        self.hub = None if place.nodes is None else Hub(place.nodes)
+        self.viewers = 0
+        self.closing = asyncio.Event()
+        """Streams end when it is set."""
+
+    def end_streams(self) -> None:
+        self.closing.set()
+        if self.hub is not None:
+            self.hub.wake_viewers()
 
     async def close(self) -> None:
+        self.end_streams()
+        if self.hub is not None:
+            await self.hub.close()
         await self.sessions.close()
 
 

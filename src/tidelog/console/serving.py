@@ -8,12 +8,27 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import uvicorn
+from starlette.applications import Starlette
 
 from tidelog.console.app import build
+from tidelog.console.console import Console
 from tidelog.console.place import Place
 from tidelog.host import event_loop
 
 STOP_WITHIN_SECONDS = 2
+
+
+class ConsoleServer(uvicorn.Server):
+    """Streams have no end of their own, so they are ended before connections are waited for."""
+
+    def __init__(self, config: uvicorn.Config, app: Starlette) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        console: Console = self._app.state.console
+        console.end_streams()
+        await super().shutdown(sockets)
 
 
 class CannotListen(Exception):  # noqa: N818 - it names what is so
@@ -67,8 +82,9 @@ def serve(
     loopback = is_loopback(listening)
     if not loopback and not token:
         token = secrets.token_urlsafe(18)
+    app = build(place, loopback=loopback, token=token)
     config = uvicorn.Config(
-        build(place, loopback=loopback, token=token),
+        app,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -77,7 +93,7 @@ def serve(
         timeout_graceful_shutdown=STOP_WITHIN_SECONDS,
     )
     event_loop.run(
-        _serve(uvicorn.Server(config), listening, lambda: ready(url_of(listening, token)))
+        _serve(ConsoleServer(config, app), listening, lambda: ready(url_of(listening, token)))
     )
 
 

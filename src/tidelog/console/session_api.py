@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tidelog.console.access import Rights
 from tidelog.console.bodies import json_body
 from tidelog.console.console import Console, console_of, session_of
 from tidelog.console.sessions import COOKIE, LONGEST_SECONDS, Session
@@ -39,14 +40,20 @@ async def log_out(request: Request) -> Response:
 
 async def document_of(console: Console, session: Session | None) -> dict[str, Any]:
     place = console.place
-    may = session is not None
+    rights = Rights(False, False, False)
+    if session is not None:
+        rights = await session.access.rights(session.client)
     return {
         "cluster": place.name,
         "cluster_id": None if place.nodes is None else place.nodes.state.cluster_id,
         "mode": place.mode,
         "secure": place.wants_login,
         "user": None if session is None else session.user,
-        "may": {"chaos": may and place.nodes is not None, "produce": may, "admin": may},
+        "may": {
+            "chaos": rights.may_alter and place.nodes is not None,
+            "produce": session is not None,
+            "admin": rights.may_create,
+        },
         "lab": None,
         "bootstrap_servers": place.bootstrap_servers,
         "csrf": console.sessions.stranger_csrf if session is None else session.csrf,

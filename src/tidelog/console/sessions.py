@@ -15,8 +15,10 @@ from starlette.requests import Request
 
 from tidelog.client import Client, ClusterUnreachable, KafkaError
 from tidelog.client.errors import ClientError
+from tidelog.console.access import Access
 from tidelog.console.guard import is_same
 from tidelog.console.place import Place
+from tidelog.console.polled import Polled
 from tidelog.console.refusal import Refused, bad_input
 from tidelog.host.ports import NetworkError
 
@@ -36,7 +38,7 @@ Clock = Callable[[], float]
 class Session:
     """One user of the console, with a client that acts as that user."""
 
-    __slots__ = ("began", "client", "csrf", "id", "used", "user")
+    __slots__ = ("access", "began", "client", "csrf", "id", "polled", "used", "user")
 
     def __init__(self, user: str | None, client: Client, now: float) -> None:
         self.id = secrets.token_urlsafe(24)
@@ -44,6 +46,8 @@ class Session:
         self.user = user
         """None: nobody logs in here."""
         self.client = client
+        self.access = Access(is_unlimited=user is None)
+        self.polled = Polled(client)
         self.began = self.used = now
 
     def is_over(self, now: float) -> bool:
