@@ -1,6 +1,5 @@
 """What the browser tests of the console share: a console of a live cluster, and a watched page."""
 
-import signal
 import subprocess
 import sys
 import threading
@@ -25,33 +24,32 @@ class LiveConsole:
     def __init__(self, cluster: Cluster, url: str) -> None:
         self.cluster = cluster
         self.url = url
-        self.made: set[str] = set()
 
 
 @contextmanager
 def running_console(home: Path) -> Iterator[str]:
     """`tidelog console` of the cluster that lies in this directory; its address."""
     place = ("--data-dir", str(home), "--name", CLUSTER_NAME, "--port", "0")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tidelog", "console", *place],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    said = home / "console.log"
+    with said.open("w") as complaints:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tidelog", "console", *place],
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+        )
     assert process.stdout is not None
-    assert process.stderr is not None
     silence = threading.Timer(GUARD_MS / 1000, process.kill)
     silence.start()
     try:
         line = process.stdout.readline()  # ends when the process does
         silence.cancel()
-        assert "http://" in line, f"the console did not start: {process.stderr.read()}"
-        threading.Thread(target=process.stderr.read, daemon=True).start()
+        assert "http://" in line, f"the console did not start: {said.read_text()}"
         yield line.split()[-1]
     finally:
         silence.cancel()
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.terminate()
+        process.wait(GUARD_MS / 1000)
         process.stdout.close()
 
 

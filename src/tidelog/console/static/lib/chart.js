@@ -83,7 +83,9 @@ export function makeChart({ title, format, meaning }) {
       h("div", { class: "legend" }, series.map((line, index) => h("span", null,
         h("i", { class: `c${index % 6}` }), line.name, h("b", null, format(readout[index])))),
       at !== null && h("span", null, clock(at, false))),
-      asTable.value
+      !series.length
+        ? h("p", { class: "empty" }, "This cluster does not tell.")
+        : asTable.value
         ? chartTable(title, series, format)
         : h("div", { class: "plot" },
           h("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": summary,

@@ -141,7 +141,8 @@ export const BrokerLink = ({ id }) =>
 
 /** Leader with the crown; hollow when another is preferred. */
 export function Leader({ row }) {
-  if (row.leader === null || row.leader === undefined || row.leader < 0) return h("span", { class: "bad-text" }, "nobody");
+  if (row.leader === undefined) return "–";
+  if (row.leader === null || row.leader < 0) return h("span", { class: "bad-text" }, "nobody");
   const preferred = row.leader === row.preferred;
   return [h("span", { "aria-hidden": "true", class: "crown" }, preferred ? "♛" : "♕"), " ", h(BrokerLink, { id: row.leader }),
     !preferred && h("small", null, ` pref. ${row.preferred}`)];
@@ -149,7 +150,7 @@ export function Leader({ row }) {
 
 /** Replicas in order, those outside the ISR struck through and said so. */
 export function Replicas({ row }) {
-  return row.replicas.map((id, index) => {
+  return (row.replicas ?? []).map((id, index) => {
     const inSync = row.isr.includes(id);
     return [index ? " " : "", h("span", { class: inSync ? "replica" : "replica out", title: inSync ? `broker ${id} is in the ISR` : `broker ${id} is not in the ISR` },
       String(id), !inSync && h("span", { class: "unseen" }, " not in the ISR"))];

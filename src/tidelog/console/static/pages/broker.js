@@ -2,9 +2,9 @@
 
 import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
-import { bytes, count, duration, percent } from "../lib/format.js";
+import { bytes, count, percent } from "../lib/format.js";
 import { effect } from "../lib/signal.js";
-import { Badge, Card, Empty, Fact, Heading, Table, Words, since } from "../lib/widgets.js";
+import { Badge, Card, Command, Empty, Fact, Heading, Table, since } from "../lib/widgets.js";
 import { Configs, PartitionTable } from "./topic.js";
 
 /** @param {HTMLElement} root */
@@ -23,21 +23,21 @@ export function mount(root, context) {
 }
 
 function draw(data) {
-  const requests = Object.entries(data.requests ?? {}).sort((a, b) => b[1] - a[1]);
+  const requests = Object.entries(data.requests ?? {}).filter(([, times]) => times).sort((a, b) => b[1] - a[1]);
   const asked = requests.reduce((sum, [, times]) => sum + times, 0);
   return [
     h(Heading, { title: `Broker ${data.id}`, crumbs: h("a", { href: "/brokers" }, "Brokers"), facts: [
       h(Badge, { state: data.state }), data.state !== "alive" && data.since_ms ? ` for ${since(data.since_ms)}` : "", ` ${data.address ?? ""}`, data.rack ? ` · rack ${data.rack}` : ""] },
       h("a", { class: "button", href: `/chaos?node=${data.id}` }, "Break it")),
     data.findings?.length > 0 && h("ul", { class: "health", "aria-label": "Findings" }, data.findings.map((finding) =>
-      h("li", { class: "warn" }, h(Words, { text: finding.text ?? finding.sentence ?? String(finding) })))),
+      h("li", { class: "warn" }, finding.problem, finding.advice && h("span", { class: "next" }, "next: ", h(Command, { command: finding.advice }))))),
     h("dl", { class: "facts-row" },
       h(Fact, { name: "Leads", value: count(data.leaders), more: `preferred for ${count(data.preferred)}`, state: data.leaders !== data.preferred ? "warn" : "" }),
       h(Fact, { name: "Replicas", value: count(data.replicas) }),
       h(Fact, { name: "Disk", value: bytes(data.disk_bytes), more: data.usable_bytes ? `${bytes(data.usable_bytes)} free` : null }),
       h(Fact, { name: "Quorum", value: data.quorum ?? "–", more: data.quorum_lag !== null && data.quorum_lag !== undefined ? `lag ${count(data.quorum_lag)}` : null }),
       h(Fact, { name: "Requests", value: count(asked), more: "since it started" }),
-      h(Fact, { name: "Up", value: duration(data.up_ms) })),
+      h(Fact, { name: "Up", value: since(data.up_ms) || "–" })),
     h(Card, { title: "Replicas hosted", aside: `${percent(data.leaders, data.replicas)} led here` }, h(PartitionTable, { rows: data.partitions ?? [], caption: `Replicas on broker ${data.id}`,
       empty: h(Empty, { title: "No replica lives here" }, "New topics will place some on this broker.") })),
     h("div", { class: "columns" },

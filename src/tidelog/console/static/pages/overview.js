@@ -2,7 +2,7 @@
 
 import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
-import { byteRate, bytes, clock, count, duration, plural, rate } from "../lib/format.js";
+import { byteRate, bytes, clock, count, plural, rate } from "../lib/format.js";
 import { effect } from "../lib/signal.js";
 import { Badge, BrokerLink, Card, Command, Empty, Fact, Heading, Table, since } from "../lib/widgets.js";
 
@@ -20,13 +20,10 @@ export function mount(root, context) {
   };
   context.stream.watch("overview", {
     snapshot: ({ overview: whole }) => { if (whole) overview.data.value = whole; },
-    frame: (frame) => {
-      const { events = [], ...rest } = frame;
+    frame: ({ events = [], health, overview: counts }) => {
       const news = events.filter((event) => !CHATTER.has(event.kind));
       for (const event of news) if (TOLD.has(event.kind)) context.announce(event.sentence);
-      const known = overview.data.peek()?.events ?? [];
-      const { health, rates, brokers, controller, under_replicated, offline, topics, partitions } = { ...overview.data.peek(), ...rest };
-      take({ health, rates, brokers, controller, under_replicated, offline, topics, partitions, events: newest(known, news) });
+      take({ ...counts, ...(health && { health }), events: newest(overview.data.peek()?.events ?? [], news) });
     },
     node: ({ node, state }) => {
       const brokers = overview.data.peek()?.brokers.map((broker) => (broker.id === node ? { ...broker, state } : broker));
@@ -56,7 +53,7 @@ function draw(data) {
   const alive = data.brokers.filter((broker) => broker.state === "alive").length;
   return [
     h(Heading, { title: "Overview", facts: `${alive} of ${plural(data.brokers.length, "broker")} · ${plural(data.topics, "topic")}, ${plural(data.partitions, "partition")}` }),
-    h("ul", { class: "health", "aria-label": "Health" }, data.health.map(HealthLine)),
+    h("ul", { class: "health", "aria-label": "Health" }, data.health.map((item) => HealthLine(item, data))),
     h("dl", { class: "facts-row" },
       h(Fact, { name: "Records in", value: rate(data.rates.in_records) }),
       h(Fact, { name: "Bytes in", value: byteRate(data.rates.in_bytes) }),
@@ -70,10 +67,11 @@ function draw(data) {
   ];
 }
 
-function HealthLine(item) {
+function HealthLine(item, data) {
+  const well = `All is well: ${plural(data.brokers.length, "broker")} alive, every partition has a leader and all its replicas.`;
   return h("li", { class: item.severity, key: item.text },
     h("span", { class: "word" }, GRAVITY[/** @type {"ok"} */ (item.severity)]),
-    h("span", null, item.text),
+    h("span", null, item.severity === "ok" ? well : item.text),
     item.since_ms && h("small", { title: clock(item.since_ms) }, `for ${since(item.since_ms)}`),
     item.next && h("span", { class: "next" }, "next: ", h(Command, { command: item.next })));
 }
@@ -86,9 +84,9 @@ export function BrokerTable({ brokers }) {
     { name: "Rack", cell: (broker) => broker.rack ?? "–" },
     { name: "Leads", number: true, title: "Partitions it leads, and how many it should", cell: (broker) => [count(broker.leaders), h("small", null, ` of ${count(broker.preferred)}`)] },
     { name: "Replicas", number: true, cell: (broker) => count(broker.replicas) },
-    { name: "Disk", number: true, cell: (broker) => bytes(broker.disk_bytes) },
+    { name: "Disk", number: true, cell: (broker) => [bytes(broker.disk_bytes), broker.usable_bytes !== null && h("small", null, ` ${bytes(broker.usable_bytes)} free`)] },
     { name: "Quorum", cell: (broker) => [broker.quorum ?? "–", broker.quorum_lag > 0 && h("small", null, ` lag ${count(broker.quorum_lag)}`)] },
-    { name: "Up", number: true, cell: (broker) => duration(broker.up_ms) },
+    { name: "Up", number: true, cell: (broker) => since(broker.up_ms) || "–" },
   ] });
 }
 
