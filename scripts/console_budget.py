@@ -26,10 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from support.console_files import STATIC, gzipped, loaded_by, page_modules, scripts
 from support.console_pages import CLUSTER_NAME, running_console
 from support.console_story import GROUP, TOPIC, tell_story
-
 from tidelog.testing import Cluster
 
-SCRIPTS_MAX_BYTES = 60_000
+SCRIPTS_MAX_BYTES = 60 * 1024
 PAINTS = 3
 RATE = 5_000
 SETTLE_SECONDS = 3

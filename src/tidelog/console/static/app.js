@@ -80,7 +80,6 @@ function navigate(url, replace = false) {
 
 /** @param {(() => void)[]} cleanups @param {(message: any) => void} onMessage */
 function pageStream(cleanups, onMessage) {
-  /** @type {{close: () => void} | null} */
   let stream = null;
   const close = () => stream?.close();
   cleanups.push(close);
@@ -107,7 +106,6 @@ function pageStream(cleanups, onMessage) {
 /** @param {(() => void)[]} cleanups @returns {Context["every"]} */
 const every = (cleanups) => (poll, ms) => {
   let over = false;
-  /** @type {any} */
   let timer;
   const turn = async () => {
     if (!document.hidden) await poll();
@@ -122,13 +120,12 @@ async function signIn() {
   return session.value;
 }
 
-/** @type {Context["attempt"]} */
 async function attempt(work, told) {
   try {
     await work();
     if (told) notify(told);
     return true;
-  } catch (/** @type {any} */ error) {
+  } catch (error) {
     notify(`${error.message} ${error.hint ?? ""}`, "bad");
     return false;
   }
@@ -140,7 +137,7 @@ async function open() {
   shown.unmount();
   shown = { unmount() {} };
   menuOpen.value = false;
-  const main = /** @type {HTMLElement} */ (document.getElementById("main"));
+  const main = document.getElementById("main");
   const found = match(location.pathname);
   section.value = found?.section ?? "";
   const fail = (error) => {
@@ -178,18 +175,15 @@ function fresh(main) {
 
 /** @param {any} module @param {Record<string, string>} params @param {HTMLElement} root */
 function mountPage(module, params, root) {
-  /** @type {(() => void)[]} */
   const cleanups = [];
-  /** @type {any} */
   let page = null;
   const stream = pageStream(cleanups, (message) => page?.update?.(message));
-  /** @type {Context} */
   const context = {
     params,
     query: new URLSearchParams(location.search),
     api,
     stream,
-    session: /** @type {any} */ (session.peek() ?? { may: {} }),
+    session: session.peek() ?? { may: {} },
     navigate,
     announce,
     notify,
@@ -205,14 +199,14 @@ function mountPage(module, params, root) {
   if (!stream.isOpen() && !isStranger()) stream.watch("overview");
 }
 
-const Icon = (/** @type {{d: string}} */ { d }) =>
+const Icon = ({ d }) =>
   h("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" }, h("path", { d }));
 
 function Sidebar() {
   return h("nav", { id: "nav", class: menuOpen.value ? "sidebar open" : "sidebar", "aria-label": "Console" },
     NAVIGATION.map(([group, links]) => h("div", { class: "nav-group" },
       group && h("p", { class: "nav-title" }, group),
-      h("ul", null, /** @type {any[]} */ (links).map(([href, name, , d]) => h("li", null,
+      h("ul", null, links.map(([href, name, , d]) => h("li", null,
         h("a", { href, "aria-current": section.value === href ? "page" : null }, h(Icon, { d }), name)))))),
     h("div", { class: "nav-foot" },
       h("a", { href: "/help", "aria-current": section.value === "/help" ? "page" : null }, "Help"),
@@ -296,7 +290,7 @@ function Frame() {
 
 /** Links stay inside the page. @param {MouseEvent} event */
 function followLink(event) {
-  const link = /** @type {any} */ (event.target)?.closest?.("a[href]");
+  const link = event.target?.closest?.("a[href]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
   if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
   if (link.getAttribute("href").startsWith("#") || link.pathname.startsWith("/api/") || link.pathname.startsWith("/static/")) return;
@@ -309,17 +303,17 @@ function lastPartition() {
   navigate(last ? `/p/${encodeURIComponent(last)}` : "/topics");
 }
 
-const app = /** @type {HTMLElement} */ (document.getElementById("app"));
+const app = document.getElementById("app");
 effect(() => render(app, Frame()));
 document.addEventListener("click", followLink);
 addEventListener("popstate", open);
 for (const [, links] of NAVIGATION) {
-  for (const [href, name, key] of /** @type {any[]} */ (links)) keys.add(key, `go to ${name}`, () => navigate(href), true);
+  for (const [href, name, key] of links) keys.add(key, `go to ${name}`, () => navigate(href), true);
 }
 keys.add("g p", "go to the partition seen last", lastPartition, true);
 keys.add("?", "show the keys", () => { keysShown.value = !keysShown.value; }, true);
 keys.add("/", "search", () => {
-  const field = /** @type {HTMLInputElement | null} */ (document.querySelector("main input[type=search]"));
+  const field = document.querySelector("main input[type=search]");
   if (field) field.focus();
   else navigate("/topics?focus=search");
 }, true);

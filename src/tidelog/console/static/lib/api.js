@@ -32,7 +32,6 @@ export function makeApi(csrf, onSignedOut) {
    * @returns {Promise<any>}
    */
   async function request(method, path, body) {
-    /** @type {Record<string, string>} */
     const headers = { Accept: "application/json" };
     if (method !== "GET") {
       headers["Content-Type"] = "application/json";

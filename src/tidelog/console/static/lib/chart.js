@@ -55,7 +55,7 @@ function valueAt(points, t) {
  * @param {{title: string, format: (value: any) => string, meaning?: string}} options
  */
 export function makeChart({ title, format, meaning }) {
-  const cursor = signal(/** @type {number | null} */ (null));
+  const cursor = signal(null);
   const asTable = signal(false);
 
   /** @param {Series[]} series @param {number} from @param {number} to */

@@ -84,9 +84,7 @@ function patchChildren(parent, children) {
 
 /** @param {Element} parent */
 function sorted(parent) {
-  /** @type {Map<any, ChildNode>} */
   const keyed = new Map();
-  /** @type {ChildNode[]} */
   const loose = [];
   for (const node of parent.childNodes) {
     const child = drawn.get(node);
@@ -139,7 +137,7 @@ function patch(node, child) {
     if (before !== child) node.data = child;
     return;
   }
-  const old = /** @type {Element_} */ (before).props;
+  const old = before.props;
   if (!child.props.opaque) patchChildren(node, child.children);
   for (const name in old) if (!(name in child.props)) setProp(node, name, undefined, old[name]);
   for (const name in child.props) setProp(node, name, child.props[name], old[name]);

@@ -9,8 +9,8 @@ import { Failed, Loading } from "./widgets.js";
  * @param {() => Promise<T>} get
  */
 export function fetched(get) {
-  const data = signal(/** @type {T | null} */ (null));
-  const error = signal(/** @type {any} */ (null));
+  const data = signal(null);
+  const error = signal(null);
   let asked = 0;
 
   /** Asks again; what is shown stays until the answer is there. */

@@ -4,7 +4,6 @@ import { signal } from "./signal.js";
 
 const STORED = "tidelog.keys";
 const SEQUENCE_MS = 1500;
-/** @type {Record<string, string>} */
 const NAMES = { " ": "space", ArrowRight: "→", ArrowLeft: "←", ArrowUp: "↑", ArrowDown: "↓", Escape: "esc" };
 
 /** @typedef {{key: string, label: string, perform: () => void, everywhere: boolean}} Action */
@@ -96,7 +95,7 @@ export function makeKeys() {
     areOff: () => Boolean(chosen.off),
     /** @param {boolean} off */
     switchOff(off) {
-      const { off: _, ...rest } = /** @type {any} */ (chosen);
+      const { off: _, ...rest } = chosen;
       chosen = off ? { ...rest, off: "yes" } : rest;
       save();
     },

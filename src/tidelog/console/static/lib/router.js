@@ -24,9 +24,7 @@ const TABLE = [
   ["/help", "./pages/help.js", "/help"],
 ];
 
-/** @type {Route[]} */
 const ROUTES = TABLE.map(([path, module, section]) => {
-  /** @type {string[]} */
   const names = [];
   const source = path.replace(/:(\w+)/g, (_, name) => {
     names.push(name);
@@ -40,7 +38,6 @@ export function match(pathname) {
   for (const { pattern, names, module, section } of ROUTES) {
     const found = pattern.exec(pathname);
     if (!found) continue;
-    /** @type {Record<string, string>} */
     const params = {};
     names.forEach((name, index) => { params[name] = decodeURIComponent(found[index + 1]); });
     return { module, section, params };

@@ -9,15 +9,14 @@ import { signal } from "./signal.js";
  */
 
 /** @type {import("./signal.js").Signal<Session | null>} */
-export const session = signal(/** @type {any} */ (null));
+export const session = signal(null);
 /** @type {import("./signal.js").Signal<{severity: string, text: string}[]>} */
-export const health = signal(/** @type {any[]} */ ([]));
+export const health = signal([]);
 /** @type {import("./signal.js").Signal<{text: string, kind: string} | null>} */
-export const notice = signal(/** @type {any} */ (null));
+export const notice = signal(null);
 
 const ANNOUNCE_MS = 1000;
 const WAITING_MAX = 4;
-/** @type {string[]} */
 const waiting = [];
 let speaking = false;
 
@@ -41,7 +40,6 @@ export function announce(text) {
   if (!speaking) speak();
 }
 
-/** @type {any} */
 let noticeTimer;
 
 /**

@@ -7,9 +7,7 @@
 
 /** @typedef {{run: () => void, sources: Set<Set<any>>, stopped: boolean}} Reader */
 
-/** @type {Reader | null} */
 let current = null;
-/** @type {Set<Reader>} */
 const due = new Set();
 
 /** Every reader runs once, however many of its values changed. */
@@ -32,7 +30,6 @@ function schedule(reader) {
  * @returns {Signal<T>}
  */
 export function signal(value) {
-  /** @type {Set<Reader>} */
   const readers = new Set();
   return {
     get value() {
@@ -57,7 +54,6 @@ export function signal(value) {
  * @returns {() => void} stop
  */
 export function effect(run) {
-  /** @type {Reader} */
   const reader = {
     sources: new Set(),
     stopped: false,

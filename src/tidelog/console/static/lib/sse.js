@@ -44,14 +44,11 @@ export function parser(onMessage) {
  * @param {{onSignedOut?: () => void}} [more]
  */
 export function openStream(url, onMessage, more = {}) {
-  /** @type {import("./signal.js").Signal<"connecting" | "open" | "reconnecting" | "closed">} */
   const state = signal("connecting");
   let lastId = "";
   let failures = 0;
   let closed = false;
-  /** @type {AbortController} */
   let attempt = new AbortController();
-  /** @type {any} */
   let timer;
 
   async function connect() {
@@ -63,7 +60,6 @@ export function openStream(url, onMessage, more = {}) {
     };
     try {
       alive();
-      /** @type {Record<string, string>} */
       const headers = { Accept: "text/event-stream" };
       if (lastId) headers["Last-Event-ID"] = lastId;
       const answer = await fetch(url, { headers, signal: attempt.signal, cache: "no-store" });

@@ -118,7 +118,7 @@ export function Tabs({ label, tabs, active, go }) {
   const names = Object.keys(tabs);
   return h("div", { class: "tabs", role: "tablist", "aria-label": label,
     onkeydown: (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[/** @type {"ArrowRight"} */ (event.key)];
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
       event.preventDefault();
       const next = names[(names.indexOf(active) + step + names.length) % names.length];

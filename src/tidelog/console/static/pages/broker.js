@@ -4,8 +4,8 @@ import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
 import { bytes, count, percent } from "../lib/format.js";
 import { effect } from "../lib/signal.js";
+import { Configs, PartitionTable } from "../lib/tables.js";
 import { Badge, Card, Command, Empty, Fact, Heading, Table, since } from "../lib/widgets.js";
-import { Configs, PartitionTable } from "./topic.js";
 
 /** @param {HTMLElement} root */
 export function mount(root, context) {

@@ -4,8 +4,8 @@ import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
 import { plural } from "../lib/format.js";
 import { effect } from "../lib/signal.js";
+import { BrokerTable } from "../lib/tables.js";
 import { Card, Command, Heading } from "../lib/widgets.js";
-import { BrokerTable } from "./overview.js";
 
 /** @param {HTMLElement} root */
 export function mount(root, context) {

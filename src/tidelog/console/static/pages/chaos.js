@@ -25,7 +25,7 @@ export function mount(root, context) {
   const chaos = fetched(() => context.api.get("/api/chaos"));
   const busy = signal("");
   const latency = signal("80");
-  const side = signal(/** @type {Set<number>} */ (new Set()));
+  const side = signal(new Set());
   const refresh = chaos.refresh;
   const perform = async (work, told) => {
     busy.value = told;
@@ -51,12 +51,13 @@ function draw(data, controls, context) {
       may && data.kinds.includes("heal") && h("button", { onclick: () => controls.act({ kind: "heal" }, "Heal all") }, "Heal all")),
     !may && h("p", { class: "banner warn" }, "Faults are off here. `tidelog up` starts a cluster where they are on."),
     h(Card, { title: "Active faults" }, h(Active, { data, controls, may })),
-    may && h("div", { class: "faults" }, data.nodes.map((node) => h(NodeCard, { key: nodeId(node), node, data, controls }))),
+    may && h("div", { class: "faults" }, data.nodes.map((node) => h(NodeCard, { key: node.id, node, data, controls }))),
     may && data.kinds.includes("cut") && data.nodes.length > 1 && h(Cut, { data, controls }),
   ];
 }
 
-const nodeId = (node) => (typeof node === "object" ? node.id : node);
+/** Of processes, in the words of brokers. */
+const STATES = { running: "alive", gone: "down" };
 
 function Active({ data, controls, may }) {
   return h(Table, { caption: "Active faults", rows: data.active, rowKey: (fault) => fault.id,
@@ -71,8 +72,8 @@ function Active({ data, controls, may }) {
 }
 
 function NodeCard({ node, data, controls }) {
-  const id = nodeId(node);
-  const state = node.state ?? "alive";
+  const id = node.id;
+  const state = STATES[node.state] ?? node.state;
   const offered = (kind) => data.kinds.includes(kind);
   const button = (kind, /** @type {any} */ more = {}) => offered(kind) && h("button", {
     class: `small ${kind === "kill" ? "danger" : ""}`, title: FAULTS[kind][1], disabled: Boolean(controls.busy.value),
@@ -89,7 +90,7 @@ function NodeCard({ node, data, controls }) {
 }
 
 function Cut({ data, controls }) {
-  const all = data.nodes.map(nodeId);
+  const all = data.nodes.map((node) => node.id);
   const chosen = controls.side.value;
   const other = all.filter((id) => !chosen.has(id));
   const toggle = (id) => { const next = new Set(chosen); if (!next.delete(id)) next.add(id); controls.side.value = next; };

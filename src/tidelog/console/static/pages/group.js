@@ -7,7 +7,6 @@ import { effect, signal } from "../lib/signal.js";
 import { Badge, BrokerLink, Card, Empty, Failed, Field, Heading, PartitionLink, Table, confirmed } from "../lib/widgets.js";
 import { BURROW, Burrow } from "./groups.js";
 
-/** @type {Record<string, string>} */
 const TARGETS = { earliest: "the earliest record", latest: "the end", offset: "an offset", time: "a time", ago: "a while ago" };
 
 /** @param {HTMLElement} root */
@@ -42,11 +41,11 @@ function Positions({ rows }) {
 }
 
 function Members({ members }) {
-  return h(Table, { caption: "Members", rows: members, rowKey: (member) => member.member ?? member.id,
+  return h(Table, { caption: "Members", rows: members, rowKey: (member) => member.member,
     empty: h(Empty, { title: "Nobody is in the group now" }, "Its committed offsets are kept. Start the consumer again, or move it with a seek."), columns: [
       { name: "Client", cell: (member) => member.client ?? "–" },
       { name: "Host", cell: (member) => member.host ?? "–" },
-      { name: "Assigned", wide: true, cell: (member) => (member.assigned?.length ? member.assigned.join(", ") : h("span", { class: "muted" }, "nothing")) },
+      { name: "Assigned", wide: true, cell: (member) => (member.partitions?.length ? member.partitions.join(", ") : h("span", { class: "muted" }, "nothing")) },
     ] });
 }
 
@@ -54,8 +53,8 @@ function makeSeek(context, path, refresh) {
   const to = signal("earliest");
   const at = signal("");
   const topic = signal("");
-  const plan = signal(/** @type {any} */ (null));
-  const error = signal(/** @type {any} */ (null));
+  const plan = signal(null);
+  const error = signal(null);
   const ask = async (apply) => {
     error.value = null;
     try {

@@ -51,7 +51,7 @@ export function mount(root, context) {
  * @param {import("../app.js").Context["keys"]} keys
  */
 export function mountKeys(root, keys) {
-  const changing = signal(/** @type {string | null} */ (null));
+  const changing = signal(null);
   const complaint = signal("");
     const take = (event, label) => {
     if (["Tab", "Shift", "Control", "Alt", "Meta"].includes(event.key)) return;

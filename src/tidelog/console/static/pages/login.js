@@ -7,7 +7,7 @@ import { Card, Failed, Field } from "../lib/widgets.js";
 /** @param {HTMLElement} root */
 export function mount(root, context) {
   context.title("Sign in");
-  const error = signal(/** @type {any} */ (null));
+  const error = signal(null);
   const busy = signal(false);
   const submit = async (event) => {
     event.preventDefault();

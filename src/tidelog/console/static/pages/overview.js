@@ -2,9 +2,10 @@
 
 import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
-import { byteRate, bytes, clock, count, plural, rate } from "../lib/format.js";
+import { byteRate, clock, count, plural, rate } from "../lib/format.js";
 import { effect } from "../lib/signal.js";
-import { Badge, BrokerLink, Card, Command, Empty, Fact, Heading, Table, since } from "../lib/widgets.js";
+import { BrokerTable } from "../lib/tables.js";
+import { Card, Command, Empty, Fact, Heading, since } from "../lib/widgets.js";
 
 const EVENTS_MAX = 20;
 /** Too frequent to be news: the partition page shows them. */
@@ -70,24 +71,10 @@ function draw(data) {
 function HealthLine(item, data) {
   const well = `All is well: ${plural(data.brokers.length, "broker")} alive, every partition has a leader and all its replicas.`;
   return h("li", { class: item.severity, key: item.text },
-    h("span", { class: "word" }, GRAVITY[/** @type {"ok"} */ (item.severity)]),
+    h("span", { class: "word" }, GRAVITY[item.severity]),
     h("span", null, item.severity === "ok" ? well : item.text),
     item.since_ms && h("small", { title: clock(item.since_ms) }, `for ${since(item.since_ms)}`),
     item.next && h("span", { class: "next" }, "next: ", h(Command, { command: item.next })));
-}
-
-export function BrokerTable({ brokers }) {
-  return h(Table, { caption: "Brokers", rows: brokers, rowKey: (broker) => broker.id, columns: [
-    { name: "Broker", cell: (broker) => h(BrokerLink, { id: broker.id }) },
-    { name: "State", cell: (broker) => [h(Badge, { state: broker.state }), broker.state !== "alive" && broker.since_ms && h("small", null, ` ${since(broker.since_ms)}`)] },
-    { name: "Address", cell: (broker) => h("span", { class: "mono" }, broker.address ?? "–") },
-    { name: "Rack", cell: (broker) => broker.rack ?? "–" },
-    { name: "Leads", number: true, title: "Partitions it leads, and how many it should", cell: (broker) => [count(broker.leaders), h("small", null, ` of ${count(broker.preferred)}`)] },
-    { name: "Replicas", number: true, cell: (broker) => count(broker.replicas) },
-    { name: "Disk", number: true, cell: (broker) => [bytes(broker.disk_bytes), broker.usable_bytes !== null && h("small", null, ` ${bytes(broker.usable_bytes)} free`)] },
-    { name: "Quorum", cell: (broker) => [broker.quorum ?? "–", broker.quorum_lag > 0 && h("small", null, ` lag ${count(broker.quorum_lag)}`)] },
-    { name: "Up", number: true, cell: (broker) => since(broker.up_ms) || "–" },
-  ] });
 }
 
 export function Events({ events }) {

@@ -12,7 +12,6 @@ const LIMIT = 50;
 const TAIL_MAX = 200;
 /** A busy topic is drawn four times a second, whatever arrives. */
 const DRAW_MS = 250;
-/** @type {Record<string, string>} */
 const STARTS = { newest: "the newest", earliest: "the earliest", offset: "an offset", time: "a time", epoch: "a leader epoch" };
 
 /** @param {HTMLElement} root */
@@ -22,7 +21,7 @@ export function mount(root, context) {
   render(root,
     h(Heading, { title: `Records of ${topic}`, crumbs: [h("a", { href: "/topics" }, "Topics"), " / ", h("a", { href: `/topics/${encodeURIComponent(topic)}` }, topic)] }),
     h("div", { class: "records-root", opaque: true }));
-  return { unmount: mountRecords(/** @type {any} */ (root.querySelector(".records-root")), context, topic) };
+  return { unmount: mountRecords(root.querySelector(".records-root"), context, topic) };
 }
 
 /**
@@ -35,29 +34,31 @@ export function mount(root, context) {
 export function mountRecords(root, context, topic) {
   const from = context.query.get("from") ?? "";
   const asked = {
-    partition: signal(context.query.get("partition") ?? "0"),
+    partition: signal(context.query.get("partition") ?? ""),
     start: signal(startOf(from)),
     at: signal(startOf(from) === "offset" || startOf(from) === "time" ? from.replace(/^@/, "") : ""),
     key: signal(context.query.get("key") ?? ""),
   };
   const view = signal("text");
-  const opened = signal(/** @type {Set<string>} */ (new Set()));
+  const opened = signal(new Set());
   const about = fetched(() => context.api.get(`/api/topics/${encodeURIComponent(topic)}`));
   const page = fetched(() => context.api.get(withQuery("/api/records", { ...question(topic, asked), limit: LIMIT })));
   const tail = makeTail(topic, asked);
-  const epochs = signal(/** @type {[number, number][]} */ ([]));
+  const epochs = signal([]);
 
   const read = () => {
     tail.stop();
     page.again();
   };
   const learnEpochs = async () => {
+    asked.partition.value ||= "0"; // epochs belong to one partition
     const partition = await context.api.get(`/api/partition/${encodeURIComponent(`${topic}-${asked.partition.peek()}`)}`).catch(() => null);
     const leader = partition?.replica_logs?.find((replica) => replica.role === "leader");
     epochs.value = leader?.epochs ?? [];
     if (epochs.value.length) asked.at.value = String(epochs.value.at(-1)?.[1]);
   };
   const controls = {
+    showsAll: () => asked.partition.value === "",
     read,
     tail,
     choose: (start) => {
@@ -73,7 +74,7 @@ export function mountRecords(root, context, topic) {
     follow: () => (tail.state.peek() === "off" ? tail.start() : tail.stop()),
   };
   context.onKey("space", "pause or go on with the live tail", tail.pause);
-  context.onKey("v", "next way to read values", () => { view.value = { text: "json", json: "hex", hex: "text" }[/** @type {"text"} */ (view.peek())]; });
+  context.onKey("v", "next way to read values", () => { view.value = { text: "json", json: "hex", hex: "text" }[view.peek()]; });
   about.refresh();
   page.refresh();
   const stop = effect(() => render(root, h(Card, { class: "records" },
@@ -92,21 +93,19 @@ function question(topic, asked) {
   const from = {
     newest: `-${LIMIT}`, earliest: "earliest", offset: at || "earliest", epoch: at || "earliest",
     time: at ? `@${/^-/.test(at) ? at : new Date(at).toISOString()}` : "earliest",
-  }[/** @type {"newest"} */ (asked.start.peek())];
+  }[asked.start.peek()];
   return { topic, partition: asked.partition.peek(), from, key: asked.key.peek() };
 }
 
 /** The live tail: records arrive, the newest stand first. */
 function makeTail(topic, asked) {
-  const state = signal(/** @type {"off" | "on" | "paused"} */ ("off"));
-  const records = signal(/** @type {any[]} */ ([]));
+  const state = signal("off");
+  const records = signal([]);
   const arrived = signal(0);
-  /** @type {any[]} */
   let waiting = [];
-  /** @type {ReturnType<typeof openStream> | null} */
   let stream = null;
-  const link = signal("closed");
-  /** @type {any} */
+  const link = signal("connecting");
+  const skipped = signal(0);
   let timer;
   const draw = () => {
     if (state.peek() === "on" && waiting.length) {
@@ -121,20 +120,23 @@ function makeTail(topic, asked) {
     state.value = "off";
   };
   return {
-    state, records, arrived, link, stop,
+    state, records, arrived, skipped, link, stop,
     start() {
       records.value = [];
-      arrived.value = 0;
+      arrived.value = skipped.value = 0;
+      link.value = "connecting";
       waiting = [];
       state.value = "on";
-      const url = withQuery("/api/records/tail", { topic, partition: asked.partition.peek(), key: asked.key.peek() });
-      stream = openStream(url, ({ data }) => {
-        if (data.offset === undefined) return;
+      const key = asked.key.peek();
+      const url = withQuery("/api/records/tail", { topic, partition: asked.partition.peek() });
+      stream = openStream(url, ({ event, data }) => {
+        if (event === "skipped") skipped.value += data.skipped;
+        if (event !== "record" || (key && data.key.text !== key)) return;
         arrived.value += 1;
         waiting.push(data);
         if (waiting.length > TAIL_MAX) waiting.shift();
       });
-      timer = setInterval(() => { link.value = stream?.state.peek() ?? "closed"; draw(); }, DRAW_MS);
+      timer = setInterval(() => { link.value = stream.state.peek(); draw(); }, DRAW_MS);
     },
     pause() {
       if (state.peek() === "on") state.value = "paused";
@@ -150,7 +152,7 @@ function Toolbar({ asked, controls, partitions, epochs, view }) {
   const tailing = controls.tail.state.value !== "off";
   return h("form", { class: "toolbar", onsubmit: (event) => { event.preventDefault(); controls.read(); } },
     h(Field, { label: "Partition" }, h("select", { value: asked.partition.value, onchange: (event) => { asked.partition.value = event.target.value; if (tailing) { controls.tail.stop(); controls.tail.start(); } else controls.read(); } },
-      Array.from({ length: partitions }, (_, index) => h("option", { value: String(index) }, String(index))))),
+      h("option", { value: "" }, "all"), Array.from({ length: partitions }, (_, index) => h("option", { value: String(index) }, String(index))))),
     h(Field, { label: "Start at" }, h("select", { value: start, onchange: (event) => { controls.choose(event.target.value); if (["newest", "earliest"].includes(event.target.value)) controls.read(); } },
       Object.entries(STARTS).map(([value, words]) => h("option", { value }, words)))),
     start === "offset" && h(Field, { label: "Offset" }, h("input", { inputmode: "numeric", pattern: "[0-9]+", required: true, value: asked.at.value, oninput: set(asked.at) })),
@@ -168,26 +170,27 @@ function Toolbar({ asked, controls, partitions, epochs, view }) {
 
 function Page({ data, view, opened, controls, topic, asked }) {
   if (!data.records.length) {
-    return data.end > data.start
-      ? h(Empty, { title: "No record from here on" }, `The log holds offsets ${count(data.start)} to ${count(data.end - 1)}. Start earlier, or ask for another key.`)
+    return data.end === null || data.end > data.start
+      ? h(Empty, { title: "No record from here on" }, data.end === null ? "Start earlier, or ask for another key." : `The log holds offsets ${count(data.start)} to ${count(data.end - 1)}. Start earlier, or ask for another key.`)
       : h(Empty, { title: "This partition holds no records" }, "Produce one in the form of the topic, or open the live tail and wait.");
   }
   const more = () => { asked.start.value = "offset"; asked.at.value = String(data.next); controls.read(); };
   return [
     h(RecordHead),
     data.records.map((record) => h(RecordLine, { record, view, opened, controls })),
-    h("div", { class: "pager" },
+    data.next === null ? h("p", { class: "pager" }, "All partitions, by time. Choose one to go on from here.") : h("div", { class: "pager" },
       h("span", null, `offsets ${count(data.start)} to ${count(Math.max(data.start, data.end - 1))} in `, h(PartitionLink, { name: `${topic}-${asked.partition.peek()}` })),
-      h("button", { disabled: data.next === null || data.next >= data.end, onclick: more }, "Next records")),
+      h("button", { disabled: data.next >= data.end, onclick: more }, "Next records")),
   ];
 }
 
 function Tail({ tail, view, opened, controls }) {
   const records = tail.records.value;
   const words = tail.state.value === "paused" ? "Paused. New records wait until you go on."
-    : tail.link.value === "reconnecting" ? "Reconnecting…" : "Live: the newest record stands first.";
+    : tail.link.value === "open" ? "Live: the newest record stands first." : "Connecting…";
   return [
-    h("p", { class: "toolbar muted", role: "status" }, words, h("span", null, `${count(tail.arrived.value)} arrived`)),
+    h("p", { class: "toolbar muted", role: "status" }, words, h("span", null, `${count(tail.arrived.value)} arrived`),
+      tail.skipped.value > 0 && h("span", null, `${count(tail.skipped.value)} left out: they come faster than anybody reads`)),
     records.length ? [h(RecordHead), records.map((record) => h(RecordLine, { record, view, opened, controls }))]
       : h(Empty, { title: "Waiting for records" }, "What is produced from now on appears here."),
   ];
@@ -202,7 +205,7 @@ function RecordLine({ record, view, opened, controls }) {
   const state = record.control ? "control" : record.transaction?.state;
   return h("details", { key: id, class: `record ${state ?? ""}`, open: isOpen, ontoggle: (event) => { if (event.target.open !== isOpen) controls.toggle(id); } },
     h("summary", null,
-      h("span", { class: "offset" }, String(record.offset)),
+      h("span", { class: "offset" }, controls.showsAll() && h("small", null, `p${record.partition} `), String(record.offset)),
       h("span", { class: "when muted" }, moment(record.timestamp_ms)),
       record.control ? h("span", { class: "muted" }, "control record") : h(Cut, { value: record.key, view }),
       record.control ? h("span", { class: "cut value" }, `the transaction of producer ${record.transaction?.producer_id ?? "?"} ends: ${record.control}`)
@@ -215,13 +218,16 @@ function RecordLine({ record, view, opened, controls }) {
 function Mark({ record }) {
   if (record.control) return h(Badge, { state: record.control === "commit" ? "committed" : "aborted" }, `${record.control} marker`);
   if (record.transaction) return h(Badge, { state: record.transaction.state, title: "written in a transaction" }, `txn ${record.transaction.state}`);
-  return record.value === null ? h(Badge, { state: "plain" }, "tombstone") : null;
+  if (record.problem) return h(Badge, { state: "bad", title: record.problem }, "damaged");
+  return isNull(record.value) && h(Badge, { state: "plain" }, "tombstone");
 }
+
+const isNull = (value) => value.length < 0;
 
 /** One line of a value. */
 function Cut({ value, view, whole }) {
   const name = `cut ${whole ? "value" : ""}`;
-  return value === null ? h("span", { class: `${name} null` }, "null") : h("span", { class: name }, written(value, view, false));
+  return isNull(value) ? h("span", { class: `${name} null` }, "null") : h("span", { class: name }, written(value, view, false));
 }
 
 /** A value as text, JSON or hex. */
@@ -249,13 +255,13 @@ function Detail({ record, view }) {
     h("dl", null,
       h("dt", null, "Partition and offset"), h("dd", null, `${record.partition} at ${record.offset}, leader epoch ${record.epoch}`),
       h("dt", null, "Size"), h("dd", null, bytes(record.size)),
+      record.problem && [h("dt", null, "Problem"), h("dd", { class: "bad-text" }, record.problem)],
       transaction && [h("dt", null, "Transaction"), h("dd", null, `producer ${transaction.producer_id}, epoch ${transaction.epoch}: ${transaction.state}. ${MEANING[transaction.state] ?? ""}`)]),
     record.headers.length > 0 && [h("h3", null, "Headers"), h("dl", null, record.headers.map(([name, value]) =>
-      [h("dt", { class: "mono" }, name), h("dd", { class: "mono" }, value === null ? "null" : written(value, view, false))]))],
+      [h("dt", { class: "mono" }, name), h("dd", { class: "mono" }, isNull(value) ? "null" : written(value, view, false))]))],
     !record.control && [h("h3", null, "Key"), h(Whole, { value: record.key, view }), h("h3", null, "Value"), h(Whole, { value: record.value, view })]);
 }
 
-/** @type {Record<string, string>} */
 const MEANING = {
   open: "Readers of committed records do not see it yet.",
   committed: "Everybody sees it.",
@@ -263,7 +269,7 @@ const MEANING = {
 };
 
 function Whole({ value, view }) {
-  if (value === null) return h("p", { class: "muted" }, "null");
+  if (isNull(value)) return h("p", { class: "muted" }, "null");
   return [h("pre", { class: "value", tabindex: 0 }, written(value, view, true)),
     value.truncated && h("small", null, `The first bytes of ${bytes(value.length)}; read the rest with a client.`)];
 }

@@ -4,7 +4,8 @@ import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
 import { bytes, count, plural } from "../lib/format.js";
 import { effect, signal, untracked } from "../lib/signal.js";
-import { Badge, Card, Command, Empty, Field, Heading, Leader, PartitionLink, Replicas, Table, Tabs, confirmed, since } from "../lib/widgets.js";
+import { Badge, Card, Command, Empty, Field, Heading, Table, Tabs, confirmed } from "../lib/widgets.js";
+import { Configs, PartitionTable } from "../lib/tables.js";
 import { configsOf } from "./topics.js";
 import { mountRecords } from "./records.js";
 
@@ -41,7 +42,7 @@ export function mount(root, context) {
     h(Heading, { title: name, facts: facts(data), crumbs: h("a", { href: "/topics" }, "Topics") },
       may.admin && !data.internal && h("button", { class: "danger", onclick: remove }, "Delete")),
     h(Tabs, { label: "Parts of the topic", tabs, active: tab.value, go }),
-    h("div", { role: "tabpanel", "aria-label": TABS[/** @type {"groups"} */ (tab.value)], key: tab.value }, panel(tab.value, data, context, recordsRoot)),
+    h("div", { role: "tabpanel", "aria-label": TABS[tab.value], key: tab.value }, panel(tab.value, data, context, recordsRoot)),
   ])));
   return { unmount: () => { stop(); stopRecords(); leaveRecords(); } };
 }
@@ -66,32 +67,6 @@ function panel(name, data, context, recordsRoot) {
     case "groups": return h(Card, null, h(Groups, { groups: data.groups }));
     default: return h(Card, null, h(PartitionTable, { rows: data.partitions, caption: `Partitions of ${data.name}` }));
   }
-}
-
-export function PartitionTable({ rows, caption, empty }) {
-  return h(Table, { caption, rows, empty, rowKey: (row) => row.name, columns: [
-    { name: "Partition", cell: (row) => h(PartitionLink, { name: row.name }) },
-    { name: "State", cell: (row) => [h(Badge, { state: row.state }), row.state !== "healthy" && row.since_ms && h("small", null, ` ${since(row.since_ms)}`)] },
-    { name: "Leader", cell: (row) => h(Leader, { row }) },
-    { name: "Epoch", number: true, title: "leader epoch", cell: (row) => count(row.leader_epoch) },
-    { name: "Replicas", title: "struck through: not in the ISR", cell: (row) => h(Replicas, { row }) },
-    { name: "Log start", number: true, cell: (row) => count(row.log_start) },
-    { name: "High watermark", number: true, cell: (row) => count(row.high_watermark) },
-    { name: "Log end", number: true, cell: (row) => count(row.log_end) },
-    { name: "Size", number: true, cell: (row) => bytes(row.bytes) },
-  ] });
-}
-
-export function Configs({ configs }) {
-  return h(Table, { caption: "Configs", rows: configs, rowKey: (config) => config.name,
-    empty: h(Empty, { title: "No configs are known" }, "The cluster did not tell any."), columns: [
-      { name: "Name", cell: (config) => h("span", { class: "mono", title: config.meaning }, config.name) },
-      { name: "Value", wide: true, cell: (config) => h("span", { class: "mono" }, config.value ?? "hidden") },
-      { name: "Source", cell: (config) => (/default/i.test(config.source ?? "") ? h("span", { class: "muted" }, config.source) : h("strong", null, config.source)) },
-      configs.some((config) => "default" in config) && { name: "Default", cell: (config) => h("span", { class: "mono muted" }, config.default ?? "–") },
-      configs.some((config) => config.meaning) && { name: "Meaning", wide: true, cell: (config) => h("span", { class: "muted" }, config.meaning ?? "") },
-      configs.some((config) => config.read_only) && { name: "Change", cell: (config) => h("span", { class: "muted" }, config.read_only ? "at start" : "while it runs") },
-    ].filter(Boolean) });
 }
 
 function Groups({ groups }) {

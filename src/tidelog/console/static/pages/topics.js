@@ -7,7 +7,6 @@ import { bytes, count, plural, rate } from "../lib/format.js";
 import { effect, signal } from "../lib/signal.js";
 import { Badge, Card, Command, Empty, Field, Heading, Pager, Table, confirmed } from "../lib/widgets.js";
 
-const PAGE_SIZE = 50;
 const TYPING_MS = 200;
 
 /** @param {HTMLElement} root */
@@ -21,7 +20,6 @@ export function mount(root, context) {
     history.replaceState(null, "", withQuery("/topics", { search: search.peek(), page: page.peek() > 1 ? page.peek() : "" }));
     return topics.refresh();
   };
-  /** @type {any} */
   let typing;
   const find = (event) => {
     search.value = event.target.value;
@@ -48,7 +46,7 @@ export function mount(root, context) {
         h("input", { type: "search", value: search.value, oninput: find, placeholder: "orders", ref: (field) => { if (context.query.get("focus")) field.focus(); } }))),
       topics.show("topics", (data) => [
         h(TopicTable, { data, search: search.value, remove: may.admin ? remove : null }),
-        h(Pager, { page: page.value, size: data.page_size ?? PAGE_SIZE, total: data.total, go }),
+        h(Pager, { page: page.value, size: data.per_page, total: data.total, go }),
       ]))));
   return { unmount: () => { clearTimeout(typing); stop(); } };
 }
@@ -85,7 +83,7 @@ function CreateForm({ context, done }) {
     const made = await context.attempt(async () => context.api.post("/api/topics", {
       name,
       partitions: Number(form.get("partitions")),
-      replication_factor: Number(form.get("replicas")),
+      replication_factor: Number(form.get("replicas")) || null,
       configs: configsOf(String(form.get("configs"))),
     }), `Topic ${name} is created.`);
     button.disabled = false;
@@ -94,13 +92,12 @@ function CreateForm({ context, done }) {
   return h(Card, { title: "Create a topic" }, h("form", { class: "card-body form", onsubmit: submit },
     h(Field, { label: "Name", hint: "Letters, digits, dot, dash, underscore" }, h("input", { name: "name", required: true, maxlength: 249, pattern: "[A-Za-z0-9._\\-]+", autocomplete: "off", spellcheck: "false", ref: (field) => field.focus() })),
     h(Field, { label: "Partitions", hint: "Can grow later, never shrink" }, h("input", { name: "partitions", type: "number", min: 1, max: 10000, value: "3", required: true })),
-    h(Field, { label: "Replication factor", hint: "−1 takes the cluster's default" }, h("input", { name: "replicas", type: "number", min: -1, max: 9, value: "-1", required: true })),
+    h(Field, { label: "Replication factor", hint: "Copies of each partition" }, h("input", { name: "replicas", type: "number", min: 1, max: 99, placeholder: "the default" })),
     h(Field, { label: "Configs, one name=value a line", class: "span" }, h("textarea", { name: "configs", placeholder: "retention.ms=86400000\nmin.insync.replicas=2", spellcheck: "false" })),
     h("div", { class: "row span" }, h("button", { class: "primary", type: "submit" }, "Create"), h("button", { type: "button", onclick: () => done(null) }, "Cancel"))));
 }
 
 export function configsOf(text) {
-  /** @type {Record<string, string>} */
   const configs = {};
   for (const line of text.split("\n").map((part) => part.trim()).filter(Boolean)) {
     const equals = line.indexOf("=");
