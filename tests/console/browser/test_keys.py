@@ -15,6 +15,7 @@ def test_keys_lead_from_page_to_page(live: LiveConsole, page: Page, complaints: 
     heading(page, "Brokers")
     page.keyboard.type("/")
     heading(page, "Topics")
+    expect(page.get_by_role("searchbox")).to_be_focused()
     page.keyboard.type("gb")  # typed into the search field, not a command
     expect(page.get_by_role("searchbox")).to_have_value("gb")
     heading(page, "Topics")
