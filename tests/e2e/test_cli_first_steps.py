@@ -55,7 +55,9 @@ def elsewhere(tmp_path_factory):
     told about it. It is stopped by the command that was told."""
     here = tmp_path_factory.mktemp("here")
     place = ("--data-dir", here / "my data", "--name", "other")
-    started = tidelog(here, "up", "--detach", "--brokers", "1", "--port", "0", *place)
+    started = tidelog(
+        here, "up", "--no-console", "--detach", "--brokers", "1", "--port", "0", *place
+    )
     try:
         assert started.returncode == 0, started.stderr
         (servers,) = {*re.findall(r"-b (\S+)", started.stdout)}
@@ -70,7 +72,9 @@ def elsewhere(tmp_path_factory):
 def test_up_names_the_command_that_stops_this_cluster(elsewhere):
     here, _, told = elsewhere
     assert f"`tidelog down --data-dir '{here / 'my data'}' --name other`" in told
-    refused = tidelog(here, "up", "--data-dir", here / "my data", "--name", "other", "--port", "0")
+    refused = tidelog(
+        here, "up", "--no-console", "--data-dir", here / "my data", "--name", "other", "--port", "0"
+    )
     assert f"tidelog down --data-dir '{here / 'my data'}' --name other" in refused.stderr
 
 

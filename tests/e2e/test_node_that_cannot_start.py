@@ -175,7 +175,7 @@ def test_a_cluster_that_does_not_come_up_says_what_its_node_said(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         started = tidelog(
-            "up", "--brokers", "1", "--port", "0", "--data-dir", tmp_path,
+            "up", "--no-console", "--brokers", "1", "--port", "0", "--data-dir", tmp_path,
             "-X", f"tidelog.http.listener={address}",
         )  # fmt: skip
     assert started.returncode == 3, started.stderr

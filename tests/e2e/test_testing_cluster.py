@@ -98,7 +98,16 @@ def test_nodes_end_with_a_test_process_that_is_killed_even_paused_ones():
 def test_a_detached_cluster_is_there_until_it_is_taken_down(tmp_path):
     ready = tmp_path / "ready.json"
     started = tidelog(
-        "up", "--brokers", "1", "--detach", "--port", "0", "--ready-file", str(ready), cwd=tmp_path
+        "up",
+        "--no-console",
+        "--brokers",
+        "1",
+        "--detach",
+        "--port",
+        "0",
+        "--ready-file",
+        str(ready),
+        cwd=tmp_path,
     )
     assert started.returncode == 0, started.stderr
     try:
@@ -106,7 +115,7 @@ def test_a_detached_cluster_is_there_until_it_is_taken_down(tmp_path):
         node = ProcessId.of(document["nodes"][0]["pid"])
         assert "dev is ready in" in started.stdout
         assert tidelog("topic", "create", "orders", cwd=tmp_path).returncode == 0
-        second = tidelog("up", "--brokers", "1", cwd=tmp_path)
+        second = tidelog("up", "--no-console", "--brokers", "1", cwd=tmp_path)
         assert (second.returncode, "dev runs already" in second.stderr) == (1, True)
     finally:
         stopped = tidelog("down", "--delete-data", cwd=tmp_path)
@@ -117,7 +126,9 @@ def test_a_detached_cluster_is_there_until_it_is_taken_down(tmp_path):
 
 def test_every_node_of_a_cluster_that_is_taken_down_stops_in_order(tmp_path):
     """The last one too, which has nobody left to hand its partitions to."""
-    started = tidelog("up", "--brokers", "3", "--detach", "--port", "0", cwd=tmp_path)
+    started = tidelog(
+        "up", "--no-console", "--brokers", "3", "--detach", "--port", "0", cwd=tmp_path
+    )
     try:
         assert started.returncode == 0, started.stderr
         assert tidelog("topic", "create", "orders", cwd=tmp_path).returncode == 0
@@ -130,7 +141,15 @@ def test_every_node_of_a_cluster_that_is_taken_down_stops_in_order(tmp_path):
 
 def test_a_node_that_cannot_start_shows_its_own_words(tmp_path):
     started = tidelog(
-        "up", "--brokers", "1", "--port", "0", "-X", "num.partitions=none", cwd=tmp_path
+        "up",
+        "--no-console",
+        "--brokers",
+        "1",
+        "--port",
+        "0",
+        "-X",
+        "num.partitions=none",
+        cwd=tmp_path,
     )
     assert started.returncode == 3
     assert "node 1 │ error:" in started.stderr

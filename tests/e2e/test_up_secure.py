@@ -36,7 +36,9 @@ def tidelog(directory: Path, *arguments: object) -> subprocess.CompletedProcess[
 
 
 def up(directory: Path) -> None:
-    started = tidelog(directory, "up", "--secure", "--detach", "--brokers", "2", "--port", "0")
+    started = tidelog(
+        directory, "up", "--no-console", "--secure", "--detach", "--brokers", "2", "--port", "0"
+    )
     assert started.returncode == 0, started.stderr
 
 
@@ -250,7 +252,9 @@ def test_a_secured_cluster_keeps_its_keys_and_its_users_when_it_is_started_again
         before = admin_login(tmp_path)
         key = (tmp_path / ".tidelog/dev/secure/nodes/1/node.pem").read_bytes()
         assert tidelog(tmp_path, "down").returncode == 0
-        refused = tidelog(tmp_path, "up", "--detach", "--brokers", "2", "--port", "0")
+        refused = tidelog(
+            tmp_path, "up", "--no-console", "--detach", "--brokers", "2", "--port", "0"
+        )
         assert "it was made with --secure" in refused.stderr
         up(tmp_path)
         assert (tmp_path / ".tidelog/dev/secure/nodes/1/node.pem").read_bytes() == key

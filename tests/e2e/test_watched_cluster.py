@@ -20,7 +20,16 @@ class Cluster:
     def __init__(self, directory):
         self._ready = directory / "ready.json"
         self._output = (directory / "output").open("wb")
-        command = [sys.executable, "-m", "tidelog", "up", "--ephemeral", "--port", "0"]
+        command = [
+            sys.executable,
+            "-m",
+            "tidelog",
+            "up",
+            "--no-console",
+            "--ephemeral",
+            "--port",
+            "0",
+        ]
         self.process = subprocess.Popen(
             [*command, "--ready-file", str(self._ready)],
             cwd=directory,

@@ -1,5 +1,6 @@
 """`tidelog console`: the web console of a cluster."""
 
+import os
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.failure import UNREACHABLE, USAGE, CommandError
 from tidelog.cli.lazy import shared_options
 from tidelog.cli.local.home import load_nodes, place_options
+from tidelog.cli.node import hold_lifeline
 from tidelog.cluster.layout import admin_properties
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ FIRST_PORT = 8080
 @click.option("--port", type=click.IntRange(0, 65_535), help="[default: 8080, or any if taken]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen.")
 @click.option("--token", help="Asked of everybody; made up if --host is not this machine alone.")
+@click.option("--any-port", is_flag=True, hidden=True, help="Another one if --port is taken.")
+@click.option("--announce", type=int, hidden=True, help="Where the address is written.")
+@click.option("--lifeline", type=int, hidden=True, help="Ends with whoever holds the other end.")
 @click.option("--open", "opens", is_flag=True, help="Open it in a browser.")
 @asks_cluster
 @place_options
@@ -33,6 +38,9 @@ def command(
     host: str,
     token: str | None,
     opens: bool,
+    any_port: bool,
+    announce: int | None,
+    lifeline: int | None,
     data_dir: Path,
     name: str | None,
 ) -> None:
@@ -48,10 +56,12 @@ def command(
     """
     from tidelog.console.serving import Address, CannotListen, listen, serve
 
+    if lifeline is not None:
+        hold_lifeline(lifeline)
     place = find_place(asking, data_dir, name)
     try:
         wanted = FIRST_PORT if port is None else port
-        listening = listen(Address(host, wanted, or_any_port=port is None))
+        listening = listen(Address(host, wanted, or_any_port=any_port or port is None))
     except (CannotListen, OSError) as reason:
         raise CommandError(
             "the console cannot listen", why=str(reason), advice="--port 0", code=USAGE
@@ -59,6 +69,9 @@ def command(
 
     def ready(url: str) -> None:
         click.echo(f"console of {place.name}: {url}")
+        if announce is not None:
+            os.write(announce, url.encode())
+            os.close(announce)
         if opens:
             webbrowser.open(url)
 

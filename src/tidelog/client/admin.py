@@ -74,6 +74,11 @@ class ConfigEntry(NamedTuple):
     is_default: bool
     read_only: bool
     sensitive: bool
+    source: int = -1
+    """Kafka's number: 1 the topic, 4 the file of the broker, 5 a default."""
+    default: str | None = None
+    meaning: str = ""
+    """Where it was asked for."""
 
 
 class ElectionResult(NamedTuple):
@@ -179,14 +184,17 @@ class Admin:
         await self.client.ask_controller(request, CreatePartitionsResponse, verdict)
         self.client.forget(name)
 
-    async def configs(self, kind: int, name: str) -> list[ConfigEntry]:
-        """Settings of a topic (TOPIC_RESOURCE) or of a broker (BROKER_RESOURCE)."""
+    async def configs(self, kind: int, name: str, *, documented: bool = False) -> list[ConfigEntry]:
+        """Settings of a topic (TOPIC_RESOURCE) or of a broker (BROKER_RESOURCE); `documented` with
+        their defaults and what they mean."""
         request = configs_request.DescribeConfigsRequest(
             resources=[
                 configs_request.DescribeConfigsResource(
                     resource_type=kind, resource_name=name, configuration_keys=None
                 )
-            ]
+            ],
+            include_synonyms=documented,
+            include_documentation=documented,
         )
 
         async def ask() -> DescribeConfigsResponse:
@@ -206,6 +214,9 @@ class Admin:
                 each.config_source == 5,
                 each.read_only,
                 each.is_sensitive,
+                each.config_source,
+                next((other.value for other in each.synonyms if other.source == 5), None),
+                each.documentation or "",
             )
             for each in answer.results[0].configs
         ]

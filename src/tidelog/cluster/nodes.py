@@ -133,6 +133,11 @@ class LocalNodes:
             os.close(lifeline[0])
             os.close(lifeline[1])
 
+    def lifeline(self) -> int:
+        """The end of a pipe that a child reads: it closes when this process ends."""
+        self._lifeline = self._lifeline or os.pipe()
+        return self._lifeline[0]
+
     def save(self) -> None:
         states.save(self.directory, self.state)
 
@@ -169,9 +174,8 @@ class LocalNodes:
         command = [sys.executable, "-m", "tidelog", "node", "start", "--config", str(config)]
         inherited: tuple[int, ...] = ()
         if attached:
-            reading, _ = self._lifeline = self._lifeline or os.pipe()
-            command += ["--lifeline", str(reading)]
-            inherited = (reading,)
+            command += ["--lifeline", str(self.lifeline())]
+            inherited = (self.lifeline(),)
         with layout.log_file(self.directory, node.id).open("ab") as log:
             child = subprocess.Popen(  # noqa: S603 - our own program
                 command,
@@ -179,7 +183,7 @@ class LocalNodes:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 pass_fds=inherited,
-                env=_environment(),
+                env=child_environment(),
                 # Ctrl-C is for us; a detached node must also survive the end of the terminal.
                 start_new_session=not attached,
                 process_group=0 if attached else None,
@@ -209,7 +213,7 @@ class LocalNodes:
             child.wait()
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     ours = {environment_name(key) for key in FIXED_KEYS}
     environment = {key: value for key, value in os.environ.items() if key not in ours}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))

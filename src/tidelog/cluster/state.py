@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidelog.cluster.process_ids import ProcessId
 
@@ -51,6 +51,13 @@ class NodeState:
         return self.process.state() if self.process is not None else "gone"
 
 
+class ConsoleState(NamedTuple):
+    """The web console that `tidelog up` has started."""
+
+    url: str
+    process: ProcessId
+
+
 @dataclass(slots=True)
 class ClusterState:
     name: str
@@ -61,6 +68,7 @@ class ClusterState:
     """Its data goes when it stops."""
     secure: bool = False
     """Clients log in over TLS; nothing is allowed that no ACL allows."""
+    console: ConsoleState | None = None
 
     @property
     def brokers(self) -> list[NodeState]:
@@ -86,6 +94,9 @@ class ClusterState:
             "ephemeral": self.ephemeral,
             "secure": self.secure,
             "bootstrap_servers": self.bootstrap_servers,
+            "console": None
+            if self.console is None
+            else {"url": self.console.url, **self.console.process._asdict()},
             "nodes": [_node_document(node) for node in self.nodes.values()],
         }
 
@@ -157,4 +168,12 @@ def _from_document(document: Mapping[str, Any]) -> ClusterState:
         nodes,
         bool(document["ephemeral"]),
         bool(document.get("secure", False)),
+        _console_in(document.get("console")),
     )
+
+
+def _console_in(document: Mapping[str, Any] | None) -> ConsoleState | None:
+    if document is None:
+        return None
+    process = ProcessId(int(document["pid"]), int(document["start_ticks"]))
+    return ConsoleState(str(document["url"]), process)

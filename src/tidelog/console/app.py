@@ -7,7 +7,17 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
-from tidelog.console import errors, overview_api, session_api, static_files, stream_api
+from tidelog.console import (
+    chaos_api,
+    errors,
+    groups_api,
+    overview_api,
+    records_api,
+    session_api,
+    static_files,
+    stream_api,
+    topics_api,
+)
 from tidelog.console.console import Console
 from tidelog.console.guard import Guard
 from tidelog.console.place import Place
@@ -17,6 +27,10 @@ API_ROUTES: list[BaseRoute] = [
     *session_api.ROUTES,
     *overview_api.ROUTES,
     *stream_api.ROUTES,
+    *topics_api.ROUTES,
+    *records_api.ROUTES,
+    *groups_api.ROUTES,
+    *chaos_api.ROUTES,
 ]
 PAGE_ROUTES: list[BaseRoute] = [
     Route("/static/{path:path}", static_files.static_file, methods=["GET"]),

@@ -68,11 +68,11 @@ def precedes(cause: Event, effect: Event) -> bool:
             return False
         return bool(epoch >= cause["leader_epoch"])
     if decided == "BecameLeader":
-        return bool(effect.get("leader_epoch", _NONE) >= cause["leader_epoch"]) and (
-            done in ("RecordsAppended", "BecameFollower") and effect["broker"] != cause["broker"]
-        )
+        if done not in ("RecordsAppended", "BecameFollower"):
+            return False
+        return bool(effect["leader_epoch"] >= cause["leader_epoch"])
     if decided == "FetchDiverged":
-        return done == "LogTruncated" and effect["broker"] == cause["replica"]
+        return done == "LogTruncated" and bool(effect["broker"] == cause["replica"])
     if decided == done == "RecordsAppended":
         return _is_copy(cause, effect)
     return False

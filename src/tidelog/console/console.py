@@ -4,6 +4,7 @@ import asyncio
 
 from starlette.requests import Request
 
+from tidelog.console.chaos import Chaos
 from tidelog.console.hub import Hub
 from tidelog.console.place import Place
 from tidelog.console.sessions import Session, Sessions
@@ -12,12 +13,13 @@ from tidelog.console.sessions import Session, Sessions
 class Console:
     """Made when the server starts, inside its loop; closed when it stops."""
 
-    __slots__ = ("closing", "hub", "place", "sessions", "viewers")
+    __slots__ = ("chaos", "closing", "hub", "place", "sessions", "viewers")
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.sessions = Sessions(place)
         self.hub = None if place.nodes is None else Hub(place.nodes)
+        self.chaos = None if place.nodes is None else Chaos(place.nodes.directory)
         self.viewers = 0
         self.closing = asyncio.Event()
         """Streams end when it is set."""

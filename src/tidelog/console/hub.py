@@ -30,6 +30,8 @@ MERGE_AT_ONCE = 500
 LOOK_SECONDS = 0.1
 SUMMARY_SECONDS = 1.0
 PAGES_SECONDS = 5.0
+PAGES_LEAST_SECONDS = 0.3
+"""Sooner than that they are not read again, whatever happens."""
 PROCESS_SECONDS = 0.25
 LINGER_SECONDS = 60.0
 CATCH_UP_SECONDS = 5.0
@@ -83,6 +85,7 @@ class Hub:
         self.feeds: dict[int, Feed] = {}
         self.has_pages = asyncio.Event()
         """Every node that answers was asked for all its partitions once."""
+        self._pages_wanted = asyncio.Event()
         self._fresh: dict[int, list[dict[str, Any]]] = {node_id: [] for node_id in self.nodes}
         self._merge_planned = False
         self._viewers: dict[Viewer, None] = {}
@@ -218,7 +221,9 @@ class Hub:
             del self._fresh[node][: len(events)]
         for event in in_order(batch):
             if not event.pop("_history"):
-                self.model.apply(event)
+                partition = self.model.apply(event)
+                if partition is not None and not partition.replicas:
+                    self._pages_wanted.set()  # a new one: events do not tell where it lies
                 self._note(event)
             event["place"] = self.ring.end
             if event["kind"] not in FREQUENT:
@@ -274,7 +279,11 @@ class Hub:
                     await self._read_pages(node_id)
             self.has_pages.set()
             self.wake_viewers()
-            await asyncio.sleep(PAGES_SECONDS)
+            await asyncio.sleep(PAGES_LEAST_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PAGES_SECONDS):
+                    await self._pages_wanted.wait()
+            self._pages_wanted.clear()
 
     async def _read_pages(self, node_id: int) -> None:
         client, start, total = self.client(node_id), 0, 1
@@ -303,12 +312,10 @@ class Hub:
 
     async def look_once(self, key: Key) -> None:
         """Ask all replicas of a partition now."""
-        partition = self.model.partitions.get(key)
-        if partition is None:
-            return
+        known = self.model.partitions.get(key)
+        brokers = known.replicas if known is not None and known.replicas else tuple(self.nodes)
         where = f"/partition?topic={quote(key[0], safe='')}&partition={key[1]}"
-        asked = [self._look_at(broker, where) for broker in partition.replicas]
-        await asyncio.gather(*asked)
+        await asyncio.gather(*(self._look_at(broker, where) for broker in brokers))
 
     async def _look_at(self, broker: int, where: str) -> None:
         node = self.nodes.get(broker)

@@ -128,10 +128,11 @@ async def live_partition(hub: Hub, session: Session, topic: str, index: int) -> 
     """None if the hub knows of none that the user may see: the cluster has the last word."""
     await session.access.refresh(session.client)
     await hub.ready()
-    if not session.access.sees(topic) or (topic, index) not in hub.model.partitions:
+    if not session.access.sees(topic):
         return None
     await hub.look_once((topic, index))
-    return live.partition_document(hub, hub.model.partitions[topic, index])
+    known = hub.model.partitions.get((topic, index))
+    return None if known is None else live.partition_document(hub, known)
 
 
 async def get_timeline(request: Request) -> Response:

@@ -15,12 +15,14 @@ from starlette.requests import Request
 
 from tidelog.client import Client, ClusterUnreachable, KafkaError
 from tidelog.client.errors import ClientError
+from tidelog.client.producer import Producer
 from tidelog.console.access import Access
 from tidelog.console.guard import is_same
 from tidelog.console.place import Place
 from tidelog.console.polled import Polled
 from tidelog.console.refusal import Refused, bad_input
 from tidelog.host.ports import NetworkError
+from tidelog.survey.lag_state import LagWindow
 
 COOKIE = "tidelog_session"
 CSRF_HEADER = "x-tidelog-csrf"
@@ -38,16 +40,35 @@ Clock = Callable[[], float]
 class Session:
     """One user of the console, with a client that acts as that user."""
 
-    __slots__ = ("access", "began", "client", "csrf", "id", "polled", "used", "user")
+    __slots__ = (
+        "access",
+        "began",
+        "client",
+        "csrf",
+        "id",
+        "polled",
+        "producer",
+        "properties",
+        "used",
+        "user",
+        "windows",
+    )
 
-    def __init__(self, user: str | None, client: Client, now: float) -> None:
+    def __init__(
+        self, user: str | None, client: Client, properties: Mapping[str, str], now: float
+    ) -> None:
         self.id = secrets.token_urlsafe(24)
         self.csrf = secrets.token_urlsafe(16)
         self.user = user
         """None: nobody logs in here."""
         self.client = client
+        self.properties = properties
+        """Of the client; they hold the password."""
+        self.windows: dict[str, LagWindow] = {}
+        """How the groups that this user has looked at keep up."""
         self.access = Access(is_unlimited=user is None)
         self.polled = Polled(client)
+        self.producer = Producer(client)
         self.began = self.used = now
 
     def is_over(self, now: float) -> bool:
@@ -68,7 +89,9 @@ class Sessions:
         self.stranger_csrf = secrets.token_urlsafe(16)
         """Of those who have not logged in yet."""
         if not place.wants_login:
-            self._anonymous = Session(None, self._client(place.properties), clock())
+            self._anonymous = Session(
+                None, self._client(place.properties), place.properties, clock()
+            )
 
     async def close(self) -> None:
         everybody = [*self._known.values(), *([self._anonymous] if self._anonymous else [])]
@@ -109,7 +132,8 @@ class Sessions:
         if len(user) > NAME_MAX or len(password) > NAME_MAX:
             raise bad_input(f"names and passwords have at most {NAME_MAX} characters")
         self._refuse_guessing(peer)
-        client = self._client(self._place.properties_of(user, password))
+        properties = self._place.properties_of(user, password)
+        client = self._client(properties)
         try:
             await client.brokers(timeout_ms=LOGIN_TIMEOUT_MS)
         except BaseException as reason:
@@ -117,7 +141,7 @@ class Sessions:
             if isinstance(reason, (ClientError, NetworkError)):
                 raise self._login_failed(reason, peer) from None
             raise
-        return await self._remember(Session(user, client, self._clock()))
+        return await self._remember(Session(user, client, properties, self._clock()))
 
     async def log_out(self, session: Session) -> None:
         if self._known.pop(session.id, None) is not None:

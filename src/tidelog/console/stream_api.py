@@ -17,7 +17,7 @@ from tidelog.console.hub import FREQUENT, Hub, Viewer
 from tidelog.console.overview_api import overview_document, partition_document
 from tidelog.console.queries import parse_partition
 from tidelog.console.refusal import Refused, bad_input
-from tidelog.console.ring import EVENT, GAP, NODE, Cursor, Entry
+from tidelog.console.ring import EVENT, GAP, Cursor, Entry
 from tidelog.console.sessions import Session
 
 FRAME_SECONDS = 0.05
@@ -154,13 +154,19 @@ class Telling:
         yield await self._snapshot()
 
     async def _tell(self, entries: list[Entry]) -> AsyncGenerator[bytes, None]:
-        gaps = [each for each in entries if each.kind == GAP]
+        """In the order in which it happened."""
+        frame: dict[str, Any] = {"events": []}
         for entry in entries:
-            if entry.kind in (GAP, NODE):
-                yield self._message("gap" if entry.kind == GAP else "node", entry.data)
-        if gaps:
-            yield await self._snapshot()
-        frame: dict[str, Any] = {"events": [each.data for each in entries if self._shows(each)]}
+            if entry.kind == EVENT:
+                if self._shows(entry):
+                    frame["events"].append(entry.data)
+                continue
+            if frame["events"]:
+                yield self._message("frame", frame)
+                frame = {"events": []}
+            yield self._message("gap" if entry.kind == GAP else "node", entry.data)
+            if entry.kind == GAP:
+                yield await self._snapshot()
         frame.update(self._changes())
         if frame["events"] or len(frame) > 1:
             yield self._message("frame", frame)

@@ -9,6 +9,7 @@ from tidelog.cli.durations import DURATION
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.local.home import load_nodes, place_options
 from tidelog.cli.output import plural, print_json
+from tidelog.cluster import console_process
 
 
 @click.command(name="down")
@@ -35,6 +36,7 @@ def command(
       tidelog down --delete-data
     """
     nodes = load_nodes(data_dir, name)
+    console_process.stop(nodes)
     stopped = nodes.stop(nodes.node_ids, timeout_ms=timeout_ms)
     removed = delete_data or nodes.state.ephemeral
     if removed:

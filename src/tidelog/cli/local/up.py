@@ -20,8 +20,9 @@ from tidelog.cli.failure import OK, UNREACHABLE, USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.local.home import down_command, place_options, read_state
 from tidelog.cli.output import print_json
-from tidelog.cluster import layout
+from tidelog.cluster import console_process, layout
 from tidelog.cluster import state as states
+from tidelog.cluster.console_process import NoConsole
 from tidelog.cluster.layout import DifferentCluster, Shape
 from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import Ready, wait_ready
@@ -33,6 +34,7 @@ EVENTS_TOPIC_KEY = "tidelog.events.topic.enable"
 FIRST_PORT = 9092
 STOP_WITHIN_MS = 15_000
 WATCH_SECONDS = 0.2
+CONSOLE_PORT = 8080
 
 
 @click.command(name="up")
@@ -59,6 +61,16 @@ WATCH_SECONDS = 0.2
     default=FIRST_PORT,
     show_default=True,
     help="Of the first broker, if it and the next are free; 0: any.",
+)
+@click.option(
+    "--console/--no-console", "console", default=True, show_default=True, help="The web console."
+)
+@click.option(
+    "--console-port",
+    type=click.IntRange(0, 65_535),
+    default=CONSOLE_PORT,
+    show_default=True,
+    help="Of the console, if it is free; 0: any.",
 )
 @click.option("--ephemeral", is_flag=True, help="The data goes when the cluster stops.")
 @click.option("-X", "overrides", metavar="KEY=VALUE", multiple=True, help="Any broker property.")
@@ -87,6 +99,8 @@ def command(context: click.Context, /, **given: Any) -> None:
     with interrupts():
         try:
             launch(nodes, given, tell=None if quiet else tell_ready)
+            if given["console"]:
+                start_console(nodes, given, tell=None if quiet else tell_ready)
             report(nodes, given, seconds=time.monotonic() - begin)
             if not given["detach"]:
                 stay(nodes)
@@ -194,6 +208,20 @@ def launch(nodes: LocalNodes, given: dict[str, Any], tell: Callable[[Ready], Non
         ) from None
 
 
+def start_console(
+    nodes: LocalNodes, given: dict[str, Any], tell: Callable[[Ready], None] | None
+) -> None:
+    """A cluster without its console is a cluster all the same."""
+    begin = time.monotonic()
+    try:
+        url = console_process.start(nodes, given["console_port"], attached=not given["detach"])
+    except NoConsole as reason:
+        click.echo(f"warning: the console did not start: {reason}", err=True)
+        return
+    if tell is not None:
+        tell(Ready("console", url, time.monotonic() - begin))
+
+
 def tell_ready(ready: Ready) -> None:
     tick = session.current().styled("✔", "green", stream=sys.stderr)
     click.echo(f" {tick} {ready.part:<19} {ready.detail:<32} {ready.seconds:4.1f} s", err=True)
@@ -232,6 +260,7 @@ def as_document(nodes: LocalNodes) -> dict[str, Any]:
         "name": state.name,
         "cluster_id": state.cluster_id,
         "bootstrap_servers": state.bootstrap_servers,
+        "console": None if state.console is None else state.console.url,
         "data_dir": str(nodes.directory.resolve()),
         "nodes": [
             {
@@ -260,6 +289,7 @@ def stay(nodes: LocalNodes) -> None:
 def take_down(nodes: LocalNodes) -> None:
     with suppress(FileNotFoundError):
         nodes.state = read_state(nodes.directory)
+        console_process.stop(nodes)
         nodes.stop(nodes.node_ids, timeout_ms=STOP_WITHIN_MS)
     nodes.close()
     if nodes.state.ephemeral:
