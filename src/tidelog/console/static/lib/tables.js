@@ -12,7 +12,7 @@ export function BrokerTable({ brokers }) {
     { name: "Rack", cell: (broker) => broker.rack ?? "–" },
     { name: "Leads", number: true, title: "Partitions it leads, and how many it should", cell: (broker) => [count(broker.leaders), h("small", null, ` of ${count(broker.preferred)}`)] },
     { name: "Replicas", number: true, cell: (broker) => count(broker.replicas) },
-    { name: "Disk", number: true, cell: (broker) => [bytes(broker.disk_bytes), broker.usable_bytes !== null && h("small", null, ` ${bytes(broker.usable_bytes)} free`)] },
+    { name: "Disk", number: true, cell: (broker) => [broker.disk_bytes !== null && `${bytes(broker.disk_bytes)} `, h("small", null, `${bytes(broker.usable_bytes)} free`)] },
     { name: "Quorum", cell: (broker) => [broker.quorum ?? "–", broker.quorum_lag > 0 && h("small", null, ` lag ${count(broker.quorum_lag)}`)] },
     { name: "Up", number: true, cell: (broker) => since(broker.up_ms) || "–" },
   ] });
@@ -32,12 +32,16 @@ export function PartitionTable({ rows, caption, empty }) {
   ] });
 }
 
+const isDefault = (config) => config.source === "default";
+
 export function Configs({ configs }) {
-  return h(Table, { caption: "Configs", rows: configs, rowKey: (config) => config.name,
+  // What somebody has set stands before what nobody touched.
+  const rows = [...configs].sort((a, b) => Number(isDefault(a)) - Number(isDefault(b)));
+  return h(Table, { caption: "Configs", rows, rowKey: (config) => config.name,
     empty: h(Empty, { title: "No configs are known" }, "The cluster did not tell any."), columns: [
       { name: "Name", cell: (config) => h("span", { class: "mono", title: config.meaning }, config.name) },
-      { name: "Value", wide: true, cell: (config) => h("span", { class: "mono" }, config.value ?? "hidden") },
-      { name: "Source", cell: (config) => (/default/i.test(config.source ?? "") ? h("span", { class: "muted" }, config.source) : h("strong", null, config.source)) },
+      { name: "Value", wide: true, cell: (config) => h("span", { class: "mono" }, config.value ?? "–") },
+      { name: "Source", cell: (config) => h(isDefault(config) ? "span" : "strong", null, config.source) },
       configs.some((config) => "default" in config) && { name: "Default", cell: (config) => h("span", { class: "mono muted" }, config.default ?? "–") },
       configs.some((config) => config.meaning) && { name: "Meaning", wide: true, cell: (config) => h("span", { class: "muted" }, config.meaning ?? "") },
       configs.some((config) => config.read_only) && { name: "Change", cell: (config) => h("span", { class: "muted" }, config.read_only ? "at start" : "while it runs") },

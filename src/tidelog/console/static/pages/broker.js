@@ -34,15 +34,14 @@ function draw(data) {
     h("dl", { class: "facts-row" },
       h(Fact, { name: "Leads", value: count(data.leaders), more: `preferred for ${count(data.preferred)}`, state: data.leaders !== data.preferred ? "warn" : "" }),
       h(Fact, { name: "Replicas", value: count(data.replicas) }),
-      h(Fact, { name: "Disk", value: bytes(data.disk_bytes), more: data.usable_bytes ? `${bytes(data.usable_bytes)} free` : null }),
+      h(Fact, { name: "Disk free", value: bytes(data.usable_bytes), more: data.disk_bytes === null ? null : `${bytes(data.disk_bytes)} used` }),
       h(Fact, { name: "Quorum", value: data.quorum ?? "–", more: data.quorum_lag !== null && data.quorum_lag !== undefined ? `lag ${count(data.quorum_lag)}` : null }),
       h(Fact, { name: "Requests", value: count(asked), more: "since it started" }),
       h(Fact, { name: "Up", value: since(data.up_ms) || "–" })),
     h(Card, { title: "Replicas hosted", aside: `${percent(data.leaders, data.replicas)} led here` }, h(PartitionTable, { rows: data.partitions ?? [], caption: `Replicas on broker ${data.id}`,
       empty: h(Empty, { title: "No replica lives here" }, "New topics will place some on this broker.") })),
-    h("div", { class: "columns" },
-      h(Card, { title: "Requests by API" }, h(Requests, { requests, asked })),
-      h(Card, { title: "Config" }, h(Configs, { configs: data.config ?? [] }))),
+    h(Card, { title: "Requests by API" }, h(Requests, { requests, asked })),
+    h(Card, { title: "Config" }, h(Configs, { configs: data.config ?? [] })),
   ];
 }
 

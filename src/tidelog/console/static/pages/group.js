@@ -7,7 +7,7 @@ import { effect, signal } from "../lib/signal.js";
 import { Badge, BrokerLink, Card, Empty, Failed, Field, Heading, PartitionLink, Table, confirmed } from "../lib/widgets.js";
 import { BURROW, Burrow } from "./groups.js";
 
-const TARGETS = { earliest: "the earliest record", latest: "the end", offset: "an offset", time: "a time", ago: "a while ago" };
+const TARGETS = { earliest: "the earliest", latest: "the end", offset: "an offset", time: "a time", ago: "a while ago" };
 
 /** @param {HTMLElement} root */
 export function mount(root, context) {
