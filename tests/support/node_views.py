@@ -1,5 +1,7 @@
 """A node as the observing parts see it, with everything a test wants to be so."""
 
+from tidelog.core.metadata.records import RemoveTopic, Topic
+from tidelog.core.types import LogEntry
 from tidelog.observe.traffic import Traffic
 from tidelog.observe.views import (
     FOLLOWER,
@@ -70,6 +72,10 @@ class SeenNode:
 
     def quorum(self):
         return QuorumView(1, 3, "leader", 40, 41, 40)
+
+    def metadata_entries(self, count):
+        made = LogEntry(40, 3, (Topic("orders", b"o" * 16), RemoveTopic(b"x" * 16)))
+        return (made,)[:count]
 
     def brokers(self):
         return (BrokerView(1, 7, False, False, (("PLAINTEXT", "127.0.0.1", 9092),)),)

@@ -311,6 +311,21 @@ def test_partitions_are_told_in_pages_and_one_by_one():
     served(story)
 
 
+def test_the_end_of_the_metadata_log_is_told_in_words():
+    async def story(site):
+        status, told = await site.ask("GET", "/metadata-log?last=1")
+        assert (status, len(told["log"])) == (200, 1)
+        _, told = await site.ask("GET", "/metadata-log")
+        assert told["log"][0] == {
+            "offset": 40,
+            "epoch": 3,
+            "record": "Topic",
+            "meaning": "topic orders is created",
+        }
+
+    served(story)
+
+
 def test_chaos_is_set_shown_and_healed():
     chaos = Breakable()
 

@@ -83,7 +83,7 @@ def find_place(asking: Asking, data_dir: Path, name: str | None) -> "Place":
 
     if asking.names_cluster and name is None:
         bootstrap = asking.names_cluster
-        return Place(bootstrap, bootstrap, asking.properties)
+        return Place(bootstrap, bootstrap, asking.properties, asking.timeout_ms)
     nodes = load_nodes(data_dir, name)
     if not nodes.state.is_running:
         raise CommandError(
@@ -93,4 +93,5 @@ def find_place(asking: Asking, data_dir: Path, name: str | None) -> "Place":
             code=UNREACHABLE,
         )
     properties = admin_properties(nodes.directory, nodes.state)
-    return Place(nodes.state.name, nodes.state.bootstrap_servers, properties, nodes)
+    where = nodes.state.bootstrap_servers
+    return Place(nodes.state.name, where, properties, asking.timeout_ms, nodes)

@@ -9,6 +9,7 @@ from starlette.routing import BaseRoute, Route
 
 from tidelog.console import (
     chaos_api,
+    controller_api,
     errors,
     groups_api,
     overview_api,
@@ -31,6 +32,7 @@ API_ROUTES: list[BaseRoute] = [
     *records_api.ROUTES,
     *groups_api.ROUTES,
     *chaos_api.ROUTES,
+    *controller_api.ROUTES,
 ]
 PAGE_ROUTES: list[BaseRoute] = [
     Route("/static/{path:path}", static_files.static_file, methods=["GET"]),

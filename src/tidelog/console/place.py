@@ -14,6 +14,8 @@ class Place(NamedTuple):
     bootstrap_servers: str
     properties: Mapping[str, str] = {}
     """Of the console itself: of the administrator of a local cluster, or `--command-config`."""
+    timeout_ms: int = 8_000
+    """How long the cluster is asked for an answer."""
     nodes: LocalNodes | None = None
     """The processes, if the cluster runs in this directory; only then it is live."""
 

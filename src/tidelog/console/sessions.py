@@ -29,8 +29,6 @@ CSRF_HEADER = "x-tidelog-csrf"
 IDLE_SECONDS = 30 * 60
 LONGEST_SECONDS = 12 * 60 * 60
 MOST_SESSIONS = 64
-CLIENT_TIMEOUT_MS = 8_000
-LOGIN_TIMEOUT_MS = 8_000
 NAME_MAX = 256
 FAILURES_PER_MINUTE = 10
 
@@ -135,7 +133,7 @@ class Sessions:
         properties = self._place.properties_of(user, password)
         client = self._client(properties)
         try:
-            await client.brokers(timeout_ms=LOGIN_TIMEOUT_MS)
+            await client.brokers()
         except BaseException as reason:
             await client.close()
             if isinstance(reason, (ClientError, NetworkError)):
@@ -172,6 +170,5 @@ class Sessions:
         return Refused(HTTPStatus.UNAUTHORIZED, error, "tidelog user list, as an administrator")
 
     def _client(self, properties: Mapping[str, str]) -> Client:
-        return Client(
-            self._place.bootstrap_servers, timeout_ms=CLIENT_TIMEOUT_MS, properties=properties
-        )
+        place = self._place
+        return Client(place.bootstrap_servers, timeout_ms=place.timeout_ms, properties=properties)

@@ -9,7 +9,7 @@ from tidelog.config.security import HTTP
 from tidelog.core.metadata.image import BrokerRegistration, MetadataImage
 from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.progress import FollowerProgress
-from tidelog.core.types import NO_LEADER, NO_OFFSET, PartitionId
+from tidelog.core.types import NO_LEADER, NO_OFFSET, LogEntry, PartitionId
 from tidelog.host.findings import Finding
 from tidelog.host.network import TcpNetwork
 from tidelog.node.http_access import HttpDoor
@@ -203,6 +203,9 @@ class LiveNode:
             quorum.log_end_offset,
             quorum.applied_offset,
         )
+
+    def metadata_entries(self, count: int) -> tuple[LogEntry, ...]:
+        return self._node.quorum.last_entries(count)
 
     def brokers(self) -> tuple[BrokerView, ...]:
         image = self._image()

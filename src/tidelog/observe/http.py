@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from tidelog.host import tasks
 from tidelog.host.tls_streams import TlsStreams
+from tidelog.observe import metadata_records
 from tidelog.observe.http_server import (
     BadRequest,
     HttpServer,
@@ -27,6 +28,7 @@ EVENTS_PER_WRITE = 200
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LATENCY_MAX_MS = 60_000
 PARTITIONS_PER_PAGE = 500
+METADATA_RECORDS = 500
 CHAOS_FIELDS = frozenset(("blocked", "latency_ms", "full_disks"))
 
 
@@ -80,6 +82,7 @@ class Endpoints:
             "/state": {"GET": self._state},
             "/partitions": {"GET": self._partitions},
             "/partition": {"GET": self._partition},
+            "/metadata-log": {"GET": self._metadata_log},
             CHAOS: {
                 "GET": self._get_chaos,
                 "POST": self._post_chaos,
@@ -157,6 +160,16 @@ class Endpoints:
             "epochs": [list(each) for each in found.epochs],
         }
         return json_response(document)
+
+    def _metadata_log(self, request: Request) -> Response:
+        view = self._sources.view
+        count = min(_number_in(request, "last", METADATA_RECORDS), METADATA_RECORDS)
+        told = [
+            row
+            for entry in view.metadata_entries(count)
+            for row in metadata_records.rows(entry, view.topic_name, count)
+        ]
+        return json_response({"node": view.node_id, "log": told[-count:] if count else []})
 
     # -- events
 

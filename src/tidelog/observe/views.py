@@ -7,7 +7,7 @@ costs anything while nobody looks.
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
-from tidelog.core.types import NO_LEADER
+from tidelog.core.types import NO_LEADER, LogEntry
 from tidelog.host.findings import Finding
 from tidelog.observe.traffic import Traffic
 
@@ -231,6 +231,10 @@ class NodeView(Protocol):
 
     def controller(self) -> ControllerView | None: ...
     def quorum(self) -> QuorumView: ...
+    def metadata_entries(self, count: int) -> tuple[LogEntry, ...]:
+        """The end of the metadata log: so many records of it, or an entry more."""
+        ...
+
     def brokers(self) -> tuple[BrokerView, ...]: ...
     def traffic(self) -> Traffic: ...
     def requests(self) -> Mapping[str, int]:

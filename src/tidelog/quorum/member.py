@@ -21,7 +21,7 @@ from tidelog.core.quorum.log_view import SnapshotContent
 from tidelog.core.quorum.node import QuorumNode
 from tidelog.core.quorum.state import NEVER_MS, QuorumLostLog, QuorumState
 from tidelog.core.quorum.voters import Voters
-from tidelog.core.types import NO_LEADER, NO_OFFSET
+from tidelog.core.types import NO_LEADER, NO_OFFSET, LogEntry
 from tidelog.host import tasks
 from tidelog.host.failures import CannotGoOn
 from tidelog.host.node_host import NodeHost
@@ -199,6 +199,11 @@ class QuorumMember:
     @property
     def log_end_offset(self) -> int:
         return self._log.log_end_offset
+
+    def last_entries(self, count: int) -> tuple[LogEntry, ...]:
+        """The end of the log, also what is not committed yet."""
+        first = max(self._log.log_start_offset, self._log.log_end_offset - count)
+        return tuple(self._log.entries_from(first, count))
 
     def leader_address(self) -> Address | None:
         """Where the active controller listens; None while nobody is known to lead."""
