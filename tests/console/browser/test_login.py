@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from support.console_pages import CLUSTER_NAME, LiveConsole, running_console
+from tidelog.client.security import read_properties
 from tidelog.testing import Cluster
 
 
@@ -32,16 +33,16 @@ def test_who_signs_in_comes_to_the_page_that_was_asked_for(
     secured: LiveConsole, page: Page
 ) -> None:
     """Without complaints on purpose: a browser reports the answer to a wrong password."""
-    properties = secured.cluster.client_properties
-    user, password = properties["sasl.username"], properties["sasl.password"]
+    login = read_properties(secured.cluster.client_properties).login
+    assert login is not None
     page.goto(f"{secured.url}/brokers")
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
     expect(page.get_by_role("navigation", name="Console")).to_have_count(0)
-    sign_in(page, user, "not this")
+    sign_in(page, login.user, "not this")
     expect(page.get_by_role("alert")).to_be_visible()
-    sign_in(page, user, password)
+    sign_in(page, login.user, login.password)
     expect(page.get_by_role("heading", level=1)).to_have_text("Brokers")
-    page.get_by_role("button", name=f"Sign out {user}").click()
+    page.get_by_role("button", name=f"Sign out {login.user}").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
     page.goto(f"{secured.url}/topics")
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")

@@ -4,7 +4,7 @@ import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
 import { count, ids } from "../lib/format.js";
 import { effect, signal } from "../lib/signal.js";
-import { BrokerLink, Card, Empty, Fact, Field, Heading, PartitionLink, Table } from "../lib/widgets.js";
+import { Badge, BrokerLink, Card, Empty, Fact, Field, Heading, PartitionLink, Table } from "../lib/widgets.js";
 
 /** @param {HTMLElement} root */
 export function mount(root, context) {
@@ -48,13 +48,12 @@ function Quorum({ quorum }) {
 }
 
 function Registrations({ rows }) {
-  return h(Table, { caption: "Broker registrations", rows, rowKey: (row) => row.id ?? row.broker,
+  return h(Table, { caption: "Broker registrations", rows, rowKey: (row) => row.broker,
     empty: h(Empty, { title: "No broker is registered" }, "A broker registers when it starts and finds the controller."), columns: [
-      { name: "Broker", cell: (row) => h(BrokerLink, { id: row.id ?? row.broker }) },
-      { name: "Broker epoch", number: true, cell: (row) => count(row.epoch ?? row.broker_epoch) },
-      { name: "State", cell: (row) => row.state ?? (row.fenced ? "fenced" : "alive") },
-      { name: "Address", cell: (row) => h("span", { class: "mono" }, row.address ?? "–") },
-      { name: "Rack", cell: (row) => row.rack ?? "–" },
+      { name: "Broker", cell: (row) => h(BrokerLink, { id: row.broker }) },
+      { name: "State", cell: (row) => h(Badge, { state: row.in_controlled_shutdown ? "stopping" : row.fenced ? "fenced" : "alive" }) },
+      { name: "Broker epoch", number: true, cell: (row) => count(row.broker_epoch) },
+      { name: "Endpoints", wide: true, cell: (row) => h("span", { class: "mono" }, row.endpoints.join(" ")) },
     ] });
 }
 
@@ -62,7 +61,7 @@ function Pending({ rows }) {
   return h(Table, { caption: "Pending ISR proposals", rows, rowKey: (row) => row.partition,
     empty: h(Empty, { title: "No leader waits for an answer" }, "When a leader wants to change an ISR, its proposal stands here until the controller has committed it."), columns: [
       { name: "Partition", cell: (row) => h(PartitionLink, { name: row.partition }) },
-      { name: "Leader", cell: (row) => h(BrokerLink, { id: row.leader ?? row.broker }) },
+      { name: "Leader", cell: (row) => h(BrokerLink, { id: row.broker }) },
       { name: "ISR", cell: (row) => ids(row.isr) },
       { name: "Proposed", cell: (row) => ids(row.proposed) },
     ] });
