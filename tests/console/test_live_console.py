@@ -305,6 +305,18 @@ def test_the_timeline_goes_back_in_pages(console):
     assert all(2 in (each["node"], each.get("broker")) for each in only)
 
 
+def test_charts_have_a_point_for_every_second_that_somebody_watched(console):
+    def series():
+        found = console.ok("/api/metrics-view")["series"]
+        return found if {"loop_delay_ms", "replication_lag", "in_records"} <= set(found) else None
+
+    found = eventually(series)
+    times = [at for at, _ in found["in_records"]]
+    assert times == sorted(times)
+    newer = console.ok(f"/api/metrics-view?since={times[-1]}")["series"]["in_records"]
+    assert all(at > times[-1] for at, _ in newer)
+
+
 def test_the_controller_page_shows_the_quorum_and_what_its_log_means(console):
     controller = console.ok("/api/controller")
     assert controller["quorum"]["leader"] in (1, 2, 3)

@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from tidelog.console.metrics_text import Buckets, buckets_in, lag_in, percentile_ms
+
 KEPT_SAMPLES = 900
-SAMPLE_MS = 1_000
 
 Series = dict[str, list[list[float]]]
 
@@ -13,12 +14,15 @@ Series = dict[str, list[list[float]]]
 class History:
     """Rates from counters that nodes keep, and counts of events."""
 
-    __slots__ = ("_before", "_counted", "_rates", "series")
+    __slots__ = ("_before", "_buckets", "_counted", "_latest", "_rates", "series")
 
     def __init__(self) -> None:
         self.series: dict[str, deque[tuple[int, float]]] = {}
         self._before: dict[int, tuple[int, int, Mapping[str, int]]] = {}
         self._rates: dict[int, dict[str, float]] = {}
+        self._latest: dict[str, dict[int, float]] = {}
+        """By chart and node; the worst of them is shown."""
+        self._buckets: dict[int, Buckets] = {}
         self._counted: dict[str, int] = {"isr_shrinks": 0, "isr_expands": 0, "elections": 0}
 
     @property
@@ -40,9 +44,20 @@ class History:
             for name, key in _COUNTERS.items()
         }
 
-    def drop(self, node: int) -> None:
-        self._rates.pop(node, None)
-        self._before.pop(node, None)
+    def answered(self, node: int, seconds: float) -> None:
+        """How long a node took to answer: if it takes long, something is wrong."""
+        self._latest.setdefault("canary_ms", {})[node] = seconds * 1000
+
+    def read(self, node: int, text: str) -> None:
+        """What `/metrics` of a node says."""
+        lag = lag_in(text)
+        if lag is not None:
+            self._latest.setdefault("replication_lag", {})[node] = max(0.0, lag)
+        buckets = buckets_in(text)
+        delay = percentile_ms(buckets, self._buckets.get(node, {}))
+        self._buckets[node] = buckets
+        if delay is not None:
+            self._latest.setdefault("loop_delay_ms", {})[node] = delay
 
     def count(self, event: Mapping[str, Any]) -> None:
         if event["kind"] == "IsrChanged":
@@ -54,7 +69,9 @@ class History:
     def add(self, at_ms: int, figures: Mapping[str, float]) -> None:
         """One sample of everything. What was counted since the last one is told once."""
         counted, self._counted = self._counted, dict.fromkeys(self._counted, 0)
-        for name, value in {**self.rates, **counted, **figures}.items():
+        worst = {name: max(values.values()) for name, values in self._latest.items()}
+        self._latest.clear()
+        for name, value in {**self.rates, **counted, **worst, **figures}.items():
             kept = self.series.setdefault(name, deque(maxlen=KEPT_SAMPLES))
             kept.append((at_ms, round(value, 3)))
 

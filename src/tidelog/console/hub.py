@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -23,6 +24,7 @@ from tidelog.console.history import History
 from tidelog.console.model import Key, Model
 from tidelog.console.node_client import NodeClient, NodeSilent
 from tidelog.console.ring import EVENT, GAP, NODE, Entry, Ring
+from tidelog.survey.partition_state import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED
 
 MERGE_SECONDS = 0.025
 """Events wait so long for those of other nodes that caused them."""
@@ -92,6 +94,7 @@ class Hub:
         self._looks: dict[Key, tuple[int, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._sleep: asyncio.TimerHandle | None = None
+        self._charts_until = 0.0
 
     # -- being watched
 
@@ -155,11 +158,12 @@ class Hub:
         for node_id in self.nodes:
             feed = self.feeds.get(node_id)
             if feed is None:
-                feed = self.feeds[node_id] = Feed(node_id, lambda n=node_id: self.client(n), self)  # type: ignore[misc]
+                feed = self.feeds[node_id] = Feed(node_id, partial(self.client, node_id), self)
             self._tasks.append(asyncio.ensure_future(feed.run()))
             self._tasks.append(asyncio.ensure_future(self._summaries(self.nodes[node_id])))
         self._tasks.append(asyncio.ensure_future(self._pages()))
         self._tasks.append(asyncio.ensure_future(self._processes()))
+        self._tasks.append(asyncio.ensure_future(self._samples()))
 
     def _plan_sleep(self) -> None:
         if self._sleep is not None:
@@ -258,9 +262,29 @@ class Hub:
             with suppress(NodeSilent):
                 node.summary = await self.client(node.id).get("/state?partitions=none")
                 self.history.sample(node.id, node.summary, now_ms())
+                self.history.answered(node.id, time.monotonic() - begin)
                 self._see_brokers(node)
             took = time.monotonic() - begin
             await asyncio.sleep(max(SUMMARY_SECONDS - took, took))
+
+    async def _samples(self) -> None:
+        """One point of every chart, every second."""
+        while True:
+            await asyncio.sleep(SUMMARY_SECONDS)
+            figures: dict[str, float] = {
+                "under_replicated": self.model.count_of(UNDER_REPLICATED, UNDER_MIN_ISR),
+                "offline": self.model.count_of(OFFLINE),
+            }
+            self.history.add(now_ms(), figures)
+            if self._charts_until > time.monotonic():
+                for node in self.nodes.values():
+                    with suppress(NodeSilent):
+                        text = await self.client(node.id).get_text("/metrics")
+                        self.history.read(node.id, text)
+
+    def want_charts(self) -> None:
+        """Somebody looks at them: what only `/metrics` has is asked for as well, for a minute."""
+        self._charts_until = time.monotonic() + LINGER_SECONDS
 
     def _see_brokers(self, told: Node) -> None:
         """The active controller knows who is fenced."""

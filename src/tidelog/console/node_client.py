@@ -50,6 +50,18 @@ class NodeClient:
 
     async def get(self, path: str) -> Any:
         """The JSON of a path."""
+        body = await self._body(path)
+        try:
+            if len(body) > OFF_LOOP_BYTES:
+                return await asyncio.to_thread(json.loads, body)
+            return json.loads(body)
+        except ValueError:
+            raise NodeSilent(f"node {self.node_id} answers no JSON to {path}") from None
+
+    async def get_text(self, path: str) -> str:
+        return (await self._body(path)).decode("utf-8", "replace")
+
+    async def _body(self, path: str) -> bytes:
         try:
             async with asyncio.timeout(ANSWER_WITHIN_SECONDS):
                 reader, writer = await self._ask(path)
@@ -63,17 +75,9 @@ class NodeClient:
                     writer.close()
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as reason:
             raise NodeSilent(f"node {self.node_id} does not answer: {reason}") from None
-        return await self._parsed(path, status, body)
-
-    async def _parsed(self, path: str, status: int, body: bytes) -> Any:
         if status != 200:
             raise NodeSilent(f"node {self.node_id} answers {status} to {path}")
-        try:
-            if len(body) > OFF_LOOP_BYTES:
-                return await asyncio.to_thread(json.loads, body)
-            return json.loads(body)
-        except ValueError:
-            raise NodeSilent(f"node {self.node_id} answers no JSON to {path}") from None
+        return body
 
     async def events(self, last_id: str | None) -> AsyncGenerator[ToldEvent, None]:
         """From an event on, or all that are kept. Ends when the node ends it; NodeSilent if it

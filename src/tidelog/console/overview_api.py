@@ -167,6 +167,8 @@ async def get_metrics(request: Request) -> Response:
     session = session_of(request)
     hub = await hub_for(console_of(request), session)
     since = number_in(request, "since", 0)
+    if hub is not None:
+        hub.want_charts()
     series = {} if hub is None else hub.history.since(since)
     return JSONResponse({"series": series, "now_ms": now_ms()})
 
