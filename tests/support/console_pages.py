@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from tidelog.testing import Cluster
 
 CLUSTER_NAME = "test"
-GUARD_MS = 12_000
+GUARD_MS = 60_000
 """For a machine that does much else; nothing waits that long."""
 expect.set_options(timeout=GUARD_MS)
 

@@ -70,12 +70,14 @@ function Pending({ rows }) {
 /** The newest first. */
 function Log({ log, search }) {
   const wanted = search.toLowerCase();
-  const rows = log.filter((entry) => `${entry.record} ${entry.meaning}`.toLowerCase().includes(wanted)).sort((a, b) => b.offset - a.offset);
+  // Records that only keep an idle log moving hide the ones that mean something.
+  const told = wanted ? log : log.filter((entry) => entry.record !== "NoOp");
+  const rows = told.filter((entry) => `${entry.record} ${entry.meaning}`.toLowerCase().includes(wanted)).sort((a, b) => b.offset - a.offset);
   return h(Table, { caption: "Metadata log, the newest first", rows, rowKey: (entry) => entry.offset,
     empty: h(Empty, { title: wanted ? `No record mentions “${search}”` : "The log is not known" }, wanted ? "The last 200 records were searched." : "Only Tidelog's controllers tell what is in it."), columns: [
       { name: "Offset", number: true, cell: (entry) => count(entry.offset) },
       { name: "Epoch", number: true, cell: (entry) => count(entry.epoch) },
-      { name: "Record", cell: (entry) => h("span", { class: "mono" }, typeof entry.record === "string" ? entry.record : entry.record?.type ?? "") },
+      { name: "Record", cell: (entry) => h("span", { class: "mono" }, entry.record) },
       { name: "Meaning", wide: true, cell: (entry) => entry.meaning },
     ] });
 }

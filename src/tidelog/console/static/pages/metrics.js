@@ -3,7 +3,7 @@
 import { makeChart } from "../lib/chart.js";
 import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
-import { brief, bytes, duration } from "../lib/format.js";
+import { brief, bytes, duration, rate } from "../lib/format.js";
 import { effect, signal } from "../lib/signal.js";
 import { Empty, Heading } from "../lib/widgets.js";
 
@@ -13,13 +13,13 @@ const millis = (value) => (value === null ? "–" : value < 10 ? `${Math.round(v
 /** Which series stand in which chart: names as the server gives them. */
 const CHARTS = [
   { title: "Bytes in and out", format: perSecond, series: { in_bytes: "in", out_bytes: "out" }, meaning: "What clients write and read" },
-  { title: "Produce and fetch p99", format: millis, series: { produce_p99_ms: "produce", fetch_p99_ms: "fetch" }, meaning: "99 of 100 requests are answered faster" },
-  { title: "Replication lag", format: brief, series: { replication_lag: "records behind, the slowest" }, meaning: "How far the slowest follower is behind its leader" },
+  { title: "Records in", format: rate, series: { in_records: "records" }, meaning: "What clients write" },
+  { title: "Replication lag", format: brief, series: { replication_lag: "the slowest follower" }, meaning: "How many records a follower is behind its leader" },
   { title: "ISR shrinks and expands", format: brief, series: { isr_shrinks: "shrinks", isr_expands: "expands" }, meaning: "Replicas that leave and join the in-sync set" },
-  { title: "Elections", format: brief, series: { elections: "elections", unclean_elections: "unclean" }, meaning: "Partitions that got a new leader" },
+  { title: "Elections", format: brief, series: { elections: "elections" }, meaning: "Partitions that got a new leader" },
   { title: "Under-replicated partitions", format: brief, series: { under_replicated: "under-replicated", offline: "offline" }, meaning: "Partitions with a copy missing" },
-  { title: "Canary", format: millis, series: { canary_p99_ms: "end to end p99", canary_ms: "end to end" }, meaning: "A record of our own, from produce to consume" },
-  { title: "Event loop delay", format: millis, series: { loop_delay_ms: "the slowest broker" }, meaning: "How long a broker did not get to its work" },
+  { title: "Canary", format: millis, series: { canary_ms: "the slowest broker" }, meaning: "How long a broker takes to answer the console" },
+  { title: "Event loop delay", format: millis, series: { loop_delay_ms: "the slowest broker, p99" }, meaning: "How long a broker did not get to its work" },
 ];
 
 const WINDOWS = { 1: "1 minute", 5: "5 minutes", 15: "15 minutes" };
@@ -36,13 +36,12 @@ export function mount(root, context) {
       h("div", { class: "segments", role: "group", "aria-label": "Window" }, Object.entries(WINDOWS).map(([value, words]) =>
         h("button", { "aria-pressed": String(minutes.value === Number(value)), onclick: () => { minutes.value = Number(value); metrics.refresh(); } }, words)))),
     metrics.show("metrics", (data) => (Object.keys(data.series).length
-      ? h("div", { class: "charts" }, CHARTS.map((chart, index) => drawChart(draws[index], chart, data.series, minutes.value)))
+      ? h("div", { class: "charts" }, CHARTS.map((chart, index) => drawChart(draws[index], chart, data, minutes.value)))
       : h(Empty, { title: "Nothing is measured yet" }, "The first numbers come a few seconds after the console has started.")))));
   return { unmount: stop };
 }
 
-function drawChart(draw, chart, series, minutes) {
-  const to = Math.max(...Object.values(series).map((points) => points.at(-1)?.[0] ?? 0));
+function drawChart(draw, chart, { series, now_ms: to }, minutes) {
   const from = to - minutes * 60_000;
   const lines = Object.entries(chart.series)
     .filter(([name]) => series[name])
