@@ -18,6 +18,8 @@ const OURS = new Set(["key", "ref", "opaque"]);
 const LIVE = new Set(["value", "checked", "selected", "indeterminate"]);
 /** What was drawn, beside the node that shows it. @type {WeakMap<Node, Child>} */
 const drawn = new WeakMap();
+/** Who wants to know that its element is in the page, told when all is drawn. */
+const arrived = [];
 
 /**
  * @param {string | ((props: any) => any)} tag
@@ -50,6 +52,7 @@ function flat(nested, out) {
  */
 export function render(root, ...children) {
   patchChildren(root, flat(children, []));
+  for (const [ref, node] of arrived.splice(0)) ref(node);
 }
 
 /**
@@ -78,7 +81,7 @@ function patchChildren(parent, children) {
     if (node === cursor) cursor = cursor.nextSibling;
     else parent.insertBefore(node, cursor);
     if (found) patch(found, child);
-    else if (typeof child !== "string") child.props.ref?.(node);
+    else if (typeof child !== "string" && child.props.ref) arrived.push([child.props.ref, node]);
   });
 }
 

@@ -34,16 +34,25 @@ export function PartitionTable({ rows, caption, empty }) {
 
 const isDefault = (config) => config.source === "default";
 
+/** What somebody has set; what nobody touched is folded away. */
 export function Configs({ configs }) {
-  // What somebody has set stands before what nobody touched.
-  const rows = [...configs].sort((a, b) => Number(isDefault(a)) - Number(isDefault(b)));
-  return h(Table, { caption: "Configs", rows, rowKey: (config) => config.name,
-    empty: h(Empty, { title: "No configs are known" }, "The cluster did not tell any."), columns: [
-      { name: "Name", cell: (config) => h("span", { class: "mono", title: config.meaning }, config.name) },
-      { name: "Value", wide: true, cell: (config) => h("span", { class: "mono" }, config.value ?? "–") },
-      { name: "Source", cell: (config) => h(isDefault(config) ? "span" : "strong", null, config.source) },
-      configs.some((config) => "default" in config) && { name: "Default", cell: (config) => h("span", { class: "mono muted" }, config.default ?? "–") },
-      configs.some((config) => config.meaning) && { name: "Meaning", wide: true, cell: (config) => h("span", { class: "muted" }, config.meaning ?? "") },
-      configs.some((config) => config.read_only) && { name: "Change", cell: (config) => h("span", { class: "muted" }, config.read_only ? "at start" : "while it runs") },
-    ].filter(Boolean) });
+  if (!configs.length) return h(Empty, { title: "No configs are known" }, "The cluster did not tell any.");
+  const usual = configs.filter(isDefault);
+  return [
+    h(ConfigTable, { caption: "Configs that are set", rows: configs.filter((config) => !isDefault(config)),
+      empty: h(Empty, { title: "Nothing is set here" }, "Every config has its default.") }),
+    usual.length > 0 && h("details", { class: "more" }, h("summary", null, `${count(usual.length)} at their defaults`),
+      h(ConfigTable, { caption: "Configs at their defaults", rows: usual })),
+  ];
+}
+
+function ConfigTable({ rows, ...more }) {
+  return h(Table, { ...more, rows, rowKey: (config) => config.name, columns: [
+    { name: "Name", cell: (config) => h("span", { class: "mono", title: config.meaning }, config.name) },
+    { name: "Value", wide: true, cell: (config) => h("span", { class: "mono" }, config.value ?? "–") },
+    { name: "Source", cell: (config) => config.source },
+    rows.some((config) => "default" in config) && { name: "Default", cell: (config) => h("span", { class: "mono muted" }, config.default ?? "–") },
+    rows.some((config) => config.meaning) && { name: "Meaning", wide: true, cell: (config) => h("span", { class: "muted" }, config.meaning ?? "") },
+    rows.some((config) => config.read_only) && { name: "Change", cell: (config) => h("span", { class: "muted" }, config.read_only ? "at start" : "while it runs") },
+  ].filter(Boolean) });
 }
