@@ -1,12 +1,21 @@
 """Order, gaps, divergence: the parts of the console that need no cluster."""
 
+import asyncio
+import re
+
 import pytest
 
+from tidelog.cluster import layout
+from tidelog.cluster.layout import Shape
+from tidelog.cluster.nodes import LocalNodes
 from tidelog.console.causality import in_order
+from tidelog.console.console import Console
 from tidelog.console.divergence import LogShape, diverges_at
 from tidelog.console.model import Model
+from tidelog.console.place import Place
 from tidelog.console.record_pages import value_of
 from tidelog.console.ring import EVENT, Cursor, Entry, Ring
+from tidelog.console.stream_api import Telling, parse_watch
 
 
 def told(node, number, kind="BrokerFenced", wall_ms=0, **fields):
@@ -83,6 +92,36 @@ def test_numbers_of_another_process_are_no_place_in_this_one():
 def test_what_is_no_cursor_is_refused(text):
     with pytest.raises(ValueError, match="is not the id"):
         Cursor.parse(text)
+
+
+def test_who_falls_behind_the_ring_is_told_of_the_gap_and_then_how_things_are(tmp_path):
+    """A viewer has no queue: while it takes nothing, only the ring goes on."""
+
+    async def story():
+        nodes = LocalNodes(tmp_path, layout.create(tmp_path, "test", Shape(1)))  # none of them runs
+        console = Console(Place("test", "127.0.0.1:1", nodes=nodes))
+        hub = console.hub
+        hub.ring = Ring(kept=4)
+        session = console.sessions.find(None)
+        messages = Telling(console, session, parse_watch("events"), hub).messages(None)
+        kinds = [kind_of(await anext(messages)) for _ in range(2)]
+        for number in range(1, 9):
+            hub.on_event(1, told(1, number), is_history=True)
+        hub.on_gap(1, None)
+        while (kind := kind_of(await anext(messages))) in ("comment", "frame", "node"):
+            continue
+        kinds += [kind, kind_of(await anext(messages))]
+        await messages.aclose()
+        await console.close()
+        return kinds
+
+    kinds = asyncio.run(asyncio.wait_for(story(), 60))
+    assert kinds == ["comment", "snapshot", "gap", "snapshot"]
+
+
+def kind_of(message):
+    found = re.search(rb"^event: (\w+)$", message, re.MULTILINE)
+    return found.group(1).decode() if found else "comment"
 
 
 # ---- divergence

@@ -13,7 +13,6 @@ from tidelog.core.security.acls import Acl, Operation, PatternType, Permission, 
 from tidelog.core.security.scram import ScramMechanism
 from tidelog.testing import Cluster
 
-pytestmark = pytest.mark.xdist_group("secure-console")
 PASSWORD = "ebb and flow"
 
 

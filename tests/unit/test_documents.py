@@ -56,7 +56,11 @@ def test_every_command_that_a_document_names_exists(written):
         found = command.get_command(context, words.pop(0))
         assert found is not None, f"there is no command: {written}"
         command, context = found, click.Context(found, info_name=found.name, parent=context)
-    known = {name for option in command.get_params(context) for name in option.opts}
+    known = {
+        name
+        for option in command.get_params(context)
+        for name in (*option.opts, *option.secondary_opts)
+    }
     used = {word.partition("=")[0] for word in words if re.match(r"--?[A-Za-z]", word)}
     assert used <= known, f"no {sorted(used - known)} in: {written}"
 

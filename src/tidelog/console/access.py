@@ -23,7 +23,7 @@ class Rights(NamedTuple):
 class Access:
     """Of one session; asked again every few seconds, because ACLs change."""
 
-    __slots__ = ("_asked", "_rights", "_topics", "_topics_asked", "is_unlimited")
+    __slots__ = ("_asked", "_rights", "_topics", "_topics_due", "is_unlimited")
 
     def __init__(self, *, is_unlimited: bool) -> None:
         self.is_unlimited = is_unlimited
@@ -31,7 +31,7 @@ class Access:
         self._rights = Rights(is_unlimited, is_unlimited, is_unlimited)
         self._asked = 0.0
         self._topics: frozenset[str] = frozenset()
-        self._topics_asked = 0.0
+        self._topics_due = 0.0
 
     async def rights(self, client: Client) -> Rights:
         now = time.monotonic()
@@ -42,11 +42,12 @@ class Access:
 
     async def refresh(self, client: Client) -> None:
         """Which topics can be seen."""
-        now = time.monotonic()
-        if self.is_unlimited or now - self._topics_asked < REMEMBERED_SECONDS:
+        begin = time.monotonic()
+        if self.is_unlimited or begin < self._topics_due:
             return
         self._topics = frozenset((await client.view()).topics)
-        self._topics_asked = now
+        took = time.monotonic() - begin  # with thousands of topics it is asked less often
+        self._topics_due = begin + max(REMEMBERED_SECONDS, 20 * took)
 
     def sees(self, topic: str) -> bool:
         return self.is_unlimited or topic in self._topics

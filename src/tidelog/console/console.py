@@ -1,13 +1,19 @@
 """What the handlers of requests share: the cluster, its users, and what is known of it."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 
 from starlette.requests import Request
 
 from tidelog.console.chaos import Chaos
 from tidelog.console.hub import Hub
 from tidelog.console.place import Place
+from tidelog.console.refusal import Refused
 from tidelog.console.sessions import Session, Sessions
+
+MOST_VIEWERS = 64
 
 
 class Console:
@@ -24,6 +30,15 @@ class Console:
         self.closing = asyncio.Event()
         """Streams end when it is set."""
 
+    @contextmanager
+    def viewing(self) -> Iterator[None]:
+        """One stream more, while it is open."""
+        self.viewers += 1
+        try:
+            yield
+        finally:
+            self.viewers -= 1
+
     def end_streams(self) -> None:
         self.closing.set()
         if self.hub is not None:
@@ -39,6 +54,12 @@ class Console:
 def console_of(request: Request) -> Console:
     console: Console = request.app.state.console
     return console
+
+
+def refuse_many_viewers(console: Console) -> None:
+    if console.viewers >= MOST_VIEWERS:
+        reason = f"{MOST_VIEWERS} streams are open"
+        raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, "close a tab")
 
 
 def session_of(request: Request) -> Session:

@@ -5,9 +5,12 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tidelog.client import ClusterUnreachable, KafkaError
+from tidelog.client import KafkaError
+from tidelog.client.batch_fetch import GarbledAnswer
+from tidelog.client.errors import ClientError
 from tidelog.console.refusal import refusal_response
 from tidelog.core.errors import Error
+from tidelog.host.ports import NetworkError
 from tidelog.survey.refusal import NotPossible
 
 FORBIDDEN = frozenset(
@@ -44,8 +47,17 @@ async def on_not_possible(_: Request, reason: Exception) -> Response:
     return refusal_response(status, f"{reason.what}: {reason.why}", reason.advice)
 
 
+async def on_defect(_: Request, _reason: Exception) -> Response:
+    error = "this failed in the console's own code"
+    advice = "its log says where: console.log beside the data of the cluster"
+    return refusal_response(HTTPStatus.INTERNAL_SERVER_ERROR, error, advice)
+
+
 HANDLERS = {
     KafkaError: on_kafka_error,
-    ClusterUnreachable: on_unreachable,
+    ClientError: on_unreachable,
+    NetworkError: on_unreachable,
+    GarbledAnswer: on_unreachable,
+    Exception: on_defect,
     NotPossible: on_not_possible,
 }

@@ -38,14 +38,23 @@ class Feed:
 
     async def run(self) -> None:
         while True:
-            try:
-                async with aclosing(self._connect().events(self._last_id)) as events:
-                    async for told in events:
-                        self._take(told)
-            except NodeSilent:
-                self.caught_up.set()
-                self._listener.on_reached(self.node, is_reached=False)
+            if await self._listen():
+                continue  # it may only have let us go; if it is gone, the next try says so at once
+            self.caught_up.set()
+            self._listener.on_reached(self.node, is_reached=False)
             await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _listen(self) -> bool:
+        """Until the stream ends. False if there was none."""
+        began = False
+        try:
+            async with aclosing(self._connect().events(self._last_id)) as events:
+                async for told in events:
+                    began = True
+                    self._take(told)
+        except NodeSilent:
+            return began
+        return began
 
     def _take(self, told: ToldEvent) -> None:
         if told.name == "hello":

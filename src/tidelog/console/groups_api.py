@@ -44,10 +44,24 @@ async def group_row(session: Session, listed: ListedGroup) -> Document | None:
     try:
         found = await survey(session.client, listed.group_id)
     except KafkaError as error:
-        if error.error != Error.GROUP_ID_NOT_FOUND:
-            raise
-        return None
+        if error.error == Error.GROUP_ID_NOT_FOUND:
+            return None
+        return unknown_row(listed, str(error))
     return head_of(session, found)
+
+
+def unknown_row(listed: ListedGroup, problem: str) -> Document:
+    """One group that cannot be looked at does not hide the others."""
+    return {
+        "group": listed.group_id,
+        "type": listed.kind or None,
+        "state": listed.state,
+        "members": None,
+        "coordinator": listed.coordinator,
+        "lag": None,
+        "burrow": None,
+        "problem": problem,
+    }
 
 
 def head_of(session: Session, found: GroupSurvey) -> Document:

@@ -124,6 +124,7 @@ class Hub:
                 await self.has_pages.wait()
         while any(self._fresh.values()):
             self._merge()
+            await asyncio.sleep(0)
 
     @contextmanager
     def looking_at(self, key: Key) -> Iterator[None]:
@@ -298,9 +299,7 @@ class Hub:
 
     async def _pages(self) -> None:
         while True:
-            for node_id in list(self.nodes):
-                with suppress(NodeSilent):
-                    await self._read_pages(node_id)
+            await asyncio.gather(*(self._read_pages(node) for node in self.nodes.values()))
             self.has_pages.set()
             self.wake_viewers()
             await asyncio.sleep(PAGES_LEAST_SECONDS)
@@ -309,18 +308,23 @@ class Hub:
                     await self._pages_wanted.wait()
             self._pages_wanted.clear()
 
-    async def _read_pages(self, node_id: int) -> None:
-        client, start, total = self.client(node_id), 0, 1
+    async def _read_pages(self, node: Node) -> None:
+        if node.is_paused:
+            return
+        start, total = 0, 1
         seen: set[Key] = set()
-        while start < total:
-            page = await client.get(f"/partitions?from={start}")
-            total = page["total"]
-            if not page["partitions"]:
-                break
-            for told in page["partitions"]:
-                seen.add(self.model.look(node_id, told, now_ms()).key)
-            start += len(page["partitions"])
-        await self._forget_strays(node_id, seen)
+        try:
+            while start < total:
+                page = await self.client(node.id).get(f"/partitions?from={start}")
+                total = page["total"]
+                if not page["partitions"]:
+                    break
+                for told in page["partitions"]:
+                    seen.add(self.model.look(node.id, told, now_ms()).key)
+                start += len(page["partitions"])
+        except NodeSilent:
+            return
+        await self._forget_strays(node.id, seen)
 
     async def _forget_strays(self, node_id: int, seen: set[Key]) -> None:
         """Replicas that the node had and has no more; partitions without any go."""

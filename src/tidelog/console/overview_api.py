@@ -1,5 +1,6 @@
 """`/api/overview`, `/api/brokers`, `/api/partition/…`, `/api/timeline`, `/api/metrics-view`."""
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from itertools import islice
@@ -23,6 +24,7 @@ from tidelog.host.ports import NetworkError
 
 EVENTS_PER_PAGE = 500
 PARTITIONS_SHOWN = 500
+FACTS_WITHIN_SECONDS = 1.5
 
 
 async def hub_for(console: Console, session: Session) -> Hub | None:
@@ -68,6 +70,7 @@ async def get_broker(request: Request) -> Response:
     summary = hub.nodes[broker_id].summary if hub is not None else {}
     document = {
         **found,
+        "disk_bytes": found["disk_bytes"] or await disk_bytes(session, broker_id),
         "partitions": await hosted_rows(hub, session, broker_id),
         "requests": summary.get("requests", {}),
         "config": await broker_config(session, broker_id),
@@ -89,11 +92,22 @@ async def hosted_rows(hub: Hub | None, session: Session, broker_id: int) -> list
     return [live.row(each) for each in islice(seen, PARTITIONS_SHOWN)]
 
 
+async def disk_bytes(session: Session, broker_id: int) -> int | None:
+    """What its logs take; None if it does not say so soon."""
+    try:
+        async with asyncio.timeout(FACTS_WITHIN_SECONDS):
+            on_disk = await Admin(session.client).log_dirs(broker_id)
+    except (TimeoutError, ClientError, NetworkError):
+        return None
+    return sum(each.size_bytes for each in on_disk)
+
+
 async def broker_config(session: Session, broker_id: int) -> list[live.Document]:
     """Empty if the broker is gone or the user may not see it."""
     try:
-        entries = await Admin(session.client).configs(BROKER_RESOURCE, str(broker_id))
-    except (ClientError, NetworkError):
+        async with asyncio.timeout(FACTS_WITHIN_SECONDS):
+            entries = await Admin(session.client).configs(BROKER_RESOURCE, str(broker_id))
+    except (TimeoutError, ClientError, NetworkError):
         return []
     return [
         {

@@ -6,6 +6,7 @@ Batches are read whole. Markers and open or aborted transactions are shown for w
 import asyncio
 import json
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any, NamedTuple
 
 from tidelog.client import Client
@@ -27,6 +28,7 @@ VALUE_SHOWN_BYTES = 4 * 1024
 FETCH_BYTES = 512 * 1024
 SCANNED_MOST = 20_000
 SCAN_SECONDS = 4.0
+NESTED_MOST = 64
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 _ALL = FetchSettings(committed=False, max_bytes=FETCH_BYTES, max_wait_ms=0, timeout_ms=5_000)
 _DECIDED = _ALL._replace(committed=True)
@@ -192,7 +194,27 @@ def parsed(text: str) -> Any:
     """None unless it is an object or a list: a lone number or word is better read as it stands."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
+    if depth_of(text) > NESTED_MOST:
+        return None
     try:
-        return json.loads(text, parse_constant=str)
+        return json.loads(text, parse_constant=str, parse_float=finite)
     except (ValueError, RecursionError):
         return None
+
+
+def depth_of(text: str) -> int:
+    """How deep brackets are nested; those in texts count too, which does no harm."""
+    depth = deepest = 0
+    for letter in text:
+        if letter in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif letter in "]}":
+            depth -= 1
+    return deepest
+
+
+def finite(text: str) -> float | str:
+    """JSON has no infinity: what is too large for a number stays a text."""
+    value = float(text)
+    return value if isfinite(value) else text

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
@@ -14,11 +15,12 @@ from tidelog.client.partitioner import partition_of_key
 from tidelog.client.producer import NewRecord
 from tidelog.console import sse
 from tidelog.console.bodies import json_body
-from tidelog.console.console import Console, console_of, session_of
+from tidelog.console.console import Console, console_of, refuse_many_viewers, session_of
 from tidelog.console.live import Document
 from tidelog.console.queries import number_in
 from tidelog.console.record_pages import read_page
 from tidelog.console.refusal import bad_input
+from tidelog.console.sessions import Session
 from tidelog.survey.positions import parse_position, resolve
 from tidelog.survey.topics import named_topic
 
@@ -78,6 +80,7 @@ def chosen_partitions(request: Request, topic: TopicView, key: bytes | None) -> 
 
 async def get_tail(request: Request) -> Response:
     session = session_of(request)
+    refuse_many_viewers(console_of(request))
     topic = await named_topic(session.client, topic_in(request.query_params))
     positions = {}
     for index in chosen_partitions(request, topic, None):
@@ -85,7 +88,7 @@ async def get_tail(request: Request) -> Response:
         positions[index] = found.offset
     resumed = resumed_positions(request.headers.get("last-event-id", ""))
     positions.update((index, at) for index, at in resumed.items() if index in positions)
-    return sse.stream_response(tail(console_of(request), session.client, topic.name, positions))
+    return sse.stream_response(tail(console_of(request), session, topic.name, positions))
 
 
 def resumed_positions(text: str) -> dict[int, int]:
@@ -100,28 +103,35 @@ def resumed_positions(text: str) -> dict[int, int]:
 
 
 async def tail(
-    console: Console, client: Client, topic: str, positions: dict[int, int]
+    console: Console, session: Session, topic: str, positions: dict[int, int]
 ) -> AsyncGenerator[bytes, None]:
-    yield sse.RETRY
-    while not console.closing.is_set():
-        for index, position in positions.items():
-            page = await read_page(client, topic, index, position, limit=TAIL_RECORDS)
-            positions[index] = max(position, page.next_offset)
-            for record in page.records:
-                where = {**positions, index: record["offset"] + 1}
-                cursor = ",".join(f"{part}:{offset}" for part, offset in where.items())
-                yield sse.message("record", record, cursor)
-            behind = page.end - positions[index]
-            if behind > TAIL_RECORDS:
-                positions[index] = page.end - TAIL_RECORDS
-                skipped = {"partition": index, "skipped": behind - TAIL_RECORDS}
-                yield sse.message("skipped", skipped)
-        yield sse.KEEP_ALIVE
-        try:
-            async with asyncio.timeout(TAIL_SECONDS):
-                await console.closing.wait()
-        except TimeoutError:
-            continue
+    with console.viewing():
+        yield sse.RETRY
+        while not console.closing.is_set() and console.sessions.is_open(session):
+            async for message in tail_once(session.client, topic, positions):
+                yield message
+            yield sse.KEEP_ALIVE
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TAIL_SECONDS):
+                    await console.closing.wait()
+
+
+async def tail_once(
+    client: Client, topic: str, positions: dict[int, int]
+) -> AsyncGenerator[bytes, None]:
+    """What has come since the positions, which move on."""
+    for index, position in positions.items():
+        page = await read_page(client, topic, index, position, limit=TAIL_RECORDS)
+        positions[index] = max(position, page.next_offset)
+        for record in page.records:
+            where = {**positions, index: record["offset"] + 1}
+            cursor = ",".join(f"{part}:{offset}" for part, offset in where.items())
+            yield sse.message("record", record, cursor)
+        behind = page.end - positions[index]
+        if behind > TAIL_RECORDS:
+            positions[index] = page.end - TAIL_RECORDS
+            skipped = {"partition": index, "skipped": behind - TAIL_RECORDS}
+            yield sse.message("skipped", skipped)
 
 
 async def produce(request: Request) -> Response:

@@ -16,6 +16,7 @@ from tidelog.console.place import Place
 from tidelog.host import event_loop
 
 STOP_WITHIN_SECONDS = 2
+MOST_CONNECTIONS = 256
 
 
 class ConsoleServer(uvicorn.Server):
@@ -91,6 +92,7 @@ def serve(
         ws="none",
         lifespan="on",
         timeout_graceful_shutdown=STOP_WITHIN_SECONDS,
+        limit_concurrency=MOST_CONNECTIONS,
     )
     event_loop.run(
         _serve(ConsoleServer(config, app), listening, lambda: ready(url_of(listening, token)))

@@ -44,6 +44,7 @@ class Session:
         "client",
         "csrf",
         "id",
+        "is_closed",
         "polled",
         "producer",
         "properties",
@@ -68,6 +69,7 @@ class Session:
         self.polled = Polled(client)
         self.producer = Producer(client)
         self.began = self.used = now
+        self.is_closed = False
 
     def is_over(self, now: float) -> bool:
         return now - self.used > IDLE_SECONDS or now - self.began > LONGEST_SECONDS
@@ -117,6 +119,12 @@ class Sessions:
             self.check_csrf(request, session.csrf)
         return session
 
+    def is_open(self, session: Session) -> bool:
+        """Streams of a session end with it."""
+        if session.user is None:
+            return True
+        return not (session.is_closed or session.is_over(self._clock()))
+
     def check_csrf(self, request: Request, csrf: str) -> None:
         if not is_same(request.headers.get(CSRF_HEADER, ""), csrf):
             error = f"the header {CSRF_HEADER} is missing or old"
@@ -142,6 +150,7 @@ class Sessions:
         return await self._remember(Session(user, client, properties, self._clock()))
 
     async def log_out(self, session: Session) -> None:
+        session.is_closed = True
         if self._known.pop(session.id, None) is not None:
             await session.client.close()
 

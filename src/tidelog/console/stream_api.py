@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tidelog.console import live, sse
-from tidelog.console.console import Console, console_of, session_of
+from tidelog.console.console import Console, console_of, refuse_many_viewers, session_of
 from tidelog.console.hub import FREQUENT, Hub, Viewer
 from tidelog.console.overview_api import overview_document, partition_document
 from tidelog.console.queries import parse_partition
@@ -25,7 +25,6 @@ KEEP_ALIVE_SECONDS = 10.0
 OVERVIEW_SECONDS = 1.0
 POLL_SECONDS = 1.0
 ENTRIES_PER_FRAME = 500
-MOST_VIEWERS = 64
 OVERVIEW, PARTITION, TIMELINE, EVENTS = "overview", "partition", "timeline", "events"
 KINDS = (OVERVIEW, TIMELINE, EVENTS, "brokers", "topics", "chaos", "controller", "groups")
 
@@ -55,9 +54,7 @@ def parse_watch(text: str) -> Watch:
 async def stream(request: Request) -> Response:
     console, session = console_of(request), session_of(request)
     watch = parse_watch(request.query_params.get("watch") or OVERVIEW)
-    if console.viewers >= MOST_VIEWERS:
-        reason = f"{MOST_VIEWERS} streams are open"
-        raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, "close a tab")
+    refuse_many_viewers(console)
     asked = request.headers.get("last-event-id") or request.query_params.get("after")
     try:
         cursor = Cursor.parse(asked) if asked else None
@@ -90,21 +87,28 @@ class Telling:
         self._told_at = 0.0
 
     async def messages(self, cursor: Cursor | None) -> AsyncGenerator[bytes, None]:
-        self._console.viewers += 1
-        try:
-            with ExitStack() as stack:
-                viewer = stack.enter_context(self._hub.watched())
-                if self._watch.key is not None:
-                    stack.enter_context(self._hub.looking_at(self._watch.key))
-                yield sse.RETRY
-                await self._hub.ready()
-                async for message in self._beginning(cursor):
+        with ExitStack() as stack:
+            stack.enter_context(self._console.viewing())
+            viewer = stack.enter_context(self._hub.watched())
+            if self._watch.key is not None:
+                stack.enter_context(self._hub.looking_at(self._watch.key))
+            yield sse.RETRY
+            await self._hub.ready()
+            async for message in self._beginning(cursor):
+                yield message
+            while not self._console.closing.is_set() and await self._may_go_on():
+                async for message in self._next(viewer):
                     yield message
-                while not self._console.closing.is_set():
-                    async for message in self._next(viewer):
-                        yield message
-        finally:
-            self._console.viewers -= 1
+
+    async def _may_go_on(self) -> bool:
+        """Rights may be taken back, and sessions end, while somebody watches."""
+        session = self._session
+        if not self._console.sessions.is_open(session):
+            return False
+        await session.access.refresh(session.client)
+        if self._watch.key is not None:
+            return session.access.sees(self._watch.key[0])
+        return (await session.access.rights(session.client)).may_describe
 
     async def _beginning(self, cursor: Cursor | None) -> AsyncGenerator[bytes, None]:
         """What was missed since the cursor, or how things are."""
@@ -131,7 +135,6 @@ class Telling:
             return
         await asyncio.sleep(max(0.0, self._told_at + FRAME_SECONDS - time.monotonic()))
         viewer.woken.clear()
-        await self._session.access.refresh(self._session.client)
         missed = self._hub.ring.missed_before(self._place)
         if missed:
             async for message in self._fell_behind(missed):
@@ -224,26 +227,23 @@ async def polled_messages(
     console: Console, session: Session, watch: Watch
 ) -> AsyncGenerator[bytes, None]:
     """Of a cluster that does not tell: asked every second, told when something has changed."""
-    console.viewers += 1
     last: Any = None
-    try:
+    with console.viewing():
         yield sse.RETRY
-        while not console.closing.is_set():
-            document: dict[str, Any]
-            if watch.key is not None:
-                topic, index = watch.key
-                document = {"partition": await partition_document(console, session, topic, index)}
-            else:
-                document = {"overview": await overview_document(console, session)}
+        while not console.closing.is_set() and console.sessions.is_open(session):
+            document = await polled_document(console, session, watch)
             yield sse.message("snapshot", document) if document != last else sse.KEEP_ALIVE
             last = document
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await console.closing.wait()
-            except TimeoutError:
-                continue
-    finally:
-        console.viewers -= 1
+
+
+async def polled_document(console: Console, session: Session, watch: Watch) -> dict[str, Any]:
+    if watch.key is None:
+        return {"overview": await overview_document(console, session)}
+    topic, index = watch.key
+    return {"partition": await partition_document(console, session, topic, index)}
 
 
 ROUTES = [Route("/api/stream", stream, methods=["GET"])]

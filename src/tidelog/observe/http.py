@@ -27,7 +27,7 @@ KEEP_ALIVE_MS = 10_000
 EVENTS_PER_WRITE = 200
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LATENCY_MAX_MS = 60_000
-PARTITIONS_PER_PAGE = 500
+PARTITIONS_PER_PAGE = 200
 METADATA_RECORDS = 500
 CHAOS_FIELDS = frozenset(("blocked", "latency_ms", "full_disks"))
 
