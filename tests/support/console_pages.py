@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,18 @@ class LiveConsole:
         self.url = url
 
 
-@contextmanager
-def running_console(home: Path) -> Iterator[str]:
+def running_console(home: Path) -> AbstractContextManager[str]:
     """`tidelog console` of the cluster that lies in this directory; its address."""
-    place = ("--data-dir", str(home), "--name", CLUSTER_NAME, "--port", "0")
+    return console_of(home, "--data-dir", str(home), "--name", CLUSTER_NAME)
+
+
+@contextmanager
+def console_of(home: Path, *place: str) -> Iterator[str]:
+    """`tidelog console` of any cluster; what it has to say lies in `home`."""
     said = home / "console.log"
     with said.open("w") as complaints:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tidelog", "console", *place],
+            [sys.executable, "-m", "tidelog", "console", *place, "--port", "0"],
             stdout=subprocess.PIPE,
             stderr=complaints,
             text=True,

@@ -1,10 +1,12 @@
 """Every page opens, in both themes and on a small screen, and nobody has anything to complain."""
 
+from pathlib import Path
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, expect
 
-from support.console_pages import Complaints, LiveConsole, open_page, settled
+from support.console_pages import Complaints, LiveConsole, console_of, open_page, settled
 from support.console_story import GROUP, TOPIC
 
 PAGES = {
@@ -25,6 +27,7 @@ PAGES = {
     "/help": "Help",
     "/login": "Sign in",
 }
+POLLED_PAGES = ("/", "/topics", f"/topics/{TOPIC}", f"/groups/{GROUP}", "/b/1", "/controller")
 SMALL = {"width": 390, "height": 844}
 
 
@@ -71,6 +74,18 @@ def test_no_page_is_wider_than_a_small_screen(
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Groups").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Groups")
+
+
+def test_of_any_other_kafka_the_pages_show_what_can_be_asked_for(
+    live: LiveConsole, page: Page, complaints: Complaints, tmp_path: Path
+) -> None:
+    with console_of(tmp_path, "-b", live.cluster.bootstrap_servers) as url:
+        for path in POLLED_PAGES:
+            open_page(page, url + path)
+            expect(page.get_by_text("This cluster sends no events")).to_be_visible()
+        open_page(page, f"{url}/metrics-view")
+        expect(page.get_by_text("Nothing is measured yet")).to_be_visible()
+        page.goto("about:blank")  # the console may stop without anybody complaining
 
 
 def test_an_address_without_a_page_says_so_and_names_a_way_on(

@@ -72,13 +72,11 @@ const api = makeApi(() => session.peek()?.csrf ?? "", goLogin);
 let shown = { unmount() {} };
 let visits = 0;
 
-/** @param {string} url @param {boolean} [replace] */
 function navigate(url, replace = false) {
   history[replace ? "replaceState" : "pushState"](null, "", url);
   open();
 }
 
-/** @param {(() => void)[]} cleanups @param {(message: any) => void} onMessage */
 function pageStream(cleanups, onMessage) {
   let stream = null;
   const close = () => stream?.close();
@@ -86,7 +84,6 @@ function pageStream(cleanups, onMessage) {
   return {
     state: linkState,
     isOpen: () => stream !== null,
-    /** @param {string} what @param {Record<string, (data: any, id: string) => void>} [handlers] */
     watch(what, handlers = {}) {
       stream?.close();
       const opened = openStream(`/api/stream?watch=${encodeURIComponent(what)}`, (message) => {
@@ -103,7 +100,6 @@ function pageStream(cleanups, onMessage) {
   };
 }
 
-/** @param {(() => void)[]} cleanups @returns {Context["every"]} */
 const every = (cleanups) => (poll, ms) => {
   let over = false;
   let timer;
@@ -162,7 +158,7 @@ async function open() {
   }
 }
 
-/** A new root per page: nothing of the last one stays behind. @param {HTMLElement} main */
+/** A new root per page: nothing of the last one stays behind. */
 function fresh(main) {
   const root = document.createElement("div");
   root.className = "page";
@@ -173,7 +169,6 @@ function fresh(main) {
   return root;
 }
 
-/** @param {any} module @param {Record<string, string>} params @param {HTMLElement} root */
 function mountPage(module, params, root) {
   const cleanups = [];
   let page = null;
@@ -288,7 +283,7 @@ function Frame() {
   ];
 }
 
-/** Links stay inside the page. @param {MouseEvent} event */
+/** Links stay inside the page. */
 function followLink(event) {
   const link = event.target?.closest?.("a[href]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;

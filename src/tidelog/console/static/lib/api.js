@@ -2,11 +2,6 @@
 
 /** What went wrong, in the server's words. */
 export class ApiError extends Error {
-  /**
-   * @param {string} message
-   * @param {string | null} hint what to try
-   * @param {number} status 0 when the server was not reached
-   */
   constructor(message, hint, status) {
     super(message);
     this.hint = hint;
@@ -25,12 +20,6 @@ const PATIENCE_MS = 30_000;
  * @param {() => void} onSignedOut called when the server wants a login
  */
 export function makeApi(csrf, onSignedOut) {
-  /**
-   * @param {string} method
-   * @param {string} path
-   * @param {any} [body]
-   * @returns {Promise<any>}
-   */
   async function request(method, path, body) {
     const headers = { Accept: "application/json" };
     if (method !== "GET") {

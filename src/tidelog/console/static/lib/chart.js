@@ -12,7 +12,7 @@ const ROWS_MAX = 60;
 /** @typedef {[number, number | null]} Point wall-clock milliseconds and a value */
 /** @typedef {{name: string, points: Point[]}} Series */
 
-/** The next round number above. @param {number} value */
+/** The next round number above. */
 export function roundUp(value) {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
@@ -40,7 +40,7 @@ export function path(points, x, y) {
   return d;
 }
 
-/** What stood last at or before a moment. @param {Point[]} points @param {number} t */
+/** What stood last at or before a moment. */
 function valueAt(points, t) {
   let found = null;
   for (const [at, value] of points) {
@@ -58,7 +58,6 @@ export function makeChart({ title, format, meaning }) {
   const cursor = signal(null);
   const asTable = signal(false);
 
-  /** @param {Series[]} series @param {number} from @param {number} to */
   return function draw(series, from, to) {
     const span = Math.max(1, to - from);
     const known = series.flatMap((line) => line.points.map((point) => point[1] ?? 0));
@@ -70,7 +69,6 @@ export function makeChart({ title, format, meaning }) {
     const readout = series.map((line) => valueAt(line.points, shownAt));
     const summary = `${title}, ${clock(from, false)} to ${clock(to, false)}: ${series
       .map((line, index) => `${line.name} ${format(readout[index])}`).join(", ")}`;
-    /** @param {any} event */
     const follow = (event) => {
       const box = event.currentTarget.getBoundingClientRect();
       const t = from + (span * (event.clientX - box.left)) / box.width;
@@ -100,7 +98,7 @@ export function makeChart({ title, format, meaning }) {
   };
 }
 
-/** The newest numbers first. @param {string} title @param {Series[]} series @param {(value: any) => string} format */
+/** The newest numbers first. */
 function chartTable(title, series, format) {
   const moments = [...new Set(series.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => b - a).slice(0, ROWS_MAX);
   return h("div", { class: "table-wrap", tabindex: 0, role: "region", "aria-label": `${title} as a table` },

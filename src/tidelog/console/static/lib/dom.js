@@ -32,10 +32,6 @@ export function h(tag, props, ...children) {
   return { tag, key: props?.key, props: props ?? {}, children: flat(children, []) };
 }
 
-/**
- * @param {Nested[]} nested
- * @param {Child[]} out
- */
 function flat(nested, out) {
   for (const child of nested) {
     if (Array.isArray(child)) flat(child, out);
@@ -55,10 +51,6 @@ export function render(root, ...children) {
   for (const [ref, node] of arrived.splice(0)) ref(node);
 }
 
-/**
- * @param {Element} parent
- * @param {Child[]} children
- */
 function patchChildren(parent, children) {
   const { keyed, loose } = sorted(parent);
   let next = 0;
@@ -85,7 +77,6 @@ function patchChildren(parent, children) {
   });
 }
 
-/** @param {Element} parent */
 function sorted(parent) {
   const keyed = new Map();
   const loose = [];
@@ -97,10 +88,6 @@ function sorted(parent) {
   return { keyed, loose };
 }
 
-/**
- * @param {Node} node
- * @param {Child} child
- */
 function alike(node, child) {
   const before = drawn.get(node);
   if (before === undefined) return false;
@@ -108,11 +95,6 @@ function alike(node, child) {
   return child.tag === before.tag && child.key === before.key;
 }
 
-/**
- * @param {Child} child
- * @param {Element} parent
- * @returns {ChildNode}
- */
 function create(child, parent) {
   if (typeof child === "string") {
     const text = document.createTextNode(child);
@@ -128,10 +110,6 @@ function create(child, parent) {
   return node;
 }
 
-/**
- * @param {any} node
- * @param {Child} child
- */
 function patch(node, child) {
   const before = drawn.get(node);
   if (before === child) return;
@@ -146,12 +124,6 @@ function patch(node, child) {
   for (const name in child.props) setProp(node, name, child.props[name], old[name]);
 }
 
-/**
- * @param {any} node
- * @param {string} name
- * @param {any} value
- * @param {any} old
- */
 function setProp(node, name, value, old) {
   if (OURS.has(name)) return;
   if (LIVE.has(name)) {

@@ -36,10 +36,6 @@ export function fetched(get) {
       error.value = null;
       return refresh();
     },
-    /**
-     * @param {string} what in words, for those who wait
-     * @param {(data: T) => any} draw
-     */
     show(what, draw) {
       if (data.value !== null) {
         const stale = error.value && h("p", { class: "banner bad", role: "status" }, `${error.value.message} What you see is old.`);

@@ -4,22 +4,22 @@ const whole = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3, notation: "compact" });
 const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"];
 
-/** `12,408`; what is not known is a dash. @param {number | null | undefined} value */
+/** `12,408`; what is not known is a dash. */
 export function count(value) {
   return value === null || value === undefined ? "–" : whole.format(value);
 }
 
-/** `12.4K` @param {number | null | undefined} value */
+/** `12.4K` */
 export function brief(value) {
   return value === null || value === undefined ? "–" : short.format(value);
 }
 
-/** `1 broker`, `3 brokers` @param {number} value @param {string} one @param {string} [many] */
+/** `1 broker`, `3 brokers` */
 export function plural(value, one, many = `${one}s`) {
   return `${count(value)} ${value === 1 ? one : many}`;
 }
 
-/** `1.4 MB` @param {number | null | undefined} value */
+/** `1.4 MB` */
 export function bytes(value) {
   if (value === null || value === undefined) return "–";
   let unit = 0;
@@ -30,18 +30,18 @@ export function bytes(value) {
   return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
 }
 
-/** `5,000/s` @param {number | null | undefined} value */
+/** `5,000/s` */
 export function rate(value) {
   if (value === null || value === undefined) return "–";
   return `${value > 0 && value < 10 ? value.toFixed(1) : count(Math.round(value))}/s`;
 }
 
-/** `1.2 MB/s` @param {number | null | undefined} value */
+/** `1.2 MB/s` */
 export function byteRate(value) {
   return value === null || value === undefined ? "–" : `${bytes(value)}/s`;
 }
 
-/** `12 s`, `4 min`, `3 h 10 min` @param {number | null | undefined} ms */
+/** `12 s`, `4 min`, `3 h 10 min` */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
@@ -54,14 +54,7 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)} days`;
 }
 
-/** How long ago: `12 s ago` @param {number | null | undefined} wallMs */
-export function ago(wallMs) {
-  if (!wallMs) return "–";
-  const passed = Date.now() - wallMs;
-  return passed < 1000 ? "just now" : `${duration(passed)} ago`;
-}
-
-/** `12:04:07.310`, in the time zone of the reader @param {number} wallMs */
+/** `12:04:07.310`, in the time zone of the reader */
 export function clock(wallMs, millis = true) {
   const moment = new Date(wallMs);
   const two = (part) => String(part).padStart(2, "0");
@@ -69,7 +62,7 @@ export function clock(wallMs, millis = true) {
   return millis ? `${time}.${String(moment.getMilliseconds()).padStart(3, "0")}` : time;
 }
 
-/** `2026-11-18 12:04:07.310` @param {number | null | undefined} wallMs */
+/** `2026-11-18 12:04:07.310` */
 export function moment(wallMs) {
   if (!wallMs || wallMs < 0) return "–";
   const day = new Date(wallMs);
@@ -78,12 +71,12 @@ export function moment(wallMs) {
   return `${date} ${clock(wallMs)}`;
 }
 
-/** `3,2` or `nobody` @param {number[] | null | undefined} nodes */
+/** `3,2` or `nobody` */
 export function ids(nodes) {
   return nodes?.length ? nodes.join(",") : "nobody";
 }
 
-/** `33 %` @param {number} part @param {number} all */
+/** `33 %` */
 export function percent(part, all) {
   return all ? `${Math.round((100 * part) / all)} %` : "–";
 }

@@ -20,7 +20,7 @@ function stored() {
 }
 
 /** Typing into a field, or working a control with its own keys, is not a command. */
-function isTyping(target, /** @type {string} */ name) {
+function isTyping(target, name) {
   if (target.closest?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return true;
   if (target.closest?.("dialog") && name !== "?") return true;
   return (name === "space" || name === "enter") && target.closest?.("button, a, summary, input") != null;
@@ -29,7 +29,7 @@ function isTyping(target, /** @type {string} */ name) {
 export function makeKeys() {
   /** @type {Map<string, Action>} by label */
   const actions = new Map();
-  /** Label → the key that was chosen instead. @type {Record<string, string>} */
+  /** Label → the key that was chosen instead. */
   let chosen = stored();
   const version = signal(0);
   let typed = "";
@@ -63,7 +63,6 @@ export function makeKeys() {
 
   return {
     version,
-    /** @param {string} key @param {string} label @param {() => void} perform */
     add(key, label, perform, everywhere = false) {
       const action = { key, label, perform, everywhere };
       actions.set(label, action);
@@ -80,10 +79,9 @@ export function makeKeys() {
         everywhere: action.everywhere,
         changed: action.label in chosen,
       })),
-    /** Who else has this key now. @param {string} key @param {string} label */
+    /** Who else has this key now. */
     taken: (key, label) =>
       [...actions.values()].find((action) => action.label !== label && keyOf(action) === key)?.label,
-    /** @param {string} label @param {string} key */
     remap(label, key) {
       chosen = { ...chosen, [label]: key };
       save();
@@ -93,7 +91,6 @@ export function makeKeys() {
       save();
     },
     areOff: () => Boolean(chosen.off),
-    /** @param {boolean} off */
     switchOff(off) {
       const { off: _, ...rest } = chosen;
       chosen = off ? { ...rest, off: "yes" } : rest;

@@ -18,7 +18,6 @@ function flush() {
   }
 }
 
-/** @param {Reader} reader */
 function schedule(reader) {
   if (!due.size) queueMicrotask(flush);
   due.add(reader);

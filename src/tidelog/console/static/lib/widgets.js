@@ -3,7 +3,7 @@
 import { h, render } from "./dom.js";
 import { duration } from "./format.js";
 
-/** What a state is called, and how grave it is. @type {Record<string, string>} */
+/** What a state is called, and how grave it is. */
 const GRAVITY = {
   healthy: "ok", alive: "ok", ok: "ok", OK: "ok", Stable: "ok", committed: "ok", leader: "ok",
   "under-replicated": "warn", warn: "warn", WARN: "warn", STALL: "warn", REWIND: "warn", fenced: "warn",
@@ -78,12 +78,12 @@ export function Failed({ error, retry }) {
     retry && h("button", { onclick: retry }, "Try again"));
 }
 
-/** Plain words in which `this` is code. @param {{text: string}} props */
+/** Plain words in which `this` is code. */
 export function Words({ text }) {
   return text.split("`").map((part, index) => (index % 2 ? h("code", null, part) : part));
 }
 
-/** A command to copy. @param {{command: string}} props */
+/** A command to copy. */
 export function Command({ command }) {
   return h("span", { class: "command" }, h("code", null, command),
     h("button", {
@@ -129,10 +129,10 @@ export function Tabs({ label, tabs, active, go }) {
       tabindex: name === active ? 0 : -1, onclick: () => go(name) }, tabs[name])));
 }
 
-/** How long something has lasted. @param {number | null | undefined} sinceMs */
+/** How long something has lasted. */
 export const since = (sinceMs) => (sinceMs ? duration(Math.max(0, Date.now() - sinceMs)) : "");
 
-/** A partition's name that leads to its picture. @param {{name: string}} props */
+/** A partition's name that leads to its picture. */
 export const PartitionLink = ({ name }) => h("a", { href: `/p/${encodeURIComponent(name)}` }, name);
 
 /** @param {{id: number | null | undefined}} props */

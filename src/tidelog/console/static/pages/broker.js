@@ -7,7 +7,7 @@ import { effect } from "../lib/signal.js";
 import { Configs, PartitionTable } from "../lib/tables.js";
 import { Badge, Card, Command, Empty, Fact, Heading, Table, since } from "../lib/widgets.js";
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   const id = context.params.id;
   context.title(`Broker ${id}`);

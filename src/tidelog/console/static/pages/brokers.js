@@ -7,7 +7,7 @@ import { effect } from "../lib/signal.js";
 import { BrokerTable } from "../lib/tables.js";
 import { Card, Command, Heading } from "../lib/widgets.js";
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Brokers");
   const brokers = fetched(() => context.api.get("/api/brokers"));

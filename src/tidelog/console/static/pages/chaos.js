@@ -4,9 +4,9 @@ import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
 import { clock, plural } from "../lib/format.js";
 import { effect, signal } from "../lib/signal.js";
-import { Badge, BrokerLink, Card, Empty, Field, Heading, Table, confirmed, since } from "../lib/widgets.js";
+import { Badge, BrokerLink, Card, Empty, Heading, Table, confirmed, since } from "../lib/widgets.js";
 
-/** What each fault does, in one sentence. @type {Record<string, [string, string]>} */
+/** What each fault does, in one sentence. */
 const FAULTS = {
   kill: ["Kill", "The process dies at once; what was not on disk is gone."],
   restart: ["Restart", "It starts again, reads its log and catches up."],
@@ -19,7 +19,7 @@ const FAULTS = {
   heal: ["Heal all", "All cuts and delays end."],
 };
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Chaos");
   const chaos = fetched(() => context.api.get("/api/chaos"));
@@ -75,7 +75,7 @@ function NodeCard({ node, data, controls }) {
   const id = node.id;
   const state = STATES[node.state] ?? node.state;
   const offered = (kind) => data.kinds.includes(kind);
-  const button = (kind, /** @type {any} */ more = {}) => offered(kind) && h("button", {
+  const button = (kind, /** */ more = {}) => offered(kind) && h("button", {
     class: `small ${kind === "kill" ? "danger" : ""}`, title: FAULTS[kind][1], disabled: Boolean(controls.busy.value),
     "aria-label": `${FAULTS[kind][0]} broker ${id}`, onclick: () => controls.act({ kind, node: id, ...more }, `${FAULTS[kind][0]} broker ${id}`),
   }, FAULTS[kind][0]);

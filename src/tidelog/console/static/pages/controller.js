@@ -6,7 +6,7 @@ import { count, ids } from "../lib/format.js";
 import { effect, signal } from "../lib/signal.js";
 import { Badge, BrokerLink, Card, Empty, Fact, Field, Heading, PartitionLink, Table } from "../lib/widgets.js";
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Controller");
   const controller = fetched(() => context.api.get("/api/controller"));

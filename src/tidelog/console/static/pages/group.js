@@ -9,7 +9,7 @@ import { BURROW, Burrow } from "./groups.js";
 
 const TARGETS = { earliest: "the earliest", latest: "the end", offset: "an offset", time: "a time", ago: "a while ago" };
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   const name = context.params.name;
   const path = `/api/groups/${encodeURIComponent(name)}`;

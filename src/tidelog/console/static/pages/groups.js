@@ -6,7 +6,7 @@ import { count, plural } from "../lib/format.js";
 import { effect, signal } from "../lib/signal.js";
 import { Badge, BrokerLink, Card, Command, Empty, Field, Heading, Table } from "../lib/widgets.js";
 
-/** What each state means. @type {Record<string, string>} */
+/** What each state means. */
 export const BURROW = {
   OK: "keeps up",
   WARN: "falls behind while it commits",
@@ -16,7 +16,7 @@ export const BURROW = {
 };
 const SHOWN_MAX = 200;
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Groups");
   const search = signal(context.query.get("search") ?? "");

@@ -28,7 +28,7 @@ const COMMANDS = [
   ["Read with your own client", "kcat -b BOOTSTRAP -t orders -C -e"],
 ];
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Help");
   const servers = context.session.bootstrap_servers ?? "127.0.0.1:9092";

@@ -4,7 +4,7 @@ import { h, render } from "../lib/dom.js";
 import { effect, signal } from "../lib/signal.js";
 import { Card, Failed, Field } from "../lib/widgets.js";
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Sign in");
   const error = signal(null);

@@ -24,7 +24,7 @@ const CHARTS = [
 
 const WINDOWS = { 1: "1 minute", 5: "5 minutes", 15: "15 minutes" };
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Metrics");
   const minutes = signal(5);
@@ -37,7 +37,7 @@ export function mount(root, context) {
         h("button", { "aria-pressed": String(minutes.value === Number(value)), onclick: () => { minutes.value = Number(value); metrics.refresh(); } }, words)))),
     metrics.show("metrics", (data) => (Object.keys(data.series).length
       ? h("div", { class: "charts" }, CHARTS.map((chart, index) => drawChart(draws[index], chart, data, minutes.value)))
-      : h(Empty, { title: "Nothing is measured yet" }, "The first numbers come a few seconds after the console has started.")))));
+      : h(Empty, { title: "Nothing is measured yet" }, context.session.mode === "live" ? "The first numbers come in a few seconds." : "A cluster that sends no events is not measured.")))));
   return { unmount: stop };
 }
 

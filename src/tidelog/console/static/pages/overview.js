@@ -12,7 +12,7 @@ const EVENTS_MAX = 20;
 const CHATTER = new Set(["RecordsAppended", "HighWatermarkAdvanced"]);
 const GRAVITY = { ok: "Healthy", warn: "Attention", bad: "Broken" };
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Overview");
   const overview = fetched(() => context.api.get("/api/overview"));

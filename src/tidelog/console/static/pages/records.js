@@ -14,7 +14,7 @@ const TAIL_MAX = 200;
 const DRAW_MS = 250;
 const STARTS = { newest: "the newest", earliest: "the earliest", offset: "an offset", time: "a time", epoch: "a leader epoch" };
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   const topic = context.params.name;
   context.title(`Records of ${topic}`);

@@ -11,7 +11,7 @@ import { mountRecords } from "./records.js";
 
 const TABS = { partitions: "Partitions", records: "Records", produce: "Produce", configs: "Configs", groups: "Groups" };
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   const name = context.params.name;
   const path = `/topics/${encodeURIComponent(name)}`;

@@ -9,7 +9,7 @@ import { Badge, Card, Command, Empty, Field, Heading, Pager, Table, confirmed } 
 
 const TYPING_MS = 200;
 
-/** @param {HTMLElement} root */
+/** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Topics");
   const search = signal(context.query.get("search") ?? "");
