@@ -50,6 +50,7 @@ PATHS = (
     "/lab",
     "/help",
 )
+SHOWN = "main h1, main .failed"  # what it is about, or that it is not to be had here
 WATCHED = ("/", f"/p/{TOPIC}-0", f"/topics/{TOPIC}/records")
 
 
@@ -110,7 +111,7 @@ def paint(browser: Browser, url: str) -> None:
             context = browser.new_context()
             page = context.new_page()
             page.goto(url + path)
-            page.locator("main h1").first.wait_for()
+            page.locator(SHOWN).first.wait_for()
             times.append(
                 page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
             )
@@ -145,7 +146,7 @@ def watch(browser: Browser, url: str, seconds: float) -> None:
         context = browser.new_context()
         page = context.new_page()
         page.goto(url + path)
-        page.locator("main h1").first.wait_for()
+        page.locator(SHOWN).first.wait_for()
         tail = page.get_by_role("button", name="Live tail")
         if tail.count():
             tail.click()

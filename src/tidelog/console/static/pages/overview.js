@@ -62,7 +62,7 @@ function draw(data) {
       h(Fact, { name: "Under-replicated", value: count(data.under_replicated), state: data.under_replicated ? "warn" : "" }),
       h(Fact, { name: "Offline", value: count(data.offline), state: data.offline ? "bad" : "" }),
       h(Fact, { name: "Active controller", value: data.controller.id ?? "nobody", state: data.controller.id === null ? "bad two" : "two",
-        more: `epoch ${data.controller.epoch} · metadata offset ${count(data.controller.metadata_offset)} · quorum lag ${count(data.controller.quorum_lag)}` })),
+        more: `epoch ${data.controller.epoch} · offset ${count(data.controller.metadata_offset)} · lag ${count(data.controller.quorum_lag)}` })),
     h(Card, { title: "Brokers", aside: h("a", { href: "/brokers" }, "All about brokers") }, h(BrokerTable, { brokers: data.brokers })),
     h(Card, { title: "Last events", aside: h("a", { href: "/timeline" }, "Timeline") }, h(Events, { events: data.events })),
   ];
