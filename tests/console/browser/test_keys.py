@@ -33,6 +33,8 @@ def test_the_first_stop_of_the_tab_key_skips_the_navigation(live: LiveConsole, p
     open_page(page, live.url)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
 
 
 def test_a_key_can_be_changed_and_stays_so(

@@ -93,7 +93,12 @@ function pageStream(cleanups, onMessage) {
         onMessage(message);
       }, { onSignedOut: goLogin });
       stream = opened;
-      const stop = effect(() => { if (opened.state.value !== "closed") linkState.value = opened.state.value; });
+      const stop = effect(() => {
+        const state = opened.state.value;
+        // The console may have been started anew: then the old session is not good for changes.
+        if (state === "open" && linkState.peek() === "reconnecting") signIn().catch(() => {});
+        if (state !== "closed") linkState.value = state;
+      });
       cleanups.push(stop);
       return () => { opened.close(); stop(); };
     },
@@ -152,6 +157,7 @@ async function open() {
     const module = await arriving.catch(() => {
       throw { message: "This page could not be loaded.", hint: "reload; the console may have been updated or stopped." };
     });
+    if (found.module.endsWith("partition.js")) sessionStorage.setItem("tidelog.partition", found.params.name);
     if (visit === visits) mountPage(module, found.params, fresh(main));
   } catch (error) {
     if (visit === visits) fail(error);
@@ -288,7 +294,13 @@ function followLink(event) {
   const link = event.target?.closest?.("a[href]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
   if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
-  if (link.getAttribute("href").startsWith("#") || link.pathname.startsWith("/api/") || link.pathname.startsWith("/static/")) return;
+  const place = link.getAttribute("href");
+  if (place.startsWith("#")) {
+    event.preventDefault(); // a place in the page is no new page
+    document.getElementById(place.slice(1))?.focus();
+    return;
+  }
+  if (link.pathname.startsWith("/api/") || link.pathname.startsWith("/static/")) return;
   event.preventDefault();
   navigate(link.pathname + link.search + link.hash);
 }

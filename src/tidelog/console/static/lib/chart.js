@@ -8,8 +8,10 @@ const WIDTH = 480;
 const HEIGHT = 150;
 const GRID = [0, 0.5, 1];
 const ROWS_MAX = 60;
+/** Nothing was measured for so long: nobody watched. */
+const GAP_MS = 5000;
 
-/** @typedef {[number, number | null]} Point wall-clock milliseconds and a value */
+/** @typedef {[number, number]} Point wall-clock milliseconds and a value */
 /** @typedef {{name: string, points: Point[]}} Series */
 
 /** The next round number above. */
@@ -28,14 +30,10 @@ export function roundUp(value) {
  */
 export function path(points, x, y) {
   let d = "";
-  let pen = false;
+  let last = -Infinity;
   for (const [t, value] of points) {
-    if (value === null) {
-      pen = false;
-      continue;
-    }
-    d += `${pen ? "L" : "M"}${x(t).toFixed(1)} ${y(value).toFixed(1)}`;
-    pen = true;
+    d += `${t - last < GAP_MS ? "L" : "M"}${x(t).toFixed(1)} ${y(value).toFixed(1)}`;
+    last = t;
   }
   return d;
 }
@@ -60,7 +58,7 @@ export function makeChart({ title, format, meaning }) {
 
   return function draw(series, from, to) {
     const span = Math.max(1, to - from);
-    const known = series.flatMap((line) => line.points.map((point) => point[1] ?? 0));
+    const known = series.flatMap((line) => line.points.map((point) => point[1]));
     const top = roundUp(Math.max(0, ...known));
     const x = (t) => (WIDTH * (t - from)) / span;
     const y = (value) => HEIGHT * (1 - value / top);

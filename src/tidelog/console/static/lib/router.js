@@ -33,13 +33,22 @@ const ROUTES = TABLE.map(([path, module, section]) => {
   return { pattern: new RegExp(`^${source}/?$`), names, module, section };
 });
 
+/** An address that is not even text (`%ff`) has no page either. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** @param {string} pathname */
 export function match(pathname) {
   for (const { pattern, names, module, section } of ROUTES) {
     const found = pattern.exec(pathname);
     if (!found) continue;
     const params = {};
-    names.forEach((name, index) => { params[name] = decodeURIComponent(found[index + 1]); });
+    names.forEach((name, index) => { params[name] = decoded(found[index + 1]); });
     return { module, section, params };
   }
   return null;

@@ -64,6 +64,7 @@ export function openStream(url, onMessage, more = {}) {
       if (lastId) headers["Last-Event-ID"] = lastId;
       const answer = await fetch(url, { headers, signal: attempt.signal, cache: "no-store" });
       if (answer.status === 401) more.onSignedOut?.();
+      if (answer.status === 400) lastId = ""; // a place that this server does not know: begin anew
       if (!answer.ok || !answer.body) throw new Error(`status ${answer.status}`);
       const feed = parser((message) => {
         if (closed) return;
