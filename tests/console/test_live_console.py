@@ -5,8 +5,10 @@ import socket
 import urllib.request
 
 import pytest
+from click.testing import CliRunner
 
 from support.console import ConsoleProcess, eventually
+from tidelog.cli.main import cli
 from tidelog.client.groups import GroupAdmin
 from tidelog.client.producer import NewRecord, Producer
 from tidelog.client.transactional_producer import TransactionalProducer
@@ -185,9 +187,15 @@ def kind_in(data, kind):
 
 def test_faults_of_the_wire_and_of_disks_are_shown_and_undone(cluster, console):
     assert console.post("/api/chaos", {"kind": "slow", "node": 2, "latency_ms": 1})[0] == 200
-    assert console.post("/api/chaos", {"kind": "fill-disk", "node": 3})[0] == 200
-    active = {each["id"]: each["detail"] for each in console.ok("/api/chaos")["active"]}
-    assert active == {"slow-2": "1 ms to and from everybody", "fill-disk-3": "its disks look full"}
+    home = cluster.data_dir(1).parents[1]
+    words = ["chaos", "disk", "3", "--full", "--data-dir", str(home.parent), "--name", home.name]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    found = console.ok("/api/chaos")["active"]
+    active = {each["id"]: (each["detail"], each["by"]) for each in found}
+    assert active == {
+        "slow-2": ("1 ms to and from everybody", "the console"),
+        "fill-disk-3": ("its disks look full", "the command line"),
+    }
     full = eventually(lambda: finding_of(console, 3))
     assert full["kind"] == "disk-full"
     for fault in active:

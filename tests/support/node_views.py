@@ -59,7 +59,8 @@ class SeenNode:
         return iter(self.hosted)
 
     def partition_page(self, start, limit):
-        return PartitionPage(len(self.hosted), self.hosted[start : start + limit])
+        chosen = self.hosted[start : start + limit]
+        return PartitionPage(len(self.hosted), tuple(ReplicaView(each, ()) for each in chosen))
 
     def replica(self, topic, index):
         for each in self.hosted:

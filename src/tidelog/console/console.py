@@ -19,13 +19,15 @@ MOST_VIEWERS = 64
 class Console:
     """Made when the server starts, inside its loop; closed when it stops."""
 
-    __slots__ = ("chaos", "closing", "hub", "place", "sessions", "viewers")
+    __slots__ = ("chaos", "closing", "cluster_id", "hub", "place", "sessions", "viewers")
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self.sessions = Sessions(place)
         self.hub = None if place.nodes is None else Hub(place.nodes)
         self.chaos = None if place.nodes is None else Chaos(place.nodes.directory)
+        self.cluster_id: str | None = None
+        """Of a polled cluster, once it has said it."""
         self.viewers = 0
         self.closing = asyncio.Event()
         """Streams end when it is set."""

@@ -8,7 +8,7 @@ from tidelog.console.divergence import LogShape, diverges_at
 from tidelog.console.feed import ALIVE, DOWN
 from tidelog.console.hub import Hub, Node
 from tidelog.console.model import Key, Model, Partition, ReplicaLog, Unwell
-from tidelog.survey.health import NO_QUORUM_LEADER, broker_down
+from tidelog.survey.health import NO_QUORUM_LEADER
 from tidelog.survey.partition_state import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, judge
 
 Document = dict[str, Any]
@@ -92,9 +92,8 @@ def health(hub: Hub) -> list[Document]:
 def _nodes(hub: Hub) -> Iterable[Document]:
     for node in hub.nodes.values():
         if node.since_ms is not None and node.state != ALIVE:
-            text = (
-                broker_down(node.id) if node.state == DOWN else f"broker {node.id} is {node.state}"
-            )
+            kind = "broker" if is_broker(hub, node) else "controller"
+            text = f"{kind} {node.id} is {node.state}"
             verb = "resume" if node.state == "paused" else "restart"
             yield _sentence(WARN, text, node.since_ms, f"tidelog chaos {verb} {node.id}")
         if node.state == DOWN:
@@ -133,7 +132,12 @@ def _sentence(severity: str, text: str, since_ms: int | None, advice: str | None
 
 
 def brokers(hub: Hub) -> list[Document]:
-    return [broker(hub, node) for node in hub.nodes.values()]
+    return [broker(hub, node) for node in hub.nodes.values() if is_broker(hub, node)]
+
+
+def is_broker(hub: Hub, node: Node) -> bool:
+    local = hub.local.state.nodes.get(node.id)
+    return local is None or local.is_broker
 
 
 def broker(hub: Hub, node: Node) -> Document:

@@ -1,15 +1,21 @@
 """`/api/session`, `/api/login`, `/api/logout`."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tidelog.client.errors import ClientError
 from tidelog.console.access import Rights
 from tidelog.console.bodies import json_body
 from tidelog.console.console import Console, console_of, session_of
 from tidelog.console.sessions import COOKIE, LONGEST_SECONDS, Session
+from tidelog.host.ports import NetworkError
+
+ANSWER_WITHIN_SECONDS = 0.5
 
 
 async def get_session(request: Request) -> Response:
@@ -45,7 +51,7 @@ async def document_of(console: Console, session: Session | None) -> dict[str, An
         rights = await session.access.rights(session.client)
     return {
         "cluster": place.name,
-        "cluster_id": None if place.nodes is None else place.nodes.state.cluster_id,
+        "cluster_id": await cluster_id_of(console, session),
         "mode": place.mode,
         "secure": place.wants_login,
         "user": None if session is None else session.user,
@@ -58,6 +64,17 @@ async def document_of(console: Console, session: Session | None) -> dict[str, An
         "bootstrap_servers": place.bootstrap_servers,
         "csrf": console.sessions.stranger_csrf if session is None else session.csrf,
     }
+
+
+async def cluster_id_of(console: Console, session: Session | None) -> str | None:
+    """Asked once; None while the cluster does not say."""
+    if console.place.nodes is not None:
+        return console.place.nodes.state.cluster_id
+    if console.cluster_id is None and session is not None:
+        with suppress(TimeoutError, ClientError, NetworkError):
+            async with asyncio.timeout(ANSWER_WITHIN_SECONDS):
+                console.cluster_id = (await session.client.brokers()).cluster_id
+    return console.cluster_id
 
 
 ROUTES = [

@@ -27,7 +27,7 @@ async def static_file(request: Request) -> Response:
     kind = KINDS.get(path.suffix)
     if kind is None or not path.is_relative_to(HOME.resolve()) or not path.is_file():
         raise Refused(HTTPStatus.NOT_FOUND, f"there is no file {name[:80]!r}", "/")
-    return FileResponse(path, media_type=kind)
+    return unless_known(request, path, kind)
 
 
 async def page(request: Request) -> Response:
@@ -37,4 +37,13 @@ async def page(request: Request) -> Response:
     index = HOME / "index.html"
     if not index.is_file():
         raise Refused(HTTPStatus.NOT_FOUND, "the pages are not installed", "reinstall tidelog")
-    return FileResponse(index, media_type=KINDS[".html"])
+    return unless_known(request, index, KINDS[".html"])
+
+
+def unless_known(request: Request, path: Path, kind: str) -> Response:
+    """The file, or nothing if the browser has it already."""
+    answer = FileResponse(path, media_type=kind, stat_result=path.stat())
+    tag = answer.headers["etag"]
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
+    return answer

@@ -36,6 +36,7 @@ from tidelog.wire.protocol.apis import API_BY_KEY
 _NO_TRAFFIC = Traffic()
 
 LATE_TRANSACTION_MS = 300_000
+EPOCHS_PAGED = 20
 
 
 class LiveNode:
@@ -79,8 +80,11 @@ class LiveNode:
             return PartitionPage(0, ())
         hosted = broker.replicas.hosted
         chosen = list(islice(hosted.values(), start, start + limit))
-        views = tuple(self._hosted(broker, each) for each in chosen)
-        return PartitionPage(len(hosted), views)
+        replicas = tuple(
+            ReplicaView(self._hosted(broker, each), tuple(each.log.epochs.entries[-EPOCHS_PAGED:]))
+            for each in chosen
+        )
+        return PartitionPage(len(hosted), replicas)
 
     def replica(self, topic: str, index: int) -> ReplicaView | None:
         broker = self._node.broker

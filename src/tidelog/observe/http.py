@@ -19,7 +19,7 @@ from tidelog.observe.http_server import (
 )
 from tidelog.observe.render import Renderer
 from tidelog.observe.stream import EventStream, NumberedEvent
-from tidelog.observe.views import NodeView, PartitionView
+from tidelog.observe.views import NodeView, PartitionView, ReplicaView
 
 HEALTH, CHAOS = "/healthz", "/chaos"
 MOST_STREAMS = 16
@@ -144,7 +144,7 @@ class Endpoints:
             "node": self._sources.view.node_id,
             "total": page.total,
             "from": start,
-            "partitions": [partition_state(each) for each in page.partitions],
+            "partitions": [replica_state(each) for each in page.replicas],
         }
         return json_response(document)
 
@@ -154,12 +154,7 @@ class Endpoints:
         if found is None:
             error = {"error": f"no replica of {topic[:80]}-{index} lies here"}
             return json_response(error, HTTPStatus.NOT_FOUND)
-        document = {
-            "node": self._sources.view.node_id,
-            **partition_state(found.partition),
-            "epochs": [list(each) for each in found.epochs],
-        }
-        return json_response(document)
+        return json_response({"node": self._sources.view.node_id, **replica_state(found)})
 
     def _metadata_log(self, request: Request) -> Response:
         view = self._sources.view
@@ -339,6 +334,10 @@ def summary_of(view: NodeView, stream: EventStream) -> dict[str, object]:
             "bytes_out": traffic.bytes_out,
         },
     }
+
+
+def replica_state(replica: ReplicaView) -> dict[str, object]:
+    return {**partition_state(replica.partition), "epochs": [list(each) for each in replica.epochs]}
 
 
 def partition_state(partition: PartitionView) -> dict[str, object]:

@@ -85,19 +85,20 @@ class PartitionView(NamedTuple):
         return not self.under_replicated and not self.under_min_isr
 
 
-class PartitionPage(NamedTuple):
-    """Some of the hosted partitions, so that nobody asks for all of them in one piece."""
-
-    total: int
-    partitions: tuple[PartitionView, ...]
-
-
 class ReplicaView(NamedTuple):
     """One hosted partition, and the epoch history of its log."""
 
     partition: PartitionView
     epochs: tuple[tuple[int, int], ...]
     """(leader epoch, start offset), ascending."""
+
+
+class PartitionPage(NamedTuple):
+    """Some of the hosted partitions, so that nobody asks for all of them in one piece. Of their
+    epoch histories it has the ends."""
+
+    total: int
+    replicas: tuple[ReplicaView, ...]
 
 
 class ControllerView(NamedTuple):

@@ -16,17 +16,13 @@ def complaints(found: Survey) -> list[str]:
         for group in (offline, under_min)
         for each, judgement in group
     ]
-    sentences += [broker_down(broker.id) for broker in found.brokers if not broker.alive]
+    sentences += [f"broker {broker.id} is down" for broker in found.brokers if not broker.alive]
     sentences += [str(disk) for broker in found.brokers for disk in broker.full_disks]
     if found.quorum is not None and found.quorum.leader < 0:
         sentences.append(NO_QUORUM_LEADER)
     sentences += silent_controllers(found.quorum)
     sentences += [f"{each.topic}-{each.partition} {judgement}" for each, judgement in others]
     return sentences
-
-
-def broker_down(broker_id: int) -> str:
-    return f"broker {broker_id} is down"
 
 
 def silent_controllers(quorum: QuorumView | None) -> list[str]:
