@@ -1,6 +1,5 @@
 """What people do in the pages happens in the cluster."""
 
-import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from support.console_pages import Complaints, LiveConsole, open_page
@@ -90,14 +89,10 @@ def test_a_broker_that_is_killed_in_the_page_is_seen_down_and_comes_back(
         live.cluster.wait_ready()
 
 
-@pytest.mark.parametrize("as_table", [False, True])
 def test_metrics_are_charts_and_tables_of_the_same_numbers(
-    live: LiveConsole, page: Page, complaints: Complaints, as_table: bool
+    live: LiveConsole, page: Page, complaints: Complaints
 ) -> None:
     open_page(page, f"{live.url}/metrics-view")
     expect(page.get_by_role("img", name="Bytes in and out")).to_be_visible()
-    if as_table:
-        page.get_by_role("button", name="Table of Bytes in and out").click()
-        expect(page.get_by_role("region", name="Bytes in and out as a table")).to_contain_text(
-            "B/s"
-        )
+    page.get_by_role("button", name="Table of Bytes in and out").click()
+    expect(page.get_by_role("region", name="Bytes in and out as a table")).to_contain_text("B/s")
