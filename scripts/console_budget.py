@@ -1,0 +1,203 @@
+"""What the web console costs: bytes of its pages, time to first paint, processor per viewer.
+
+    make console-budget
+    python scripts/console_budget.py --seconds 60
+
+Fails if all scripts together are over their budget. Times and processor are printed, not judged:
+they are worth something only on a machine that does nothing else.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.console_files import STATIC, gzipped, loaded_by, page_modules, scripts
+from support.console_pages import CLUSTER_NAME, running_console
+from support.console_story import GROUP, TOPIC, tell_story
+from tidelog.testing import Cluster
+
+SCRIPTS_MAX_BYTES = 60 * 1024
+PAINTS = 3
+RATE = 5_000
+SETTLE_SECONDS = 3
+TICKS = os.sysconf("SC_CLK_TCK")
+PATHS = (
+    "/",
+    "/topics",
+    f"/topics/{TOPIC}",
+    f"/topics/{TOPIC}/records",
+    f"/p/{TOPIC}-0",
+    "/timeline",
+    "/groups",
+    f"/groups/{GROUP}",
+    "/brokers",
+    "/b/1",
+    "/controller",
+    "/chaos",
+    "/metrics-view",
+    "/lab",
+    "/help",
+)
+SHOWN = "main h1, main .failed"  # what it is about, or that it is not to be had here
+WATCHED = ("/", f"/p/{TOPIC}-0", f"/topics/{TOPIC}/records")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=20, help="how long each viewer watches")
+    parser.add_argument("--bytes-only", action="store_true", help="without a browser and a cluster")
+    asked = parser.parse_args()
+    fits = weigh()
+    if not asked.bytes_only:
+        with tempfile.TemporaryDirectory(prefix="tidelog-budget-") as home:
+            measure(Path(home), asked.seconds)
+    return 0 if fits else 1
+
+
+def weigh() -> bool:
+    """A page loads the frame, the shared modules and its own; each is kept by the browser."""
+    frame = loaded_by(STATIC / "app.js")
+    print("gzipped bytes   of its own  page")
+    for page in page_modules():
+        if not page.is_file():
+            print(f"{'missing':>13}               {page.name}")
+            continue
+        own = [path for path in loaded_by(page) if path not in frame]
+        print(f"{gzipped(*frame, *own):>13,}  {gzipped(*own):>10,}  {page.stem}")
+    total = gzipped(*scripts())
+    print(f"{total:>13,}  all scripts together, {SCRIPTS_MAX_BYTES:,} allowed")
+    print(f"{sum(gzipped(path) for path in scripts()):>13,}  all scripts, each by itself")
+    print(f"{gzipped(*STATIC.rglob('*.css')):>13,}  style sheets")
+    return total <= SCRIPTS_MAX_BYTES
+
+
+def measure(home: Path, seconds: float) -> None:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise SystemExit("there is no chromium: apt-get install chromium")
+    with (
+        Cluster(brokers=3, directory=home / CLUSTER_NAME) as cluster,
+        running_console(home) as url,
+        sync_playwright() as playwright,
+    ):
+        tell_story(cluster)
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--headless", "--no-sandbox", "--disable-gpu"]
+        )
+        paint(browser, url)
+        with load(cluster):
+            time.sleep(SETTLE_SECONDS)
+            watch(browser, url, seconds)
+        browser.close()
+
+
+def paint(browser: Browser, url: str) -> None:
+    print(f"\nfirst contentful paint, median of {PAINTS}, nothing kept by the browser")
+    for path in PATHS:
+        times = []
+        for _ in range(PAINTS):
+            context = browser.new_context()
+            page = context.new_page()
+            page.goto(url + path)
+            page.locator(SHOWN).first.wait_for()
+            times.append(
+                page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            )
+            context.close()
+        print(f"{statistics.median(times):>8.0f} ms  {path}")
+
+
+@contextmanager
+def load(cluster: Cluster) -> Iterator[None]:
+    """Somebody writes 5,000 records a second to the first partition."""
+    command = ("produce", TOPIC, "--partition", "0", "--value", "{}", "--rate", f"{RATE}/s")
+    producing = subprocess.Popen(
+        [sys.executable, "-m", "tidelog", *command, "-b", cluster.bootstrap_servers],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        producing.terminate()
+        producing.wait(30)
+
+
+def watch(browser: Browser, url: str, seconds: float) -> None:
+    console = process_with("tidelog console")
+    print(f"\nat {RATE:,} records/s, percent of a core over {seconds:g} s")
+    print("console  browser  page")
+    idle = spent([console])
+    time.sleep(seconds)
+    nobody = 100 * (spent([console]) - idle) / seconds
+    print(f"{nobody:>6.1f}  {'–':>7}  nobody looks")
+    for path in WATCHED:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(url + path)
+        page.locator(SHOWN).first.wait_for()
+        tail = page.get_by_role("button", name="Live tail")
+        if tail.count():
+            tail.click()
+        before, shown = spent([console]), spent(chromium_processes())
+        page.wait_for_timeout(1000 * seconds)
+        of_console = 100 * (spent([console]) - before) / seconds
+        of_browser = 100 * (spent(chromium_processes()) - shown) / seconds
+        print(f"{of_console - nobody:>6.1f}  {of_browser:>7.1f}  {path}")
+        context.close()
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def children(pid: int) -> list[int]:
+    """All that came from a process, near and far."""
+    found = []
+    for task in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = task.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            child = int(task.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+def process_with(text: str) -> int:
+    return next(pid for pid in children(os.getpid()) if text in command_line(pid))
+
+
+def chromium_processes() -> list[int]:
+    return [pid for pid in children(os.getpid()) if "chromium" in command_line(pid)]
+
+
+def spent(pids: list[int]) -> float:
+    """Seconds of processor that these processes took until now."""
+    total = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        total += int(fields[11]) + int(fields[12])
+    return total / TICKS
+
+
+if __name__ == "__main__":
+    sys.exit(main())
