@@ -1,5 +1,6 @@
 """What replicas of a partition said to each other, as far as events tell it."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -28,6 +29,25 @@ def message_of(follower: int, leader: int, offset: int, now_ms: int) -> Message:
         "explain": f"Broker {follower} asks for records from offset {offset} on, which tells the "
         f"leader that it has everything before.",
     }
+
+
+def add_message(messages: deque[Message], message: Message) -> None:
+    """An append is told up to 50 ms late, so the leader may have seen the follower's next fetch
+    before. That fetch names an offset behind the records, so the answer belongs before it."""
+    place = len(messages)
+    if message["kind"] == ANSWER:
+        follower = message["to"]
+        for index in range(len(messages) - 1, -1, -1):
+            other = messages[index]
+            if follower not in (other["from"], other["to"]):
+                continue
+            if other["kind"] != FETCH or other["offset"] <= message["offset"]:
+                break
+            place = index
+    if messages and len(messages) == messages.maxlen:
+        messages.popleft()
+        place = max(0, place - 1)
+    messages.insert(place, message)
 
 
 def messages_of(partition: Known, event: Mapping[str, Any]) -> Iterator[Message]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from tidelog.client.view import PartitionView
-from tidelog.console.messages import Message, message_of, messages_of
+from tidelog.console.messages import Message, add_message, message_of, messages_of
 from tidelog.core.types import NO_LEADER
 from tidelog.survey.partition_state import HEALTHY, judge
 
@@ -209,7 +209,8 @@ class Model:
         handler = _HANDLERS.get(event["kind"])
         if handler is not None:
             handler(partition, event)
-        partition.messages.extend(messages_of(partition, event))
+        for message in messages_of(partition, event):
+            add_message(partition.messages, message)
         self._count(partition, event["wall_ms"])
         return partition
 
