@@ -35,7 +35,7 @@ function stories(lab, context) {
         h("p", null, story.saw ?? story.sources?.join(" · ")),
         h("p", { class: "muted" }, [plural(story.steps, "step"), plural(story.question_count, "question")].join(", "),
           " · ", h("code", null, story.name),
-          lab.on.includes("cluster") && [" · ", h("a", { href: `/lab/${story.name}?on=cluster` }, "on this cluster")])))),
+          (story.on ?? lab.on).includes("cluster") && [" · ", h("a", { href: `/lab/${story.name}?on=cluster` }, "on this cluster")])))),
     h(Panel, { title: "A simulated run" }, h("p", null,
       "The simulator runs whole clusters with faults drawn from a seed, and checks every safety rule after every step. ",
       "The same seed gives the same run."), seedForm(context, "")),
