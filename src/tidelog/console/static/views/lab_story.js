@@ -212,7 +212,7 @@ class StoryPage {
     const { play } = this;
     if (!play.step && !play.revealed.length) return null;
     return h(Panel, { title: `Step ${play.step} of ${play.steps}`, class: "happened" },
-      h("p", { class: "sentence" }, play.sentence),
+      play.sentence && h("p", { class: "sentence" }, play.sentence),
       play.question && h("p", { class: "question" }, play.question),
       play.revealed.filter(isTold).map((revealed, index) => h("div", { key: index, class: revealed.ok ? "revealed" : "revealed wrong" },
         h("code", { class: "typed" }, revealed.command),
