@@ -150,7 +150,6 @@ def test_a_table_of_the_catalog_is_live_and_a_frame_is_a_snapshot(spark, cluster
     ("given", "words"),
     [
         ({"subscribe": "nowhere"}, "there is no topic nowhere; create it first"),
-        ({"subscribePattern": "no-such-.*"}, "no topic matches the subscribePattern"),
         ({"subscribe": "t", "startingOffsets": '{"t":{"0"'}, 'startingOffsets is \'{"t":{"0"\''),
         ({"subscribe": "t", "subscrib": "t"}, "there is no option subscrib; did you mean"),
         ({"subscribe": "t", "schema": "offset int"}, "offset is int; it is bigint"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.client.security import SECRET_NAME
 from tidelog.spark.failure import TidelogError
+from tidelog.spark.save_mode import append_without_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,6 +93,7 @@ def open_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     hide_secrets(session)
+    append_without_mode(session)
     return session
 
 

@@ -34,6 +34,7 @@ class Topics(NamedTuple):
             **self.access.options(),
             "subscribe": ",".join(self.names),
             "includeHeaders": "true",
+            "packPartitions": "true",
         }
 
 
