@@ -2,12 +2,14 @@
 
 from collections import Counter
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidelog.spark.planning import OFFSETS_WORTH_A_TASK, plan
 from tidelog.spark.ranges import OffsetRange
 from tidelog.spark.source_options import Packing
+
+quick = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @st.composite
@@ -20,6 +22,7 @@ def ranges_of_partitions(draw):
     ]
 
 
+@quick
 @given(
     ranges=ranges_of_partitions(),
     min_partitions=st.none() | st.integers(1, 50),

@@ -34,13 +34,15 @@ def test_a_topic_is_read_whole_with_the_columns_of_the_stock_connector(spark, cl
     }
 
 
-def test_many_small_partitions_are_one_task_unless_more_are_asked_for(spark, cluster):
+def test_a_partition_is_a_task_unless_more_or_fewer_are_asked_for(spark, cluster):
     topic = cluster.topic("tasks", partitions=8)
     for partition in range(8):
         write(cluster, topic, range(5), partition=partition)
-    assert loaded(spark, cluster, subscribe=topic).rdd.getNumPartitions() == 1
+    assert loaded(spark, cluster, subscribe=topic).rdd.getNumPartitions() == 8
+    packed = loaded(spark, cluster, subscribe=topic, packPartitions="true")
+    assert packed.rdd.getNumPartitions() == 1
     split = loaded(spark, cluster, subscribe=topic, minPartitions="12", schema="value binary")
-    assert split.rdd.getNumPartitions() == 12
+    assert split.rdd.getNumPartitions() == 16
     assert values_of(split) == sorted(list(range(5)) * 8)
 
 
