@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench proof wheels console-budget screenshots exactly-once examples clean
+.PHONY: help setup check test demo sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots exactly-once examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -91,6 +91,9 @@ console-budget: setup ## What the pages of the console weigh, how soon they pain
 
 screenshots: setup ## Pictures of the console for README and docs, in light and in dark
 	$(BIN)/python scripts/console_screenshots.py
+
+starved-driver: setup ## Does a stream start where thirty other processes want the processor too? A few minutes
+	$(BIN)/python benchmarks/starved_driver.py
 
 wheels: setup ## A wheel for each of Python 3.11 to 3.14, built and tried there; PYTHONS='3.13 3.14' for less
 	$(BIN)/python scripts/build_wheels.py $(PYTHONS)

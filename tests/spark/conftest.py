@@ -5,6 +5,7 @@ import os
 import pytest
 
 from support import stock_connector
+from support.two_connectors import OURS, STOCK, Side
 from tidelog.spark.session import open_session
 from tidelog.testing import Cluster
 
@@ -24,7 +25,8 @@ def stock_jars():
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory, stock_jars):
-    os.environ.pop("PYSPARK_PYTHON", None)  # whatever it is, workers run what the tests run
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        os.environ.pop(name, None)  # whatever they are, workers run what the tests run
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     session = open_session(
         "tests",
@@ -46,3 +48,24 @@ def spark(tmp_path_factory, stock_jars):
 def cluster():
     with Cluster(brokers=3) as running:
         yield running
+
+
+@pytest.fixture(params=[STOCK, OURS])
+def connector(request, stock_jars):
+    if isinstance(stock_jars, str):
+        pytest.skip(stock_jars)
+    return request.param
+
+
+@pytest.fixture
+def side(spark, cluster, connector):
+    """One of the two connectors."""
+    return Side(connector, spark, cluster)
+
+
+@pytest.fixture
+def sides(spark, cluster, stock_jars):
+    """The stock connector and ours, to be compared."""
+    if isinstance(stock_jars, str):
+        pytest.skip(stock_jars)
+    return Side(STOCK, spark, cluster), Side(OURS, spark, cluster)

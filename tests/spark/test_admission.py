@@ -1,14 +1,16 @@
 """How much of a backlog one micro-batch takes."""
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tidelog.spark.admission import admit, backlog, must_wait
 from tidelog.spark.source_options import Admission
 
 SIZES = st.dictionaries(st.tuples(st.just("t"), st.integers(0, 20)), st.integers(0, 10_000))
+quick = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@quick
 @given(begins=SIZES, sizes=SIZES, most=st.integers(1, 5_000))
 def test_nobody_waits_for_ever_and_the_limit_is_kept(begins, sizes, most):
     ends = {where: begins.get(where, 0) + size for where, size in sizes.items()}

@@ -112,7 +112,7 @@ def test_spark_refuses_what_the_page_says_it_refuses(spark, shop, tmp_path):
     to = {**servers, "topic": "revenue"}
     rows = spark.range(1).selectExpr("cast(id as string) as value")
     with pytest.raises(AnalysisException) as refused:
-        rows.write.format("tidelog").options(**to).save()
+        rows.write.format("tidelog").options(**to).mode("ignore").save()
     assert refused.value.getCondition() == "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"
     assert refused.value.getCondition() in page
     source = spark.readStream.format("tidelog").options(**servers, subscribe="orders")

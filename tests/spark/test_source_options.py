@@ -115,6 +115,7 @@ BAD = [
     ({"maxTriggerDelay": "soon"}, "give something like 500ms, 30s, 15m"),
     ({"minPartitions": "-1"}, "minPartitions is '-1'"),
     ({"commitOffsets": "true"}, "give sourceId or kafka.group.id"),
+    ({"group__id": "g"}, "there is no option group.id; did you mean kafka.group.id?"),
     ({"view": "batches"}, "brokers give records, and view=batches"),
     ({"sourceId": " "}, "the option sourceId is empty"),
     ({"kafka__isolation__level": "serializable"}, "one of read_committed, read_uncommitted"),

@@ -23,12 +23,17 @@ GUARD_S = 600
 
 
 @pytest.fixture(params=RELEASES)
-def python(request, tmp_path_factory):
+def release(request):
+    return request.param
+
+
+@pytest.fixture
+def python(release, tmp_path_factory):
     """An interpreter with this Spark and what a wheel of ours brings."""
-    place = tmp_path_factory.mktemp(f"spark-{request.param}")
+    place = tmp_path_factory.mktemp(f"spark-{release}")
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     install = [place / "bin/pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, f"{ROOT}[spark]", f"pyspark=={request.param}"], check=True)
+    subprocess.run([*install, f"{ROOT}[spark]", f"pyspark=={release}"], check=True)
     return place / "bin/python"
 
 
@@ -41,7 +46,8 @@ def write(cluster, topic):
 
 def begin(python, *words):
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
-    environment.pop("PYSPARK_PYTHON", None)  # whatever it is, workers run what the driver runs
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH"):
+        environment.pop(name, None)  # the driver and its workers run what is installed
     return subprocess.Popen(
         [python, JOB, *map(str, words)],
         stdout=subprocess.PIPE,
@@ -58,13 +64,15 @@ def finished(job):
     return json.loads(printed.splitlines()[-1])
 
 
-def test_batch_stream_and_an_exactly_once_sink_whose_driver_is_killed(python, cluster, tmp_path):
-    source, target = cluster.topic("releases-in", 3), cluster.topic("releases-out", 3)
+def test_batch_stream_and_an_exactly_once_sink_whose_driver_is_killed(
+    python, release, cluster, tmp_path
+):
+    source, target = (cluster.topic(f"{name}-{release}", 3) for name in ("in", "out"))
     write(cluster, source)
     story = (cluster.bootstrap_servers, source, target, tmp_path)
 
     found = finished(begin(python, "read", *story))
-    assert found.pop("spark") in RELEASES
+    assert found.pop("spark") == release
     assert found == dict.fromkeys(("batch", "batch_values", "stream", "stream_values"), COUNT)
 
     job = begin(python, "copy", *story)

@@ -1,78 +1,21 @@
 """Spark's own Kafka connector works against Tidelog, and `format("tidelog")` does what it does."""
 
 import json
-from typing import NamedTuple
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
+from support.two_connectors import copy_stream, expected, rows_of, write
 from tidelog.client.offsets import trim
 from tidelog.client.partitioner import partition_of_key
-from tidelog.client.producer import NewRecord, Producer
 from tidelog.spark.failure import words_of
-from tidelog.testing import Cluster
-
-COLUMNS = ["key", "value", "topic", "partition", "offset", "timestampType"]
-
-
-@pytest.fixture(params=["kafka", "tidelog"])
-def connector(request, stock_jars):
-    if isinstance(stock_jars, str):
-        pytest.skip(stock_jars)
-    return request.param
-
-
-class Side(NamedTuple):
-    """One connector, with the session and the cluster."""
-
-    connector: str
-    spark: SparkSession
-    cluster: Cluster
-
-    @property
-    def at(self):
-        return {"kafka.bootstrap.servers": self.cluster.bootstrap_servers}
-
-    def read(self, **options):
-        return self.spark.read.format(self.connector).options(**self.at, **options).load()
-
-    def stream(self, **options):
-        return self.spark.readStream.format(self.connector).options(**self.at, **options).load()
-
-
-@pytest.fixture
-def side(spark, cluster, connector):
-    return Side(connector, spark, cluster)
 
 
 @pytest.fixture
 def topic(cluster, request, connector):
     name = request.node.originalname.removeprefix("test_").replace("_", "-")
     return cluster.topic(f"{name[:60]}-{connector}", partitions=3)
-
-
-def write(cluster, topic, numbers):
-    async def produce(client):
-        records = [
-            NewRecord(b"v%d" % n, b"k%d" % n, (("n", b"%d" % n),), 1_000 * n, n % 3)
-            for n in numbers
-        ]
-        await Producer(client).write(topic, records)
-
-    cluster.ask(produce)
-
-
-def rows_of(frame, *columns):
-    chosen = frame.select(*(columns or COLUMNS)).collect()
-    return sorted(tuple(row) for row in chosen)
-
-
-def expected(topic, numbers):
-    return sorted(
-        (bytearray(b"k%d" % n), bytearray(b"v%d" % n), topic, n % 3, n // 3, 0) for n in numbers
-    )
 
 
 def test_a_batch_reads_everything_with_the_columns_of_the_stock_connector(side, topic):
@@ -108,20 +51,6 @@ def test_a_batch_reads_from_a_time_on_all_topics_of_a_pattern(side, topic):
         endingTimestamp="24000",
     )
     assert rows_of(frame) == expected(topic, range(15, 24))
-
-
-def copy_stream(side, topic, home):
-    """Everything new of a topic into Parquet, with a checkpoint; how many rows it took."""
-    stream = side.stream(subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="12")
-    query = (
-        stream.writeStream.format("parquet")
-        .option("path", str(home / "out"))
-        .option("checkpointLocation", str(home / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(60)
-    return sum(each.numInputRows for each in query.recentProgress)
 
 
 def test_a_stream_goes_on_from_its_checkpoint(side, topic, tmp_path):
@@ -194,24 +123,6 @@ def refusal_of(side, **options):
     words = words_of(refused.value)
     assert (words is None) == (side.connector == "kafka"), refused.value
     return (words or str(refused.value)).lower()
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({}, "subscribepattern"),
-        ({"subscribe": "a", "assign": '{"a":[0]}'}, "one of"),
-        ({"subscribe": "a", "startingOffsets": "latest"}, "latest"),
-        ({"subscribe": "a", "endingOffsets": "earliest"}, "earliest"),
-        ({"subscribe": "a", "kafka.auto.offset.reset": "latest"}, "auto.offset.reset"),
-        ({"subscribe": "a", "kafka.enable.auto.commit": "true"}, "enable.auto.commit"),
-        ({"subscribe": "a", "kafka.key.deserializer": "x"}, "key.deserializer"),
-        ({"subscribe": "a", "minPartitions": "0"}, "minpartitions"),
-    ],
-    ids=lambda value: ",".join(value) or "nothing" if isinstance(value, dict) else None,
-)
-def test_wrong_options_are_refused_and_named(side, options, named):
-    assert named in refusal_of(side, **options)
 
 
 def test_records_that_were_deleted_are_a_loss(side, topic):

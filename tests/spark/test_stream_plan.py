@@ -306,8 +306,19 @@ def test_a_pattern_finds_topics_that_come_later_and_never_internal_ones(cluster)
     second = cluster.topic("found-2")
     write(cluster, second, range(2))
     assert query.next_end(start) == {(first, 0): 2, (second, 0): 2}
-    with pytest.raises(TidelogError, match="no topic matches the subscribePattern 'ound'"):
-        Started(cluster, subscribePattern="ound").plan.initial()
+
+
+@pytest.mark.parametrize("more", [{}, {"sourceId": "early"}], ids=str)
+def test_a_stream_may_start_before_any_topic_matches(cluster, more):
+    name = f"early-{len(more)}"
+    query = Started(cluster, subscribePattern=f"{name}|arly", startingOffsets="latest", **more)
+    start = query.plan.initial()
+    assert start == query.next_end(start) == {}
+    topic = cluster.topic(name)
+    write(cluster, topic, range(3))
+    end = query.next_end(start)
+    assert end == {(topic, 0): 3}
+    assert query.plan.ranges(start, end) == [OffsetRange(topic, 0, 0, 3)]
 
 
 @pytest.mark.parametrize(

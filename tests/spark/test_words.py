@@ -30,7 +30,11 @@ def test_long_lists_of_partitions_are_cut_in_messages():
         ({"includeHeaders": "yes"}, lambda o: o.truth("includeHeaders", False), "true or false"),
         ({"view": "rows"}, lambda o: o.one_of("view", "records", ["records"]), "one of records"),
         ({"path": " "}, lambda o: o.required("path", "give one"), "the option path is missing"),
-        ({"subscrib": "a"}, lambda o: o.refuse_unknown(["subscribe"]), "did you mean subscribe?"),
+        (
+            {"subscrib": "a"},
+            lambda o: o.refuse_unknown(["subscribe"], ()),
+            "did you mean subscribe?",
+        ),
     ],
 )
 def test_a_wrong_option_is_named_with_what_would_be_right(values, ask, words):

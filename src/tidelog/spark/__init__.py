@@ -13,10 +13,13 @@ __all__ = ["register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("tidelog")` known to a session that could not find it by itself. Private keys
-    among the options of a query are hidden in its plans from then on."""
+    """Make `format("tidelog")` known to a session that could not find it by itself. From then on
+    private keys among the options of a query are hidden in its plans, and a batch write needs no
+    mode, as with the stock connector."""
     from tidelog.spark.data_source import TidelogDataSource  # noqa: PLC0415 - pyspark is an extra
+    from tidelog.spark.save_mode import append_without_mode  # noqa: PLC0415
     from tidelog.spark.session import hide_secrets  # noqa: PLC0415
 
     spark.dataSource.register(TidelogDataSource)
     hide_secrets(spark)
+    append_without_mode(spark)

@@ -12,6 +12,8 @@ from pyspark.sql.types import StructField, StructType
 
 from tidelog.client.security import is_secret
 from tidelog.spark.failure import InvalidOption
+from tidelog.spark.options import Options
+from tidelog.spark.source_options import SUBSCRIPTIONS
 
 OPTIONS_KEY = "tidelog.options"
 _OF_THE_CATALOG = frozenset(
@@ -45,8 +47,15 @@ def with_options(schema: StructType, values: Mapping[str, str]) -> StructType:
                 " spark.read.option(…).table(…), or SELECT … FROM … WITH (…)",
             )
     first, *others = schema.fields
-    metadata = {OPTIONS_KEY: json.dumps(values)}
+    metadata = {OPTIONS_KEY: json.dumps(values), "comment": _topics_in(values)}
     return StructType([StructField(first.name, first.dataType, True, metadata), *others])
+
+
+def _topics_in(values: Mapping[str, str]) -> str:
+    """What `DESCRIBE` shows of a table: of its options Spark shows none."""
+    given = Options(values)
+    named = [f"{name} {given.text(name)}" for name in SUBSCRIPTIONS if name in given]
+    return "; ".join(named) or "topics are named by the query"
 
 
 def options_in(schema: StructType) -> dict[str, str] | None:

@@ -20,7 +20,6 @@ from pyspark.sql.types import (
 
 from tidelog.spark.failure import InvalidOption
 from tidelog.spark.options import Options
-from tidelog.spark.source_options import KNOWN
 
 HEADERS_TYPE = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
 RECORD_TYPES: Mapping[str, DataType] = {
@@ -48,10 +47,8 @@ def record_columns(*, headers: bool) -> StructType:
 
 
 def default_schema(values: Mapping[str, str]) -> StructType:
-    """Where the user gives no schema. Names of options are checked as soon as Spark asks."""
-    options = Options(values)
-    options.refuse_unknown(KNOWN)
-    return record_columns(headers=options.truth("includeHeaders", False))
+    """Where the user gives no schema."""
+    return record_columns(headers=Options(values).truth("includeHeaders", False))
 
 
 def check_columns(schema: StructType) -> tuple[str, ...]:

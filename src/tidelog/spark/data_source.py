@@ -38,7 +38,11 @@ class TidelogDataSource(DataSource):
         from tidelog.spark.catalog_tables import is_creation, with_options, without_catalog
 
         if not is_creation(self.options):
+            from tidelog.spark.load_check import check_at_load
+
+            check_at_load(self.options)
             return _schema(self.options)
+        # Some of a table's options may come with the queries, so the rest cannot be wrong yet.
         options = without_catalog(self.options)
         return with_options(_schema(options), options)
 

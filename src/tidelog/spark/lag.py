@@ -7,12 +7,17 @@ what its progress says, and have the names that the stock connector gives them:
     spark.streams.addListener(listener)
     ...
     listener.lag("orders").metrics["maxOffsetsBehindLatest"]
+
+What reads the progress of queries as JSON gets it as the stock connector would have written it:
+
+    spark.streams.addListener(LagListener(on_progress=print))  # a line of JSON after each batch
+    with_lag(query.lastProgress)["sources"][0]["metrics"]["maxOffsetsBehindLatest"]
 """
 
 # ruff: noqa: N802 - Spark names the methods
 import json
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -20,6 +25,7 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
+    StreamingQueryProgress,
 )
 
 from tidelog.spark.ranges import Offsets, TopicPartition, from_document
@@ -41,22 +47,24 @@ class Lag(NamedTuple):
     @property
     def metrics(self) -> dict[str, str]:
         """As the stock connector writes them into progress."""
-        offsets = list(self.behind.values()) or [0]
-        return {
-            "minOffsetsBehindLatest": str(min(offsets)),
-            "maxOffsetsBehindLatest": str(max(offsets)),
-            "avgOffsetsBehindLatest": str(sum(offsets) / len(offsets)),
-        }
+        return metrics_of(self.behind)
 
 
 class LagListener(StreamingQueryListener):
-    """Knows the newest lag of every query that reads topics, and tells each to `on_lag`.
+    """Knows the newest lag of every query that reads topics, and tells each to `on_lag`. The
+    progress of every query, as JSON and with these metrics in it, goes to `on_progress`.
 
     Spark calls it on a thread of its own.
     """
 
-    def __init__(self, on_lag: Callable[[Lag], None] | None = None) -> None:
+    def __init__(
+        self,
+        on_lag: Callable[[Lag], None] | None = None,
+        *,
+        on_progress: Callable[[str], None] | None = None,
+    ) -> None:
         self._on_lag = on_lag
+        self._on_progress = on_progress
         self._lags: dict[str, list[Lag]] = {}
 
     def lag(self, query: str) -> Lag | None:
@@ -86,6 +94,8 @@ class LagListener(StreamingQueryListener):
         for lag in lags if self._on_lag is not None else ():
             assert self._on_lag is not None, lag
             self._on_lag(lag)
+        if self._on_progress is not None:
+            self._on_progress(json.dumps(with_lag(progress)))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Nothing has come in, so nothing has changed."""
@@ -94,16 +104,47 @@ class LagListener(StreamingQueryListener):
         self._lags.pop(str(event.id), None)
 
 
+def with_lag(progress: StreamingQueryProgress) -> dict[str, Any]:
+    """What progress says, with the metrics and the description that the stock connector gives to
+    its sources, for sources that read topics and have none."""
+    document: dict[str, Any] = json.loads(progress.json)
+    for source in document["sources"]:
+        behind = _behind(source.get("endOffset"), source.get("latestOffset"))
+        if behind is not None and not source.get("metrics"):
+            source["metrics"] = metrics_of(behind)
+            topics = sorted({topic for topic, _ in behind})
+            source["description"] = f"TidelogV2[{', '.join(topics)}]"
+    return document
+
+
+def metrics_of(behind: dict[TopicPartition, int]) -> dict[str, str]:
+    offsets = list(behind.values())
+    if not offsets:
+        return {}
+    return {
+        "minOffsetsBehindLatest": str(min(offsets)),
+        "maxOffsetsBehindLatest": str(max(offsets)),
+        "avgOffsetsBehindLatest": str(sum(offsets) / len(offsets)),
+    }
+
+
 def offsets_behind(end: str | None, latest: str | None) -> dict[TopicPartition, int] | None:
     """Per partition, from offsets as progress has them; None if they are not of topics."""
+    try:
+        return _behind(json.loads(end or ""), json.loads(latest or ""))
+    except ValueError:
+        return None
+
+
+def _behind(end: Any, latest: Any) -> dict[TopicPartition, int] | None:
     read, there = _offsets(end), _offsets(latest)
     if read is None or there is None:
         return None
     return {where: max(0, offset - read.get(where, 0)) for where, offset in there.items()}
 
 
-def _offsets(text: str | None) -> Offsets | None:
+def _offsets(document: Any) -> Offsets | None:
     try:
-        return from_document(json.loads(text or ""))
+        return from_document(document)
     except (ValueError, AttributeError, TypeError):
         return None

@@ -76,12 +76,16 @@ class Options:
             if name.startswith(prefix)
         }
 
-    def refuse_unknown(self, known: Collection[str]) -> None:
-        """Every name outside `kafka.…` must be known; says which one is nearest."""
+    def refuse_unknown(self, known: Collection[str], kafka: Collection[str]) -> None:
+        """Every name outside `kafka.…` must be known; says which one is nearest. `kafka` has the
+        names that are known behind that prefix, which is easily forgotten."""
         by_lower = {name.lower(): name for name in known}
+        by_lower.update((each, each) for each in map("kafka.{}".format, kafka))
         for name in self._values:
             if name in by_lower or name.startswith("kafka."):
                 continue
+            prefixed = f"kafka.{name}"
             near = get_close_matches(name, by_lower, n=1, cutoff=0.7)
-            advice = f"did you mean {by_lower[near[0]]}?" if near else "see docs/spark.md"
+            nearest = prefixed if prefixed in by_lower else by_lower[near[0]] if near else None
+            advice = f"did you mean {nearest}?" if nearest else "see docs/spark.md"
             raise InvalidOption(f"there is no option {name}", advice)

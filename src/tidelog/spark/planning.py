@@ -1,13 +1,15 @@
 """From ranges of offsets to tasks. Pure: numbers in, numbers out.
 
-A task of Python's costs Spark about 33 ms, so many small ranges share one. A partition is split
-only where somebody asked for it: what one task reads keeps its order.
+Tasks are planned as the stock connector plans them: one for each partition that has something to
+read, more where `minPartitions` or `maxRecordsPerPartition` ask for them, and the same number of
+them from the same offsets. A task of Python's costs Spark about 33 ms, so with `packPartitions`
+small ranges share one.
 """
 
 import os
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
-from itertools import pairwise
+from heapq import heappop, heappush
+from math import floor
 
 from tidelog.spark.ranges import OffsetRange
 from tidelog.spark.source_options import Packing
@@ -26,8 +28,8 @@ def default_tasks() -> int:
 
 
 def plan(ranges: Iterable[OffsetRange], packing: Packing, tasks: int) -> list[Group]:
-    """Every offset of the ranges in exactly one group. At least `min_partitions` groups as far as
-    there are offsets, none with more than `max_records` offsets, and otherwise at most `tasks`."""
+    """Every offset of the ranges in exactly one group, and none of them with more than
+    `max_records` offsets. Packed, there are at most `tasks` groups unless more are asked for."""
     assert tasks > 0, tasks
     pieces = [each for each in ranges if each.size > 0]
     if not pieces:
@@ -38,6 +40,8 @@ def plan(ranges: Iterable[OffsetRange], packing: Packing, tasks: int) -> list[Gr
         ]
     if packing.min_partitions is not None and len(pieces) < packing.min_partitions:
         pieces = _split(pieces, packing.min_partitions)
+    if not packing.shares_tasks:
+        return [(each,) for each in pieces]
     return _pack(pieces, _group_count(pieces, packing, tasks), packing.max_records)
 
 
@@ -50,25 +54,41 @@ def _group_count(pieces: list[OffsetRange], packing: Packing, tasks: int) -> int
 
 
 def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Into parts that differ by one offset at most."""
-    assert 0 < parts <= whole.size, (parts, whole)
-    edges = [whole.start + whole.size * index // parts for index in range(parts + 1)]
-    return [whole._replace(start=start, end=end) for start, end in pairwise(edges)]
+    """Into parts that differ by one offset at most, the larger ones last. Of fewer offsets than
+    parts come parts of one offset."""
+    cut = []
+    start = whole.start
+    for parts_left in range(parts, 0, -1):
+        end = start + (whole.end - start) // parts_left
+        if end > start:
+            cut.append(whole._replace(start=start, end=end))
+        start = end
+    return cut
 
 
 def _split(pieces: list[OffsetRange], wanted: int) -> list[OffsetRange]:
-    """Into `wanted` pieces, or as many as there are offsets: always the one with the largest
-    parts gets one more."""
-    parts = [1] * len(pieces)
-    largest = [(-each.size, index) for index, each in enumerate(pieces)]
-    heapify(largest)
-    for _ in range(wanted - len(pieces)):
-        share, index = heappop(largest)
-        if share > -2:  # single offsets all of them
-            break
-        parts[index] += 1
-        heappush(largest, (-pieces[index].size // parts[index], index))
-    return [part for each, count in zip(pieces, parts, strict=True) for part in _cut(each, count)]
+    """Into about `wanted` pieces. Those whose share of all offsets is not worth two stay whole;
+    the others are cut in proportion to what they have of the rest."""
+    total = sum(each.size for each in pieces)
+    whole = [each for each in pieces if _share(each.size, total, wanted) == 1]
+    whole_partitions = {(each.topic, each.partition) for each in whole}
+    rest = total - sum(each.size for each in whole)
+    wanted_of_rest = max(wanted - len(whole), 1)
+    return [
+        part
+        for each in pieces
+        for part in _cut(
+            each,
+            1
+            if (each.topic, each.partition) in whole_partitions
+            else _share(each.size, rest, wanted_of_rest),
+        )
+    ]
+
+
+def _share(size: int, total: int, wanted: int) -> int:
+    """Rounded as Java rounds, so that the count is the stock connector's."""
+    return max(floor(size / total * wanted + 0.5), 1)
 
 
 def _pack(pieces: list[OffsetRange], count: int, most: int | None) -> list[Group]:

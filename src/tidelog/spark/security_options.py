@@ -31,6 +31,9 @@ TRUST_ADVICE: Final = (
 CERTIFICATE_ADVICE: Final = (
     "check kafka.ssl.keystore.location: the brokers do not accept the certificate there"
 )
+GROUP_ADVICE: Final = (
+    "name a group that this user may read with kafka.group.id, or leave it and sourceId out"
+)
 RULE_ADVICE: Final = "ask an administrator of the cluster for an access rule (ACL) that allows it"
 LOGIN_CODES: Final = frozenset((33, 34, 58))
 """UNSUPPORTED_SASL_MECHANISM, ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED."""
@@ -106,4 +109,6 @@ def advice_for(error: ClientError) -> str | None:
     code = error.error if isinstance(error, KafkaError) else None
     if code in LOGIN_CODES:
         return LOGIN_ADVICE
+    if code == Error.GROUP_AUTHORIZATION_FAILED:
+        return GROUP_ADVICE
     return RULE_ADVICE if code in RULE_CODES else None

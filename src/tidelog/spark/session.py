@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.client.security import SECRET_NAME
+from tidelog.spark import early_worker
 from tidelog.spark.failure import TidelogError
+from tidelog.spark.save_mode import append_without_mode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,9 +34,14 @@ for each in $PYTHONPATH; do
         *) kept=$kept${{kept:+:}}$each ;;
     esac
 done
-PYTHONPATH=$kept exec {python} "$@"
+export PYTHONPATH="$kept"
+case "$1 $2" in
+    "-m {streaming}") exec {python} {early_worker} "$2" ;;
+esac
+exec {python} "$@"
 """
 """What lies in the installed package are its archives. Those of another Spark stay."""
+STREAMING_WORKER = "pyspark.sql.streaming.python_streaming_source_runner"
 _VERSION = re.compile(r'version "(\d+)')
 
 REDACTION = "spark.sql.redaction.options.regex"
@@ -84,7 +91,7 @@ def open_session(
     if spark_url.startswith("local"):
         settings.update(ON_THIS_MACHINE)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ.setdefault("PYSPARK_PYTHON", _own_quick_python())
+        use_python(os.environ.get("PYSPARK_PYTHON") or _own_quick_python())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings.update(conf or {})
     builder = SparkSession.builder.appName(name).master(spark_url)
@@ -92,7 +99,14 @@ def open_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     hide_secrets(session)
+    append_without_mode(session)
     return session
+
+
+def use_python(program: str | Path) -> None:
+    """What Spark runs as Python in the next session of this process. `PYSPARK_DRIVER_PYTHON` goes
+    before `PYSPARK_PYTHON` where Spark looks for formats, and may be `jupyter`."""
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = str(program)
 
 
 def hide_secrets(spark: "SparkSession") -> None:
@@ -106,17 +120,25 @@ def hide_secrets(spark: "SparkSession") -> None:
 
 
 def quick_python(program: Path) -> Path:
-    """Write a program that is this interpreter for Spark: set `PYSPARK_PYTHON` to it.
+    """Write a program that is this interpreter for Spark, and give it to `use_python`.
 
     Spark puts PySpark as an archive before the installed one, and Python compiles what is in an
     archive each time: most of a second for every streaming query, which has a process of its own
-    on the driver. The same PySpark as it is installed starts in a third of that.
+    on the driver. The same PySpark as it is installed starts in a third of that. And that process
+    connects to Spark before it loads anything (`early_worker`), so that it is there in time on a
+    machine that has much else to do.
     """
     found = find_spec("pyspark")
     assert found is not None, "PySpark is an extra that whoever asks for this has"
     assert found.origin is not None, found
     python, package = shlex.quote(sys.executable), shlex.quote(str(Path(found.origin).parent))
-    program.write_text(QUICK_PYTHON.format(python=python, package=package))
+    text = QUICK_PYTHON.format(
+        python=python,
+        package=package,
+        streaming=STREAMING_WORKER,
+        early_worker=shlex.quote(early_worker.__file__),
+    )
+    program.write_text(text)
     program.chmod(0o700)
     return program.absolute()  # Spark would look for a mere name on the PATH
 

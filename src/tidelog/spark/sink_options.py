@@ -5,7 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from tidelog.spark.client_settings import ClientSettings, bootstrap_of, client_settings
+from tidelog.spark.client_settings import (
+    OF_BOTH,
+    OF_SINK,
+    ClientSettings,
+    bootstrap_of,
+    client_settings,
+)
 from tidelog.spark.failure import InvalidOption, TidelogError
 from tidelog.spark.options import Options
 from tidelog.wire.arrow import BatchSettings
@@ -20,6 +26,7 @@ OPTIONS: Final = (
     "sinkId",
     "stagingDir",
     "compression",
+    "includeHeaders",  # of the stock sink, which writes headers without it too
     "txnAppId",
     "txnVersion",
     # Spark hands these over too.
@@ -72,7 +79,7 @@ class SinkSettings(NamedTuple):
 
 def sink_settings(options: Options) -> SinkSettings:
     """InvalidOption says which option is wrong."""
-    options.refuse_unknown(OPTIONS)
+    options.refuse_unknown(OPTIONS, OF_BOTH | OF_SINK)
     kafka = options.with_prefix("kafka.")
     client = client_settings(kafka, for_sink=True)
     if "transaction.timeout.ms" not in kafka:

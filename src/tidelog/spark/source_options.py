@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 from tidelog.client.offsets import EARLIEST, LATEST
 from tidelog.spark.client_settings import (
     LOGGER,
+    OF_BOTH,
+    OF_SOURCE,
     ClientSettings,
     bootstrap_of,
     client_settings,
@@ -41,6 +43,7 @@ KNOWN: Final = frozenset(
         "failOnDataLoss",
         "minPartitions",
         "maxRecordsPerPartition",
+        "packPartitions",
         "includeHeaders",
         "kafkaConsumer.pollTimeoutMs",
         "fetchOffset.numRetries",
@@ -77,6 +80,10 @@ _UNITS_MS: Final = {
 }
 _EXAMPLE_OFFSETS: Final = '{"orders":{"0":23,"1":-2}}'
 _EXAMPLE_TIMES: Final = '{"orders":{"0":1700000000000}}'
+
+
+class NotForThis(InvalidOption):
+    """An option that a batch takes and a stream does not."""
 
 
 class Subscription(NamedTuple):
@@ -124,6 +131,8 @@ class Packing(NamedTuple):
 
     min_partitions: int | None = None
     max_records: int | None = None
+    shares_tasks: bool = False
+    """Small ranges are read by one task (`packPartitions`)."""
 
 
 class Lookups(NamedTuple):
@@ -162,7 +171,7 @@ class SourceOptions(NamedTuple):
 def source_options(values: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """InvalidOption for the first thing that is wrong."""
     options = Options(values)
-    options.refuse_unknown(KNOWN)
+    options.refuse_unknown(KNOWN, OF_BOTH | OF_SOURCE)
     _check_mode(options, streaming=streaming)
     kafka = options.with_prefix("kafka.")
     isolation = options.one_of("kafka.isolation.level", ISOLATION[0], ISOLATION)
@@ -184,6 +193,7 @@ def source_options(values: Mapping[str, str], *, streaming: bool) -> SourceOptio
         packing=Packing(
             options.whole("minPartitions", least=1),
             options.whole("maxRecordsPerPartition", least=1),
+            options.truth("packPartitions", False),
         ),
         lookups=_lookups(options),
         poll_timeout_ms=_whole(options, "kafkaConsumer.pollTimeoutMs", 120_000, least=1),
@@ -197,11 +207,11 @@ def source_options(values: Mapping[str, str], *, streaming: bool) -> SourceOptio
 def _check_mode(options: Options, *, streaming: bool) -> None:
     is_of_batches = options.one_of("view", VIEWS[0], VIEWS) != VIEWS[0]
     if is_of_batches and (streaming or "path" not in options):
-        raise InvalidOption("brokers give records, and view=batches asks for batches", PATH_ADVICE)
+        raise NotForThis("brokers give records, and view=batches asks for batches", PATH_ADVICE)
     if streaming:
         for name in ENDINGS:
             if name in options:
-                raise InvalidOption(f"the option {name} is for batches", "a stream has no end")
+                raise NotForThis(f"the option {name} is for batches", "a stream has no end")
         return
     for name in (*TRIGGERS, "sourceId", "commitOffsets"):
         if name in options:
@@ -212,7 +222,7 @@ def _paths(options: Options, *, streaming: bool) -> tuple[str, ...]:
     if "path" not in options:
         return ()
     if streaming:
-        raise InvalidOption(
+        raise NotForThis(
             "the option path is for batches", "leave it out: a stream reads through brokers"
         )
     parts = (part.strip() for part in options.required("path", PATH_ADVICE).split(","))
@@ -243,6 +253,8 @@ def _stable_id(options: Options) -> str | None:
     if "sourceId" in options and not source:
         raise InvalidOption("the option sourceId is empty", "give it a name of its own")
     if group:
+        if "groupIdPrefix" in options:
+            LOGGER.warning("the option groupIdPrefix has no effect beside kafka.group.id")
         return group
     prefix = (options.text("groupIdPrefix") or "").strip() or PREFIX
     return f"{prefix}-{source}" if source else None

@@ -110,7 +110,7 @@ class StreamPlan:
                 (where, max(offset, self._target[where])) for where, offset in offsets.items()
             )
         group = self._options.start_group
-        if group is not None:
+        if group is not None and offsets:
             kept_start.save(self._lookup, group, kept_start.fingerprint(self._options), offsets)
         self._at_end = resolved.at_end
         return offsets

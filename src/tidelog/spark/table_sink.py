@@ -169,7 +169,7 @@ class TableWriter(StreamArrowWriter):
 
 def spec_of(values: Mapping[str, str]) -> TableSpec:
     options = Options(values)
-    options.refuse_unknown(KNOWN)
+    options.refuse_unknown(KNOWN, ())
     path = options.required("path", "say where the table lies")
     if "://" in path:
         raise InvalidOption(f"the path {path} is not a directory", "give a local directory")

@@ -92,14 +92,8 @@ def _seen(topics: Iterable[TopicView]) -> Seen:
 
 
 def check_all_there(subscription: Subscription, seen: Seen) -> None:
-    """At the start everything that was named must be there."""
-    if subscription.pattern is not None:
-        if not seen.partitions:
-            raise TidelogError(
-                f"no topic matches the subscribePattern {subscription.pattern!r}",
-                "see `tidelog topic list`; the whole name must match",
-            )
-        return
+    """At the start everything that was named must be there. A pattern names nothing: topics that
+    match it may come later."""
     for topic in subscription.topics:
         if topic not in seen.topic_ids:
             raise TidelogError(

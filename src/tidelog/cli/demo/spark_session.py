@@ -1,6 +1,5 @@
 """A Spark of the demo's own: it says nothing on the terminal, and nothing of it is left."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidelog.spark.failure import TidelogError, words_of
 from tidelog.spark.quiet import says_into
-from tidelog.spark.session import open_session, quick_python
+from tidelog.spark.session import open_session, quick_python, use_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +37,7 @@ def spark_in(home: Path) -> Iterator["SparkSession"]:
         "spark.sql.streaming.numRecentProgressUpdates": str(PROGRESS_KEPT),
         "spark.sql.warehouse.dir": str(temporary / "warehouse"),
     }
-    os.environ["PYSPARK_PYTHON"] = str(quick_python(home / "python"))
+    use_python(quick_python(home / "python"))
     with says_into(home / "spark.log"):
         session = open_session("tidelog demo", conf=conf)
     try:

@@ -50,6 +50,7 @@ class Topics(NamedTuple):
             **self.access.options(),
             "subscribe": ",".join(self.names),
             "includeHeaders": "true",
+            "packPartitions": "true",
         }
 
 

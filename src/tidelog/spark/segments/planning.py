@@ -56,7 +56,7 @@ def plan_groups(options: SourceOptions) -> list[SegmentGroup]:
     log = {where: (each.start, each.end) for where, each in chosen.items()}
     ranges = ranges_between(starts, ends, log, fail=options.fail_on_data_loss)
     pieces, tasks = _pieces(ranges, chosen, default_tasks())
-    packing = options.packing
+    packing = options.packing._replace(shares_tasks=True)  # files are ours to divide
     if packing.min_partitions is None and pieces:  # by bytes, where others count offsets
         packing = packing._replace(min_partitions=min(tasks, len(pieces)))
     return [
