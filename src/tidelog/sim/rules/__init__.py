@@ -23,7 +23,6 @@ from tidelog.sim.rules.group_rules import (
     AbortedOffsetsDoNotCount,
     CommitsAreKept,
     CutConnectionsEvictOnlyTheSilent,
-    NothingSkipped,
     OldGenerationsCommitNothing,
     OneOwner,
 )
@@ -63,7 +62,6 @@ from tidelog.sim.rules.transaction_rules import (
     AllOrNothing,
     CommittedReadsOnly,
     DecidedOnce,
-    ExactlyOnce,
 )
 from tidelog.sim.rules.watermark_rules import (
     CommittedOnAllInSync,
@@ -123,12 +121,10 @@ ALL_RULES: tuple[type[Rule], ...] = (
     CommittedReadsOnly,
     AllOrNothing,
     DecidedOnce,
-    ExactlyOnce,
     AbortedOffsetsDoNotCount,
     OneOwner,
     CommitsAreKept,
     OldGenerationsCommitNothing,
-    NothingSkipped,
     CutConnectionsEvictOnlyTheSilent,
 )
 
