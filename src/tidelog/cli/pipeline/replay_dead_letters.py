@@ -8,9 +8,9 @@ from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.pipeline.launching import spoken
-from tidelog.cli.topic.describe import named_topic
 from tidelog.client import Client
 from tidelog.spark.pipelines.dead_letter_topics import Replay, Replayed, reason_filter
+from tidelog.survey.topics import named_topic
 
 
 @click.command(name="replay-dead-letters")
