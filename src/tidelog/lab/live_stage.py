@@ -296,22 +296,22 @@ class LiveStage:
         def passes() -> bool:
             waiting = self._waiting(broker, leader)
             if waiting is None:
-                # What waits is perhaps from before the broker heard of the topic.
-                self._order(broker, {"release": {"to": leader}})
-            elif self._order(broker, {"release": order})["released"]:
-                released.append(waiting)
+                return False
+            number = waiting["number"]
+            if self._partition_in(waiting["partitions"]) is None:
+                # It is from before the broker heard of the topic.
+                self._order(broker, {"release": {"to": leader, "number": number}})
+            elif self._order(broker, {"release": {**order, "number": number}})["released"]:
+                released.append(number)
             return bool(released)
 
         self._await(f"a fetch of {broker}", passes)
         return released[0]
 
-    def _waiting(self, broker: int, leader: int) -> int | None:
-        """The number of the next fetch for that leader, if it asks for our partition."""
-        for each in ask_lab(self._nodes, self._node_of[broker])["waiting"]:
-            if each["to"] == leader:
-                number: int = each["number"]
-                return None if self._partition_in(each["partitions"]) is None else number
-        return None
+    def _waiting(self, broker: int, leader: int) -> Document | None:
+        """The next fetch for that leader."""
+        waiting = ask_lab(self._nodes, self._node_of[broker])["waiting"]
+        return next((each for each in waiting if each["to"] == leader), None)
 
     def _outcome_of(self, broker: int, number: int) -> str | None:
         """What came of a fetch that passed; None if it was refused, and is asked again."""

@@ -153,9 +153,18 @@ class LabGate:
         for answered in [*self._answers]:
             self._deliver(answered)
 
-    def release(self, target: int, *, count: int, max_bytes: int | None, keep_answer: bool) -> int:
-        """How many passed; none if none waits for that node."""
-        chosen = [each for each in self._waiting if self._target(each) == target][:count]
+    def release(
+        self,
+        target: int,
+        *,
+        count: int,
+        number: int | None,
+        max_bytes: int | None,
+        keep_answer: bool,
+    ) -> int:
+        """How many passed; none if none waits for that node, or not the one of this number."""
+        waits = [each for each in self._waiting if self._target(each) == target]
+        chosen = [each for each in waits if number in (None, each.number)][:count]
         for waiting in chosen:
             self._waiting.remove(waiting)
             waiting.keeps_answer = keep_answer

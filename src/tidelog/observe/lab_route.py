@@ -8,7 +8,6 @@ from tidelog.observe.http_server import BadRequest, Request, Response, json_resp
 
 LAB = "/lab"
 MOST_AT_ONCE = 100
-MOST_BYTES = 2**31 - 1
 EXAMPLE = '{"release": {"from": 2, "to": 1, "count": 1}}'
 
 
@@ -19,7 +18,13 @@ class Lab(Protocol):
     def close(self) -> None: ...
     def open(self) -> None: ...
     def release(
-        self, target: int, *, count: int, max_bytes: int | None, keep_answer: bool
+        self,
+        target: int,
+        *,
+        count: int,
+        number: int | None,
+        max_bytes: int | None,
+        keep_answer: bool,
     ) -> int: ...
     def end_answers(self, target: int, *, arrive: bool) -> int: ...
 
@@ -60,11 +65,11 @@ class LabRoute:
         if _number(order, "from", self._node_id) != self._node_id:
             reason = f"this is node {self._node_id}: it holds its own fetches, and no others"
             raise BadRequest(HTTPStatus.BAD_REQUEST, reason)
-        limited = "max_bytes" in order
         return lab.release(
             _number(order, "to"),
             count=_number(order, "count", 1, most=MOST_AT_ONCE),
-            max_bytes=_number(order, "max_bytes", most=MOST_BYTES) if limited else None,
+            number=_number(order, "number") if "number" in order else None,
+            max_bytes=_number(order, "max_bytes") if "max_bytes" in order else None,
             keep_answer=_flag(order, "keep_answer"),
         )
 
