@@ -228,7 +228,8 @@ function HealthPill() {
   if (!health.value.length) return null;
   const worst = grave.some((item) => item.severity === "bad") ? "bad" : grave.length ? "warn" : "ok";
   const words = grave.length ? grave[0].text : "All is well";
-  return h("a", { class: `pill ${worst}`, href: "/" }, h("span", { class: "dot", "aria-hidden": "true" }), h("span", { class: "pill-text" }, words),
+  return h("a", { class: `pill ${worst}`, href: "/" }, h("span", { class: "dot", "aria-hidden": "true" }),
+    h("span", { class: "pill-text" }, words),
     grave.length > 1 && h("span", { class: "pill-more" }, `+${grave.length - 1} more`));
 }
 
@@ -239,7 +240,8 @@ function Topbar() {
       onclick: () => { menuOpen.value = !menuOpen.value; } }, "Menu"),
     h("a", { class: "brand", href: "/" },
       h("svg", { viewBox: "0 0 32 22", class: "waves", "aria-hidden": "true" },
-        h("path", { d: "M2 5q3.5-4 7 0t7 0 7 0 7 0" }), h("path", { d: "M2 11q3.5-4 7 0t7 0 7 0 7 0" }), h("path", { d: "M2 17q3.5-4 7 0t7 0" })),
+        h("path", { d: "M2 5q3.5-4 7 0t7 0 7 0 7 0" }), h("path", { d: "M2 11q3.5-4 7 0t7 0 7 0 7 0" }),
+          h("path", { d: "M2 17q3.5-4 7 0t7 0" })),
       "Tidelog"),
     here && h("span", { class: "cluster", title: `cluster ${here.cluster_id} at ${here.bootstrap_servers}` }, here.cluster),
     here && here.mode !== "live" && h("span", { class: "badge warn" }, here.mode === "sim" ? "simulated" : "polled"),

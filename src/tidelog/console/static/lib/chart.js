@@ -74,7 +74,8 @@ export function makeChart({ title, format, meaning }) {
     };
     return h("figure", { class: "card chart", key: title },
       h("div", { class: "chart-head" }, h("h2", { title: meaning }, title),
-        h("button", { class: "quiet small", "aria-pressed": String(asTable.value), onclick: () => { asTable.value = !asTable.peek(); } },
+        h("button", { class: "quiet small", "aria-pressed": String(asTable.value),
+          onclick: () => { asTable.value = !asTable.peek(); } },
           asTable.value ? "Chart" : "Table", h("span", { class: "unseen" }, ` of ${title}`))),
       h("div", { class: "legend" }, series.map((line, index) => h("span", null,
         h("i", { class: `c${index % 6}` }), line.name, h("b", null, format(readout[index])))),
@@ -101,7 +102,8 @@ function chartTable(title, series, format) {
   const moments = [...new Set(series.flatMap((line) => line.points.map((point) => point[0])))].sort((a, b) => b - a).slice(0, ROWS_MAX);
   return h("div", { class: "table-wrap", tabindex: 0, role: "region", "aria-label": `${title} as a table` },
     h("table", null,
-      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"), series.map((line) => h("th", { scope: "col", class: "number" }, line.name)))),
+      h("thead", null, h("tr", null,
+        h("th", { scope: "col" }, "Time"), series.map((line) => h("th", { scope: "col", class: "number" }, line.name)))),
       h("tbody", null, moments.map((t) => h("tr", { key: t }, h("td", null, clock(t, false)),
         series.map((line) => h("td", { class: "number" }, format(valueAt(line.points, t)))))))));
 }

@@ -10,9 +10,11 @@ export function BrokerTable({ brokers }) {
     { name: "State", cell: (broker) => [h(Badge, { state: broker.state }), broker.state !== "alive" && broker.since_ms && h("small", null, ` ${since(broker.since_ms)}`)] },
     { name: "Address", cell: (broker) => h("span", { class: "mono" }, broker.address ?? "–") },
     { name: "Rack", cell: (broker) => broker.rack ?? "–" },
-    { name: "Leads", number: true, title: "Partitions it leads, and how many it should", cell: (broker) => [count(broker.leaders), h("small", null, ` of ${count(broker.preferred)}`)] },
+    { name: "Leads", number: true, title: "Partitions it leads, and how many it should", cell: (broker) => [count(broker.leaders),
+      h("small", null, ` of ${count(broker.preferred)}`)] },
     { name: "Replicas", number: true, cell: (broker) => count(broker.replicas) },
-    { name: "Disk", number: true, cell: (broker) => [broker.disk_bytes !== null && `${bytes(broker.disk_bytes)} `, h("small", null, `${bytes(broker.usable_bytes)} free`)] },
+    { name: "Disk", number: true, cell: (broker) => [broker.disk_bytes !== null && `${bytes(broker.disk_bytes)} `,
+      h("small", null, `${bytes(broker.usable_bytes)} free`)] },
     { name: "Quorum", cell: (broker) => [broker.quorum ?? "–", broker.quorum_lag > 0 && h("small", null, ` lag ${count(broker.quorum_lag)}`)] },
     { name: "Up", number: true, cell: (broker) => since(broker.up_ms) || "–" },
   ] });
@@ -51,8 +53,11 @@ function ConfigTable({ rows, ...more }) {
     { name: "Name", cell: (config) => h("span", { class: "mono", title: config.meaning }, config.name) },
     { name: "Value", wide: true, cell: (config) => h("span", { class: "mono" }, config.value ?? "–") },
     { name: "Source", cell: (config) => config.source },
-    rows.some((config) => "default" in config) && { name: "Default", cell: (config) => h("span", { class: "mono muted" }, config.default ?? "–") },
-    rows.some((config) => config.meaning) && { name: "Meaning", wide: true, cell: (config) => h("span", { class: "muted" }, config.meaning ?? "") },
-    rows.some((config) => config.read_only) && { name: "Change", cell: (config) => h("span", { class: "muted" }, config.read_only ? "at start" : "while it runs") },
+    rows.some((config) => "default" in config) && { name: "Default",
+      cell: (config) => h("span", { class: "mono muted" }, config.default ?? "–") },
+    rows.some((config) => config.meaning) && { name: "Meaning", wide: true,
+      cell: (config) => h("span", { class: "muted" }, config.meaning ?? "") },
+    rows.some((config) => config.read_only) && { name: "Change",
+      cell: (config) => h("span", { class: "muted" }, config.read_only ? "at start" : "while it runs") },
   ].filter(Boolean) });
 }

@@ -67,7 +67,8 @@ export function Empty({ title, children }) {
 
 /** */
 export function Loading({ what = "" }) {
-  return h("div", { class: "loading", role: "status" }, h("span", { class: "spinner", "aria-hidden": "true" }), `Loading ${what}…`);
+  return h("div", { class: "loading", role: "status" },
+    h("span", { class: "spinner", "aria-hidden": "true" }), `Loading ${what}…`);
 }
 
 /** What went wrong, what to try, and a way to try again. */
@@ -152,7 +153,8 @@ export function Leader({ row }) {
 export function Replicas({ row }) {
   return (row.replicas ?? []).map((id, index) => {
     const inSync = row.isr.includes(id);
-    return [index ? " " : "", h("span", { class: inSync ? "replica" : "replica out", title: inSync ? `broker ${id} is in the ISR` : `broker ${id} is not in the ISR` },
+    return [index ? " " : "",
+      h("span", { class: inSync ? "replica" : "replica out", title: inSync ? `broker ${id} is in the ISR` : `broker ${id} is not in the ISR` },
       String(id), !inSync && h("span", { class: "unseen" }, " not in the ISR"))];
   });
 }

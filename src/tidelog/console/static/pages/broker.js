@@ -30,7 +30,8 @@ function draw(data) {
       h(Badge, { state: data.state }), data.state !== "alive" && data.since_ms ? ` for ${since(data.since_ms)}` : "", ` ${data.address ?? ""}`, data.rack ? ` · rack ${data.rack}` : ""] },
       h("a", { class: "button", href: `/chaos?node=${data.id}` }, "Break it")),
     data.findings?.length > 0 && h("ul", { class: "health", "aria-label": "Findings" }, data.findings.map((finding) =>
-      h("li", { class: "warn" }, finding.problem, finding.advice && h("span", { class: "next" }, "next: ", h(Command, { command: finding.advice }))))),
+      h("li", { class: "warn" }, finding.problem, finding.advice && h("span", { class: "next" }, "next: ",
+        h(Command, { command: finding.advice }))))),
     h("dl", { class: "facts-row" },
       h(Fact, { name: "Leads", value: count(data.leaders), more: `preferred for ${count(data.preferred)}`, state: data.leaders !== data.preferred ? "warn" : "" }),
       h(Fact, { name: "Replicas", value: count(data.replicas) }),
@@ -38,7 +39,8 @@ function draw(data) {
       h(Fact, { name: "Quorum", value: data.quorum ?? "–", more: data.quorum_lag !== null && data.quorum_lag !== undefined ? `lag ${count(data.quorum_lag)}` : null }),
       h(Fact, { name: "Requests", value: count(asked), more: "since it started" }),
       h(Fact, { name: "Up", value: since(data.up_ms) || "–" })),
-    h(Card, { title: "Replicas hosted", aside: `${percent(data.leaders, data.replicas)} led here` }, h(PartitionTable, { rows: data.partitions ?? [], caption: `Replicas on broker ${data.id}`,
+    h(Card, { title: "Replicas hosted", aside: `${percent(data.leaders, data.replicas)} led here` },
+      h(PartitionTable, { rows: data.partitions ?? [], caption: `Replicas on broker ${data.id}`,
       empty: h(Empty, { title: "No replica lives here" }, "New topics will place some on this broker.") })),
     h(Card, { title: "Requests by API" }, h(Requests, { requests, asked })),
     h(Card, { title: "Config" }, h(Configs, { configs: data.config ?? [] })),
@@ -50,6 +52,7 @@ function Requests({ requests, asked }) {
     empty: h(Empty, { title: "No request was counted" }, "A broker that is down, or not Tidelog's, does not tell."), columns: [
       { name: "API", cell: ([api]) => api },
       { name: "Requests", number: true, cell: ([, times]) => count(times) },
-      { name: "Share", cell: ([, times]) => [h("span", { class: "share", "aria-hidden": "true" }, h("span", { style: { width: percent(times, asked).replace(" ", "") } })), " ", h("small", null, percent(times, asked))] },
+      { name: "Share", cell: ([, times]) => [h("span", { class: "share", "aria-hidden": "true" },
+        h("span", { style: { width: percent(times, asked).replace(" ", "") } })), " ", h("small", null, percent(times, asked))] },
     ] });
 }

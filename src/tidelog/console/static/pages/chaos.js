@@ -66,8 +66,10 @@ function Active({ data, controls, may }) {
       { name: "Broker", cell: (fault) => (fault.node === null || fault.node === undefined ? "–" : h(BrokerLink, { id: fault.node })) },
       { name: "What", wide: true, cell: (fault) => fault.detail ?? FAULTS[fault.kind]?.[1] ?? "" },
       { name: "Started by", cell: (fault) => fault.by ?? "not known" },
-      { name: "For", number: true, cell: (fault) => (fault.since_ms ? h("span", { title: clock(fault.since_ms) }, since(fault.since_ms)) : "–") },
-      may && { name: h("span", { class: "unseen" }, "Undo"), number: true, cell: (fault) => h("button", { class: "small", disabled: Boolean(controls.busy.value), "aria-label": `Undo ${words(fault)}`, onclick: () => controls.undo(fault) }, "Undo") },
+      { name: "For", number: true,
+        cell: (fault) => (fault.since_ms ? h("span", { title: clock(fault.since_ms) }, since(fault.since_ms)) : "–") },
+      may && { name: h("span", { class: "unseen" }, "Undo"), number: true,
+        cell: (fault) => h("button", { class: "small", disabled: Boolean(controls.busy.value), "aria-label": `Undo ${words(fault)}`, onclick: () => controls.undo(fault) }, "Undo") },
     ].filter(Boolean) });
 }
 
@@ -75,9 +77,10 @@ function NodeCard({ node, data, controls }) {
   const id = node.id;
   const state = STATES[node.state] ?? node.state;
   const offered = (kind) => data.kinds.includes(kind);
-  const button = (kind, /** */ more = {}) => offered(kind) && h("button", {
+  const button = (kind, more = {}) => offered(kind) && h("button", {
     class: `small ${kind === "kill" ? "danger" : ""}`, title: FAULTS[kind][1], disabled: Boolean(controls.busy.value),
-    "aria-label": `${FAULTS[kind][0]} broker ${id}`, onclick: () => controls.act({ kind, node: id, ...more }, `${FAULTS[kind][0]} broker ${id}`),
+    "aria-label": `${FAULTS[kind][0]} broker ${id}`,
+      onclick: () => controls.act({ kind, node: id, ...more }, `${FAULTS[kind][0]} broker ${id}`),
   }, FAULTS[kind][0]);
   const is = (kind) => data.active.some((fault) => fault.node === id && fault.kind === kind);
   return h("section", { class: "card node-card", key: id, "aria-label": `Broker ${id}` },
@@ -85,7 +88,8 @@ function NodeCard({ node, data, controls }) {
     h("div", { class: "row" },
       state === "down" ? button("restart") : [button("kill"), state === "paused" || is("pause") ? button("resume") : button("pause"), is("fill-disk") ? button("free-disk") : button("fill-disk")]),
     offered("slow") && state !== "down" && h("div", { class: "row" },
-      h("label", { class: "check" }, "Delay", h("input", { type: "number", min: 1, max: 10000, value: controls.latency.value, "aria-label": `Delay for broker ${id} in milliseconds`, style: { width: "76px" }, oninput: (event) => { controls.latency.value = event.target.value; } }), "ms"),
+      h("label", { class: "check" }, "Delay",
+        h("input", { type: "number", min: 1, max: 10000, value: controls.latency.value, "aria-label": `Delay for broker ${id} in milliseconds`, style: { width: "76px" }, oninput: (event) => { controls.latency.value = event.target.value; } }), "ms"),
       button("slow", { latency_ms: Number(controls.latency.value) })));
 }
 
@@ -100,7 +104,8 @@ function Cut({ data, controls }) {
   };
   return h(Card, { title: "Cut the network" }, h("div", { class: "card-body" },
     h("p", { class: "muted" }, "Choose who stands alone on one side. Clients still reach both sides."),
-    h("fieldset", { class: "row" }, h("legend", { class: "unseen" }, "Brokers on one side"), all.map((id) => h("label", { class: "check", key: id },
+    h("fieldset", { class: "row" },
+      h("legend", { class: "unseen" }, "Brokers on one side"), all.map((id) => h("label", { class: "check", key: id },
       h("input", { type: "checkbox", checked: chosen.has(id), onchange: () => toggle(id) }), `broker ${id}`)),
     h("button", { class: "danger", disabled: !chosen.size || !other.length, onclick: cut }, "Cut the network"))));
 }

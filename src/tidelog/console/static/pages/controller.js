@@ -32,14 +32,16 @@ function draw(data, search) {
     h(Card, { title: "Pending ISR proposals" }, h(Pending, { rows: data.pending_isr })),
     h(Card, { title: "Metadata log" },
       h("div", { class: "toolbar" }, h(Field, { label: "Search the log", class: "grow" },
-        h("input", { type: "search", placeholder: "orders, fenced, PartitionChange", value: search.value, oninput: (event) => { search.value = event.target.value; } }))),
+        h("input", { type: "search", placeholder: "orders, fenced, PartitionChange", value: search.value,
+          oninput: (event) => { search.value = event.target.value; } }))),
       h(Log, { log: data.log, search: search.value })),
   ];
 }
 
 function Quorum({ quorum }) {
   const rows = [...quorum.voters, ...(quorum.observers ?? []).map((node) => ({ role: "observer", ...node }))];
-  return h(Table, { caption: "Voters and observers", rows, rowKey: (node) => `${node.role === "observer" ? "o" : "v"}${node.id}`, columns: [
+  return h(Table, { caption: "Voters and observers", rows, rowKey: (node) => `${node.role === "observer" ? "o" : "v"}${node.id}`,
+    columns: [
     { name: "Node", cell: (node) => h(BrokerLink, { id: node.id }) },
     { name: "Role", cell: (node) => [node.id === quorum.leader && h("span", { class: "crown", "aria-hidden": "true" }, "♛ "), node.role] },
     { name: "Log end", number: true, cell: (node) => count(node.log_end) },
@@ -49,7 +51,8 @@ function Quorum({ quorum }) {
 
 function Registrations({ rows }) {
   return h(Table, { caption: "Broker registrations", rows, rowKey: (row) => row.broker,
-    empty: h(Empty, { title: "No broker is registered" }, "A broker registers when it starts and finds the controller."), columns: [
+    empty: h(Empty, { title: "No broker is registered" }, "A broker registers when it starts and finds the controller."),
+      columns: [
       { name: "Broker", cell: (row) => h(BrokerLink, { id: row.broker }) },
       { name: "State", cell: (row) => h(Badge, { state: row.in_controlled_shutdown ? "stopping" : row.fenced ? "fenced" : "alive" }) },
       { name: "Broker epoch", number: true, cell: (row) => count(row.broker_epoch) },

@@ -19,7 +19,8 @@ export function mount(root, context) {
   context.every(group.refresh, 2000);
   const stop = effect(() => render(root, group.show(`the group ${name}`, (data) => [
     h(Heading, { title: name, crumbs: h("a", { href: "/groups" }, "Groups"), facts: [
-      h(Badge, { state: data.state }), ` ${plural(data.members?.length ?? 0, "member")} · coordinator `, h(BrokerLink, { id: data.coordinator }), ` · lag ${count(data.lag)} · `, h(Burrow, { state: data.burrow })] }),
+      h(Badge, { state: data.state }), ` ${plural(data.members?.length ?? 0, "member")} · coordinator `,
+        h(BrokerLink, { id: data.coordinator }), ` · lag ${count(data.lag)} · `, h(Burrow, { state: data.burrow })] }),
     h(Card, { title: "Partitions", aside: `lag ${count(data.lag)}` }, h(Positions, { rows: data.partitions ?? [] })),
     h("div", { class: "columns" },
       h(Card, { title: "Members" }, h(Members, { members: data.members ?? [] })),
@@ -36,7 +37,8 @@ function Positions({ rows }) {
       { name: "Committed", number: true, cell: (row) => count(row.committed) },
       { name: "End", number: true, cell: (row) => count(row.end) },
       { name: "Health", cell: (row) => (row.state ? h(Badge, { state: row.state, title: BURROW[row.state] }) : "–") },
-      { name: "Member", wide: true, cell: (row) => (row.member ? [row.client ?? row.member, row.host && h("small", null, ` ${row.host}`)] : h("span", { class: "muted" }, "nobody")) },
+      { name: "Member", wide: true,
+        cell: (row) => (row.member ? [row.client ?? row.member, row.host && h("small", null, ` ${row.host}`)] : h("span", { class: "muted" }, "nobody")) },
     ] });
 }
 
@@ -45,7 +47,8 @@ function Members({ members }) {
     empty: h(Empty, { title: "Nobody is in the group now" }, "Its committed offsets are kept. Start the consumer again, or move it with a seek."), columns: [
       { name: "Client", cell: (member) => member.client ?? "–" },
       { name: "Host", cell: (member) => member.host ?? "–" },
-      { name: "Assigned", wide: true, cell: (member) => (member.partitions?.length ? member.partitions.join(", ") : h("span", { class: "muted" }, "nothing")) },
+      { name: "Assigned", wide: true,
+        cell: (member) => (member.partitions?.length ? member.partitions.join(", ") : h("span", { class: "muted" }, "nothing")) },
     ] });
 }
 
@@ -92,11 +95,16 @@ function Seek({ seek, data }) {
   return h(Card, { title: "Seek", aside: "a plan first, then apply" }, h("div", { class: "card-body" },
     data.members?.length > 0 && h("p", { class: "warn-text" }, "The group is in use. Stop its members first, or the cluster refuses to move it."),
     h("form", { class: "form", onsubmit: submit },
-      h(Field, { label: "Topic" }, h("select", { value: seek.topic.value, onchange: set(seek.topic) }, h("option", { value: "" }, "all"), topics.map((name) => h("option", { value: name }, name)))),
-      h(Field, { label: "Go to" }, h("select", { value: to, onchange: set(seek.to) }, Object.entries(TARGETS).map(([value, words]) => h("option", { value }, words)))),
-      to === "offset" && h(Field, { label: "Offset" }, h("input", { value: seek.at.value, oninput: set(seek.at), inputmode: "numeric", pattern: "[0-9]+", required: true })),
-      to === "time" && h(Field, { label: "Time" }, h("input", { type: "datetime-local", step: 1, value: seek.at.value, oninput: set(seek.at), required: true })),
-      to === "ago" && h(Field, { label: "How long ago" }, h("input", { value: seek.at.value, oninput: set(seek.at), placeholder: "1h", pattern: "[0-9]+(ms|s|m|h|d)", required: true })),
+      h(Field, { label: "Topic" }, h("select", { value: seek.topic.value, onchange: set(seek.topic) },
+        h("option", { value: "" }, "all"), topics.map((name) => h("option", { value: name }, name)))),
+      h(Field, { label: "Go to" }, h("select", { value: to,
+        onchange: set(seek.to) }, Object.entries(TARGETS).map(([value, words]) => h("option", { value }, words)))),
+      to === "offset" && h(Field, { label: "Offset" }, h("input", { value: seek.at.value,
+        oninput: set(seek.at), inputmode: "numeric", pattern: "[0-9]+", required: true })),
+      to === "time" && h(Field, { label: "Time" }, h("input", { type: "datetime-local", step: 1, value: seek.at.value,
+        oninput: set(seek.at), required: true })),
+      to === "ago" && h(Field, { label: "How long ago" }, h("input", { value: seek.at.value,
+        oninput: set(seek.at), placeholder: "1h", pattern: "[0-9]+(ms|s|m|h|d)", required: true })),
       h("button", { type: "submit" }, "Show the plan")),
     seek.error.value && h(Failed, { error: seek.error.value }),
     seek.plan.value && h(Plan, { plan: seek.plan.value, apply: seek.apply })));

@@ -26,7 +26,8 @@ export function mount(root, context) {
     h(Heading, { title: "Groups", facts: groups.data.value ? summary(groups.data.value) : null }),
     h(Card, null,
       h("div", { class: "toolbar" }, h(Field, { label: "Search by name", class: "grow" },
-        h("input", { type: "search", value: search.value, placeholder: "billing", oninput: (event) => { search.value = event.target.value; } }))),
+        h("input", { type: "search", value: search.value, placeholder: "billing",
+          oninput: (event) => { search.value = event.target.value; } }))),
       groups.show("groups", (data) => list(data, search.value)))));
   return { unmount: stop };
 }
@@ -40,7 +41,8 @@ function list(all, search) {
   const found = all.filter((group) => group.group.includes(search));
   const empty = search
     ? h(Empty, { title: `No group has “${search}” in its name` }, "Clear the field to see all.")
-    : h(Empty, { title: "No group reads from this cluster" }, "Start one: ", h(Command, { command: "tidelog consume orders --group billing" }));
+    : h(Empty, { title: "No group reads from this cluster" }, "Start one: ",
+      h(Command, { command: "tidelog consume orders --group billing" }));
   return [
     h(Table, { caption: "Groups", rows: found.slice(0, SHOWN_MAX), rowKey: (group) => group.group, empty, columns: [
       { name: "Group", cell: (group) => h("a", { href: `/groups/${encodeURIComponent(group.group)}` }, group.group) },

@@ -23,11 +23,14 @@ export function mount(root, context) {
     }
     busy.value = false;
   };
-  const stop = effect(() => render(root, h("div", { class: "login" }, h(Card, null, h("form", { class: "card-body top stack", onsubmit: submit },
+  const stop = effect(() => render(root, h("div", { class: "login" }, h(Card, null,
+    h("form", { class: "card-body top stack", onsubmit: submit },
     h("h1", null, "Sign in"),
     h("p", { class: "muted" }, "With a user of the cluster: the same name and password as its clients."),
-    h(Field, { label: "User" }, h("input", { name: "user", required: true, autocomplete: "username", ref: (field) => field.focus() })),
-    h(Field, { label: "Password" }, h("input", { name: "password", type: "password", required: true, autocomplete: "current-password" })),
+    h(Field, { label: "User" }, h("input", { name: "user", required: true, autocomplete: "username",
+      ref: (field) => field.focus() })),
+    h(Field, { label: "Password" },
+      h("input", { name: "password", type: "password", required: true, autocomplete: "current-password" })),
     h("button", { class: "primary", disabled: busy.value }, busy.value ? "Signing in…" : "Sign in"),
     error.value && h(Failed, { error: error.value }))))));
   return { unmount: stop };

@@ -34,7 +34,8 @@ export function mount(root, context) {
   const stop = effect(() => render(root,
     h(Heading, { title: "Metrics", facts: "Kept by the console while it runs, for 15 minutes. Brokers serve /metrics for longer histories." },
       h("div", { class: "segments", role: "group", "aria-label": "Window" }, Object.entries(WINDOWS).map(([value, words]) =>
-        h("button", { "aria-pressed": String(minutes.value === Number(value)), onclick: () => { minutes.value = Number(value); metrics.refresh(); } }, words)))),
+        h("button", { "aria-pressed": String(minutes.value === Number(value)),
+          onclick: () => { minutes.value = Number(value); metrics.refresh(); } }, words)))),
     metrics.show("metrics", (data) => (Object.keys(data.series).length
       ? h("div", { class: "charts" }, CHARTS.map((chart, index) => drawChart(draws[index], chart, data, minutes.value)))
       : h(Empty, { title: "Nothing is measured yet" }, context.session.mode === "live" ? "The first numbers come in a few seconds." : "A cluster that sends no events is not measured.")))));

@@ -63,7 +63,8 @@ function draw(data) {
       h(Fact, { name: "Offline", value: count(data.offline), state: data.offline ? "bad" : "" }),
       h(Fact, { name: "Active controller", value: data.controller.id ?? "nobody", state: data.controller.id === null ? "bad two" : "two",
         more: `epoch ${data.controller.epoch} · offset ${count(data.controller.metadata_offset)} · lag ${count(data.controller.quorum_lag)}` })),
-    h(Card, { title: "Brokers", aside: h("a", { href: "/brokers" }, "All about brokers") }, h(BrokerTable, { brokers: data.brokers })),
+    h(Card, { title: "Brokers", aside: h("a", { href: "/brokers" }, "All about brokers") },
+      h(BrokerTable, { brokers: data.brokers })),
     h(Card, { title: "Last events", aside: h("a", { href: "/timeline" }, "Timeline") }, h(Events, { events: data.events })),
   ];
 }
@@ -91,5 +92,6 @@ export function Events({ events }) {
 function Told({ event }) {
   const at = event.sentence.indexOf(event.partition);
   if (at < 0) return event.sentence;
-  return [event.sentence.slice(0, at), h("a", { href: `/p/${encodeURIComponent(event.partition)}` }, event.partition), event.sentence.slice(at + event.partition.length)];
+  return [event.sentence.slice(0, at),
+    h("a", { href: `/p/${encodeURIComponent(event.partition)}` }, event.partition), event.sentence.slice(at + event.partition.length)];
 }

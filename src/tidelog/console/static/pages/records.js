@@ -19,7 +19,8 @@ export function mount(root, context) {
   const topic = context.params.name;
   context.title(`Records of ${topic}`);
   render(root,
-    h(Heading, { title: `Records of ${topic}`, crumbs: [h("a", { href: "/topics" }, "Topics"), " / ", h("a", { href: `/topics/${encodeURIComponent(topic)}` }, topic)] }),
+    h(Heading, { title: `Records of ${topic}`, crumbs: [h("a", { href: "/topics" }, "Topics"), " / ",
+      h("a", { href: `/topics/${encodeURIComponent(topic)}` }, topic)] }),
     h("div", { class: "records-root", opaque: true }));
   return { unmount: mountRecords(root.querySelector(".records-root"), context, topic) };
 }
@@ -151,21 +152,29 @@ function Toolbar({ asked, controls, partitions, epochs, view }) {
   const set = (field) => (event) => { field.value = event.target.value; };
   const tailing = controls.tail.state.value !== "off";
   return h("form", { class: "toolbar", onsubmit: (event) => { event.preventDefault(); controls.read(); } },
-    h(Field, { label: "Partition" }, h("select", { value: asked.partition.value, onchange: (event) => { asked.partition.value = event.target.value; if (tailing) { controls.tail.stop(); controls.tail.start(); } else controls.read(); } },
+    h(Field, { label: "Partition" }, h("select", { value: asked.partition.value,
+      onchange: (event) => { asked.partition.value = event.target.value; if (tailing) { controls.tail.stop(); controls.tail.start(); } else controls.read(); } },
       h("option", { value: "" }, "all"), Array.from({ length: partitions }, (_, index) => h("option", { value: String(index) }, String(index))))),
-    h(Field, { label: "Start at" }, h("select", { value: start, onchange: (event) => { controls.choose(event.target.value); if (["newest", "earliest"].includes(event.target.value)) controls.read(); } },
+    h(Field, { label: "Start at" }, h("select", { value: start,
+      onchange: (event) => { controls.choose(event.target.value); if (["newest", "earliest"].includes(event.target.value)) controls.read(); } },
       Object.entries(STARTS).map(([value, words]) => h("option", { value }, words)))),
-    start === "offset" && h(Field, { label: "Offset" }, h("input", { inputmode: "numeric", pattern: "[0-9]+", required: true, value: asked.at.value, oninput: set(asked.at) })),
-    start === "time" && h(Field, { label: "Time" }, h("input", { type: "datetime-local", step: 1, required: true, value: asked.at.value, oninput: set(asked.at) })),
+    start === "offset" && h(Field, { label: "Offset" },
+      h("input", { inputmode: "numeric", pattern: "[0-9]+", required: true, value: asked.at.value, oninput: set(asked.at) })),
+    start === "time" && h(Field, { label: "Time" },
+      h("input", { type: "datetime-local", step: 1, required: true, value: asked.at.value, oninput: set(asked.at) })),
     start === "epoch" && h(Field, { label: "Leader epoch" }, h("select", { value: asked.at.value, onchange: set(asked.at) },
       epochs.map(([epoch, offset]) => h("option", { value: String(offset) }, `${epoch}, from offset ${offset}`)))),
-    h(Field, { label: "Key" }, h("input", { value: asked.key.value, oninput: set(asked.key), placeholder: "any", spellcheck: "false" })),
+    h(Field, { label: "Key" }, h("input", { value: asked.key.value,
+      oninput: set(asked.key), placeholder: "any", spellcheck: "false" })),
     h("button", { type: "submit" }, "Read"),
-    h("button", { type: "button", class: tailing ? "" : "primary", onclick: controls.follow }, tailing ? "Stop the tail" : "Live tail"),
-    tailing && h("button", { type: "button", onclick: controls.tail.pause, "aria-pressed": String(controls.tail.state.value === "paused") },
+    h("button", { type: "button", class: tailing ? "" : "primary",
+      onclick: controls.follow }, tailing ? "Stop the tail" : "Live tail"),
+    tailing && h("button", { type: "button",
+      onclick: controls.tail.pause, "aria-pressed": String(controls.tail.state.value === "paused") },
       controls.tail.state.value === "paused" ? "Go on" : "Pause", " ", h("kbd", null, "space")),
     h("div", { class: "segments", role: "group", "aria-label": "Show values as" }, ["text", "json", "hex"].map((name) =>
-      h("button", { type: "button", "aria-pressed": String(view.value === name), onclick: () => { view.value = name; } }, name))));
+      h("button", { type: "button", "aria-pressed": String(view.value === name),
+        onclick: () => { view.value = name; } }, name))));
 }
 
 function Page({ data, view, opened, controls, topic, asked }) {
@@ -179,7 +188,8 @@ function Page({ data, view, opened, controls, topic, asked }) {
     h(RecordHead),
     data.records.map((record) => h(RecordLine, { record, view, opened, controls })),
     data.next === null ? h("p", { class: "pager" }, "All partitions, by time. Choose one to go on from here.") : h("div", { class: "pager" },
-      h("span", null, `offsets ${count(data.start)} to ${count(Math.max(data.start, data.end - 1))} in `, h(PartitionLink, { name: `${topic}-${asked.partition.peek()}` })),
+      h("span", null, `offsets ${count(data.start)} to ${count(Math.max(data.start, data.end - 1))} in `,
+        h(PartitionLink, { name: `${topic}-${asked.partition.peek()}` })),
       h("button", { disabled: data.next >= data.end, onclick: more }, "Next records")),
   ];
 }
@@ -197,7 +207,8 @@ function Tail({ tail, view, opened, controls }) {
 }
 
 const RecordHead = () => h("div", { class: "record-head", "aria-hidden": "true" },
-  h("span", null, "Offset"), h("span", { class: "when" }, "Time"), h("span", null, "Key"), h("span", { class: "value-head" }, "Value"), h("span", null, ""));
+  h("span", null, "Offset"), h("span", { class: "when" }, "Time"), h("span", null, "Key"),
+    h("span", { class: "value-head" }, "Value"), h("span", null, ""));
 
 function RecordLine({ record, view, opened, controls }) {
   const id = `${record.partition}-${record.offset}`;
@@ -253,13 +264,16 @@ function Detail({ record, view }) {
   const transaction = record.transaction;
   return h("div", { class: "detail" },
     h("dl", null,
-      h("dt", null, "Partition and offset"), h("dd", null, `${record.partition} at ${record.offset}, leader epoch ${record.epoch}`),
+      h("dt", null, "Partition and offset"),
+        h("dd", null, `${record.partition} at ${record.offset}, leader epoch ${record.epoch}`),
       h("dt", null, "Size"), h("dd", null, bytes(record.size)),
       record.problem && [h("dt", null, "Problem"), h("dd", { class: "bad-text" }, record.problem)],
-      transaction && [h("dt", null, "Transaction"), h("dd", null, `producer ${transaction.producer_id}, epoch ${transaction.epoch}: ${transaction.state}. ${MEANING[transaction.state] ?? ""}`)]),
+      transaction && [h("dt", null, "Transaction"),
+        h("dd", null, `producer ${transaction.producer_id}, epoch ${transaction.epoch}: ${transaction.state}. ${MEANING[transaction.state] ?? ""}`)]),
     record.headers.length > 0 && [h("h3", null, "Headers"), h("dl", null, record.headers.map(([name, value]) =>
       [h("dt", { class: "mono" }, name), h("dd", { class: "mono" }, isNull(value) ? "null" : written(value, view, false))]))],
-    !record.control && [h("h3", null, "Key"), h(Whole, { value: record.key, view }), h("h3", null, "Value"), h(Whole, { value: record.value, view })]);
+    !record.control && [h("h3", null, "Key"), h(Whole, { value: record.key, view }), h("h3", null, "Value"),
+      h(Whole, { value: record.value, view })]);
 }
 
 const MEANING = {

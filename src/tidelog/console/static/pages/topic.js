@@ -71,7 +71,8 @@ function panel(name, data, context, recordsRoot) {
 
 function Groups({ groups }) {
   return h(Table, { caption: "Groups that read this topic", rows: groups, rowKey: (group) => group.group,
-    empty: h(Empty, { title: "No group has read this topic" }, "Start one: ", h(Command, { command: "tidelog consume TOPIC --group billing" })), columns: [
+    empty: h(Empty, { title: "No group has read this topic" }, "Start one: ",
+      h(Command, { command: "tidelog consume TOPIC --group billing" })), columns: [
       { name: "Group", cell: (group) => h("a", { href: `/groups/${encodeURIComponent(group.group)}` }, group.group) },
       { name: "State", cell: (group) => (group.state ? h(Badge, { state: group.state }) : "–") },
       { name: "Lag", number: true, cell: (group) => count(group.lag) },
@@ -98,8 +99,10 @@ function ProduceForm({ data, context }) {
     h(Field, { label: "Partition" }, h("select", { name: "partition" }, h("option", { value: "" }, "by key"),
       data.partitions.map((row) => h("option", { value: String(row.partition) }, String(row.partition))))),
     h(Field, { label: "Key, empty for none" }, h("input", { name: "key", autocomplete: "off", spellcheck: "false" })),
-    h(Field, { label: "Value", class: "span" }, h("textarea", { name: "value", spellcheck: "false", placeholder: '{"order": 17, "amount": 12.5}' })),
+    h(Field, { label: "Value", class: "span" },
+      h("textarea", { name: "value", spellcheck: "false", placeholder: '{"order": 17, "amount": 12.5}' })),
     h(Field, { label: "Headers, one name=value a line", class: "span" }, h("textarea", { name: "headers", spellcheck: "false" })),
-    h("label", { class: "check span" }, h("input", { type: "checkbox", name: "tombstone" }), "Write a tombstone: no value, the key is forgotten when the log is compacted"),
+    h("label", { class: "check span" },
+      h("input", { type: "checkbox", name: "tombstone" }), "Write a tombstone: no value, the key is forgotten when the log is compacted"),
     h("div", { class: "row span" }, h("button", { class: "primary", type: "submit" }, "Produce"))));
 }

@@ -39,11 +39,14 @@ export function mount(root, context) {
   context.every(topics.refresh, 3000);
   const stop = effect(() => render(root,
     h(Heading, { title: "Topics", facts: topics.data.value ? plural(topics.data.value.total, "topic") : null },
-      may.admin && h("button", { class: "primary", onclick: () => { creating.value = !creating.peek(); }, "aria-expanded": String(creating.value) }, "Create a topic ", h("kbd", null, "n"))),
+      may.admin && h("button", { class: "primary",
+        onclick: () => { creating.value = !creating.peek(); }, "aria-expanded": String(creating.value) }, "Create a topic ",
+        h("kbd", null, "n"))),
     creating.value && h(CreateForm, { context, done: (name) => { creating.value = false; if (name) context.navigate(`/topics/${encodeURIComponent(name)}`); } }),
     h(Card, null,
       h("div", { class: "toolbar" }, h(Field, { label: "Search by name", class: "grow" },
-        h("input", { type: "search", value: search.value, oninput: find, placeholder: "orders", ref: (field) => { if (context.query.get("focus")) field.focus(); } }))),
+        h("input", { type: "search", value: search.value, oninput: find, placeholder: "orders",
+          ref: (field) => { if (context.query.get("focus")) field.focus(); } }))),
       topics.show("topics", (data) => [
         h(TopicTable, { data, search: search.value, remove: may.admin ? remove : null }),
         h(Pager, { page: page.value, size: data.per_page, total: data.total, go }),
@@ -54,16 +57,20 @@ export function mount(root, context) {
 function TopicTable({ data, search, remove }) {
   const empty = search
     ? h(Empty, { title: `No topic has “${search}” in its name` }, "Search for less, or clear the field to see all.")
-    : h(Empty, { title: "There are no topics yet" }, "Create one here, or in a terminal: ", h(Command, { command: "tidelog topic create orders --partitions 3" }));
+    : h(Empty, { title: "There are no topics yet" }, "Create one here, or in a terminal: ",
+      h(Command, { command: "tidelog topic create orders --partitions 3" }));
   return h(Table, { caption: "Topics", rows: data.topics, rowKey: (topic) => topic.name, empty, columns: [
     { name: "Topic", cell: (topic) => [h("a", { href: `/topics/${encodeURIComponent(topic.name)}` }, topic.name), topic.internal && h("small", null, " internal")] },
     { name: "State", cell: (topic) => h(Badge, { state: topic.state }) },
-    { name: "Partitions", number: true, cell: (topic) => [count(topic.partitions), h("small", null, ` × ${topic.replication_factor}`)] },
+    { name: "Partitions", number: true, cell: (topic) => [count(topic.partitions),
+      h("small", null, ` × ${topic.replication_factor}`)] },
     { name: "Records", number: true, cell: (topic) => count(topic.records) },
     { name: "Size", number: true, cell: (topic) => bytes(topic.bytes) },
     { name: "In", number: true, cell: (topic) => rate(topic.in_rate) },
     { name: "Groups and their lag", wide: true, cell: (topic) => h(Lags, { groups: topic.groups }) },
-    remove && { name: h("span", { class: "unseen" }, "Delete"), number: true, cell: (topic) => !topic.internal && h("button", { class: "quiet small danger", "aria-label": `Delete ${topic.name}`, onclick: () => remove(topic.name) }, "Delete") },
+    remove && { name: h("span", { class: "unseen" }, "Delete"), number: true,
+      cell: (topic) => !topic.internal && h("button", { class: "quiet small danger", "aria-label": `Delete ${topic.name}`,
+      onclick: () => remove(topic.name) }, "Delete") },
   ].filter(Boolean) });
 }
 
@@ -90,11 +97,16 @@ function CreateForm({ context, done }) {
     if (made) done(name);
   };
   return h(Card, { title: "Create a topic" }, h("form", { class: "card-body form", onsubmit: submit },
-    h(Field, { label: "Name", hint: "Letters, digits, dot, dash, underscore" }, h("input", { name: "name", required: true, maxlength: 249, pattern: "[A-Za-z0-9._\\-]+", autocomplete: "off", spellcheck: "false", ref: (field) => field.focus() })),
-    h(Field, { label: "Partitions", hint: "Can grow later, never shrink" }, h("input", { name: "partitions", type: "number", min: 1, max: 10000, value: "3", required: true })),
-    h(Field, { label: "Replication factor", hint: "Copies of each partition" }, h("input", { name: "replicas", type: "number", min: 1, max: 99, placeholder: "the default" })),
-    h(Field, { label: "Configs, one name=value a line", class: "span" }, h("textarea", { name: "configs", placeholder: "retention.ms=86400000\nmin.insync.replicas=2", spellcheck: "false" })),
-    h("div", { class: "row span" }, h("button", { class: "primary", type: "submit" }, "Create"), h("button", { type: "button", onclick: () => done(null) }, "Cancel"))));
+    h(Field, { label: "Name", hint: "Letters, digits, dot, dash, underscore" },
+      h("input", { name: "name", required: true, maxlength: 249, pattern: "[A-Za-z0-9._\\-]+", autocomplete: "off", spellcheck: "false", ref: (field) => field.focus() })),
+    h(Field, { label: "Partitions", hint: "Can grow later, never shrink" },
+      h("input", { name: "partitions", type: "number", min: 1, max: 10000, value: "3", required: true })),
+    h(Field, { label: "Replication factor", hint: "Copies of each partition" },
+      h("input", { name: "replicas", type: "number", min: 1, max: 99, placeholder: "the default" })),
+    h(Field, { label: "Configs, one name=value a line", class: "span" },
+      h("textarea", { name: "configs", placeholder: "retention.ms=86400000\nmin.insync.replicas=2", spellcheck: "false" })),
+    h("div", { class: "row span" }, h("button", { class: "primary", type: "submit" }, "Create"), h("button", { type: "button",
+      onclick: () => done(null) }, "Cancel"))));
 }
 
 export function configsOf(text) {
