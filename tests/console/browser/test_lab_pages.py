@@ -35,13 +35,12 @@ def test_a_story_is_played_to_its_end(
     open_page(page, f"{simulator}/lab/{story.name}")
     expect(page.locator(".note")).to_contain_text("Simulator.")
     for step, chapter in enumerate(story.chapters, start=1):
-        upcoming = page.locator(".next")
-        expect(upcoming).to_contain_text(chapter.sentence)
-        if chapter.question:
-            expect(upcoming.locator(".question")).to_have_text(chapter.question)
+        upcoming = str(page.locator(".next").text_content())
+        assert chapter.sentence in upcoming
+        assert chapter.question in upcoming
         page.keyboard.press("ArrowRight")
         expect(page.locator(".happened h2")).to_have_text(f"Step {step} of {steps}")
-        expect(page.locator(".happened")).to_contain_text(chapter.sentence)
+    assert story.chapters[-1].sentence in str(page.locator(".happened").text_content())
     expect(page.locator(".next .sentence")).to_have_text(story.saw)
     who, in_sync, ends = ENDS[story.name]
     main = page.locator("main")
