@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test demo sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots exactly-once examples clean
+.PHONY: help setup check programs test demo sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots exactly-once examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -26,7 +26,10 @@ check: setup ## Format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-test: check ## Every test but the long ones of `make proof`
+programs: setup ## Debian's kcat and chromium, which tests drive, if they are missing and we are root
+	@$(BIN)/python scripts/debian_programs.py kcat chromium
+
+test: check programs ## Every test but the long ones of `make proof`
 	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark -m 'not long'
 	$(BIN)/pytest -n 2 --dist loadfile -q tests/spark -m 'not long'  # two Spark sessions, one per worker
 
@@ -86,10 +89,10 @@ many-leaders: setup ## 5,000 partitions get their first record, and then their n
 spark-bench: setup ## Spark over Tidelog beside the stock connector and Parquet; SCALE=--quick for less
 	$(BIN)/python benchmarks/spark.py $(SCALE)
 
-console-budget: setup ## What the pages of the console weigh, how soon they paint, what a viewer costs
+console-budget: programs ## What the pages of the console weigh, how soon they paint, what a viewer costs
 	$(BIN)/python scripts/console_budget.py
 
-screenshots: setup ## Pictures of the console for README and docs, in light and in dark
+screenshots: programs ## Pictures of the console for README and docs, in light and in dark
 	$(BIN)/python scripts/console_screenshots.py
 
 starved-driver: setup ## Does a stream start where thirty other processes want the processor too? A few minutes
@@ -98,7 +101,7 @@ starved-driver: setup ## Does a stream start where thirty other processes want t
 wheels: setup ## A wheel for each of Python 3.11 to 3.14, built and tried there; PYTHONS='3.13 3.14' for less
 	$(BIN)/python scripts/build_wheels.py $(PYTHONS)
 
-proof: setup ## The long stories: a standalone Spark cluster, killed drivers, the demo, the documents, older clients
+proof: programs ## The long stories: a standalone Spark cluster, killed drivers, the demo, the documents, older clients
 	$(BIN)/pytest -q -m long
 
 exactly-once: setup ## Kill drivers, workers, executors and leaders while Spark writes; count the rows

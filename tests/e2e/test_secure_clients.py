@@ -5,7 +5,6 @@ One node, as a process. What each client says when it is refused is what it says
 
 import asyncio
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from e2e.clients import java_driver
 from support.certificates import DAY, Authority
+from support.programs import program
 from support.secure_nodes import GUARD_S, SCRAM_MODULE, SecureNodes
 from tidelog.config.properties import write_properties
 
@@ -281,12 +281,10 @@ def test_aiokafka_with_a_wrong_password_fails_to_authenticate(nodes):
 
 def kcat(settings, topic: str) -> list[str]:
     """The command, without what it is to do."""
-    if shutil.which("kcat") is None:
-        pytest.skip("there is no kcat: apt-get install kcat")
     given = dict(settings)
     bootstrap = given.pop("bootstrap.servers")
     options = [part for name, value in given.items() for part in ("-X", f"{name}={value}")]
-    return ["kcat", "-b", bootstrap, "-t", topic, *options]
+    return [program("kcat"), "-b", bootstrap, "-t", topic, *options]
 
 
 @pytest.mark.parametrize("settings", [by_password, by_certificate])

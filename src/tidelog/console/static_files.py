@@ -1,5 +1,7 @@
 """The pages: files under `static`, and `index.html` for every other address that is no API."""
 
+import gzip
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 
@@ -19,6 +21,7 @@ KINDS = {
     ".woff2": "font/woff2",
 }
 """Nothing else lies there."""
+TEXTS = (".html", ".js", ".css", ".svg")
 
 
 async def static_file(request: Request) -> Response:
@@ -41,9 +44,23 @@ async def page(request: Request) -> Response:
 
 
 def unless_known(request: Request, path: Path, kind: str) -> Response:
-    """The file, or nothing if the browser has it already."""
-    answer = FileResponse(path, media_type=kind, stat_result=path.stat())
-    tag = answer.headers["etag"]
-    if request.headers.get("if-none-match") == tag:
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
+    """The file, or nothing if the browser has it already. Text goes compressed."""
+    status = path.stat()
+    answer: Response = FileResponse(path, media_type=kind, stat_result=status)
+    headers = {"ETag": answer.headers["etag"]}
+    if path.suffix in TEXTS:
+        headers["Vary"] = "Accept-Encoding"
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers["ETag"] = headers["ETag"].removesuffix('"') + '-gzip"'
+            headers["Content-Encoding"] = "gzip"
+            answer = Response(compressed(path, status.st_mtime_ns), media_type=kind)
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": headers["ETag"]})
+    answer.headers.update(headers)
     return answer
+
+
+@lru_cache(maxsize=256)
+def compressed(path: Path, _modified_ns: int) -> bytes:
+    """Of a file as it was then."""
+    return gzip.compress(path.read_bytes(), mtime=0)

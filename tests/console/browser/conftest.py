@@ -1,8 +1,5 @@
 """One browser and one live cluster with its console for each process of the test run."""
 
-import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ from support.console_pages import (
     running_console,
 )
 from support.console_story import tell_story
+from support.programs import program
 from tidelog.testing import Cluster
 
 FLAGS = (
@@ -31,20 +29,10 @@ FLAGS = (
 )
 
 
-def chromium() -> str:
-    """Debian's; it is installed if that is allowed, or the tests are skipped and say why."""
-    if shutil.which("chromium") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "chromium"], capture_output=True, check=False)
-    found = shutil.which("chromium")
-    if found is None:
-        pytest.skip("there is no chromium: apt-get install chromium")
-    return found
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=program("chromium"), args=list(FLAGS))
         yield browser
         browser.close()
 

@@ -1,9 +1,6 @@
 """The same story with every client, against one cluster of three real brokers."""
 
 import contextlib
-import os
-import shutil
-import subprocess
 import time
 import urllib.request
 import warnings
@@ -30,6 +27,7 @@ from e2e.clients.confluent_driver import ConfluentDriver
 from e2e.clients.driver import Driver, NewTopic, NotOffered
 from e2e.clients.kcat_driver import KcatDriver
 from e2e.clients.story import STEPS, Stage, unique
+from support.programs import program
 from tidelog.testing import Cluster
 
 JAVA_VERSIONS = ("3.9.1", "4.1.0")
@@ -72,10 +70,7 @@ def aiokafka(bootstrap: str, _: Path) -> Driver:
 
 
 def kcat(bootstrap: str, _: Path) -> Driver:
-    if shutil.which("kcat") is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "kcat"], capture_output=True, check=False)
-    if shutil.which("kcat") is None:
-        pytest.skip("there is no kcat: apt-get install kcat")
+    program("kcat")
     return KcatDriver(bootstrap)
 
 

@@ -85,10 +85,10 @@ export function Words({ text }) {
 }
 
 /** A command to copy. */
-export function Command({ command }) {
+export function Command({ command, what = command }) {
   return h("span", { class: "command" }, h("code", null, command),
     h("button", {
-      class: "quiet small", type: "button", "aria-label": `Copy ${command}`,
+      class: "quiet small", type: "button", "aria-label": `Copy ${what}`,
       onclick: async (event) => {
         const button = event.currentTarget;
         const done = await navigator.clipboard?.writeText(command).then(() => true, () => false);

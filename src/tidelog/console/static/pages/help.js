@@ -28,6 +28,16 @@ const COMMANDS = [
   ["Read with your own client", "kcat -b BOOTSTRAP -t orders -C -e"],
 ];
 
+const FIRST_TEST = `# pip install 'tidelog[testing]' confluent-kafka
+from confluent_kafka import Producer
+
+def test_orders_are_written(tidelog):
+    topic = tidelog.topic("orders")
+    producer = Producer({"bootstrap.servers": tidelog.bootstrap_servers})
+    producer.produce(topic, b"1")
+    assert producer.flush(10) == 0
+`;
+
 /** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
   context.title("Help");
@@ -39,7 +49,8 @@ export function mount(root, context) {
       h("div", { class: "stack" },
         h(Card, { title: "Keys" }, h("div", { class: "card-body", opaque: true, ref: (body) => body.append(keysRoot) })),
         h(Card, { title: "In the terminal" }, h("div", { class: "card-body" }, COMMANDS.map(([purpose, command]) =>
-          h("div", null, h("p", { class: "muted" }, purpose), h(Command, { command: command.replace("BOOTSTRAP", servers) })))))),
+          h("div", null, h("p", { class: "muted" }, purpose), h(Command, { command: command.replace("BOOTSTRAP", servers) }))))),
+        h(Card, { title: "Use it in your tests" }, h("div", { class: "card-body" }, h(Command, { command: FIRST_TEST, what: "the test" })))),
       h(Card, { title: "Words" }, h("dl", { class: "card-body words" }, WORDS.map(([word, meaning]) =>
         h("div", null, h("dt", null, word), h("dd", null, h(Words, { text: meaning }))))))));
   return { unmount: mountKeys(keysRoot, context.keys) };
