@@ -161,12 +161,17 @@ class LiveStage:
                 self._order(broker, {"answer": {"to": node, "arrives": False}})
         self._client = self._runner.run(self._connect())
         self._runner.run(self._create_topic(scene))
-        self._await("a leader", lambda: self.look().leader == scene.replicas[0])
+        self._await("every replica", lambda: self._is_everywhere(scene))
         for act, *rest in scene.plan():
             if act == "produce":
                 self.produce([str(rest[0])], "1")
             else:
                 self.fetch(int(rest[0]), keep_answer=act == "ask")
+
+    def _is_everywhere(self, scene: Scene) -> bool:
+        """Brokers hear of a new topic one after the other."""
+        live = self.look()
+        return live.leader == scene.leader and live.replicas.keys() == set(scene.replicas)
 
     async def _connect(self) -> Client:
         state = self._nodes.state
@@ -233,11 +238,17 @@ class LiveStage:
         leader, batches = self._leader(), list[asyncio.Task[None]]()
         self._produces.append(batches)
         for name in names:
-            end = self.look().replicas[leader].log_end
+            end = self._end_of(leader)
             sending = self._produce(leader, name, ACKS[acks])
             batches.append(self._runner.get_loop().create_task(sending))
             self._await(f"{name} to be appended", partial(self._has_grown, leader, end))
-        return [f"{leader}: log end {self.look().replicas[leader].log_end}"]
+        return [f"{leader}: log end {self._end_of(leader)}"]
+
+    def _end_of(self, broker: int) -> int:
+        replica = self.look().replicas.get(broker)
+        if replica is None:
+            raise PlayError(f"{broker} does not say what it has", "try again")
+        return replica.log_end
 
     def _has_grown(self, leader: int, end: int) -> bool:
         replica = self.look().replicas.get(leader)
