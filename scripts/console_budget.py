@@ -122,7 +122,8 @@ def paint(browser: Browser, url: str) -> None:
 @contextmanager
 def load(cluster: Cluster) -> Iterator[None]:
     """Somebody writes 5,000 records a second to the first partition."""
-    command = ("produce", TOPIC, "--partition", "0", "--value", "{}", "--rate", f"{RATE}/s")
+    endless = ("--value", "{}", "--count", "100000000", "--rate", f"{RATE}/s")
+    command = ("produce", TOPIC, "--partition", "0", *endless)
     producing = subprocess.Popen(
         [sys.executable, "-m", "tidelog", *command, "-b", cluster.bootstrap_servers],
         stdout=subprocess.DEVNULL,

@@ -11,7 +11,9 @@ import { svg } from "./svg.js";
 /** @typedef {import("./words.js").Message} Message */
 /** @typedef {import("./words.js").Partition} Partition */
 
-export const ARROW_WIDTH = 132;
+export const ARROW_WIDTH = 138;
+/** In a quicker sequence nothing would be seen if everything faded in. */
+const CALM_MS = 300;
 const MIDDLE = 18;
 
 export class Arrows {
@@ -21,6 +23,8 @@ export class Arrows {
     parent.append(this.element);
     this.explain = explain;
     this.shown = "";
+    this.drawnAt = 0;
+    this.calm = true;
     /** @type {Set<string>} */
     this.known = new Set();
   }
@@ -35,6 +39,9 @@ export class Arrows {
     const shown = JSON.stringify([messages, layout, [...rows]]);
     if (shown === this.shown) return;
     this.shown = shown;
+    const now = performance.now();
+    this.calm = now - this.drawnAt > CALM_MS;
+    this.drawnAt = now;
     const focused = this.element.contains(document.activeElement)
       ? /** @type {SVGElement} */ (document.activeElement).dataset.key : null;
     const known = new Set();
@@ -44,7 +51,7 @@ export class Arrows {
       if (!rows.has(message.from) || !rows.has(message.to)) return;
       const key = keyOf(message, known);
       known.add(key);
-      const x = layout.arrowsAt + ARROW_WIDTH * index + 24;
+      const x = layout.arrowsAt + ARROW_WIDTH * index + 14;
       arrows.push(this.arrow(message, key, x, rows));
     });
     this.element.replaceChildren(...arrows);
@@ -76,7 +83,7 @@ export class Arrows {
     svg("circle", { cx: 0, cy: from, r: own ? 0 : 3 }),
     svg("path", { class: "line", d: line }), svg("path", { class: "head", d: head }), label);
     g.dataset.key = key;
-    if (!this.known.has(key)) g.dataset.new = "";
+    if (this.calm && !this.known.has(key)) g.dataset.new = "";
     for (const event of ["mouseenter", "focus", "click"]) {
       g.addEventListener(event, () => this.explain(message));
     }

@@ -173,6 +173,8 @@ class Columns {
   constructor() {
     this.width = 22;
     this.capacity = 40;
+    /** More offsets than this in one frame, and columns become batches. */
+    this.many = 40;
     /** First offset in the window, and the one after its last. */
     this.first = 0;
     this.last = 0;
@@ -193,8 +195,7 @@ class Columns {
       this.batches = [];
       return;
     }
-    const many = Math.min(MOST_CELLS, this.capacity);
-    if (end - previous > many) this.busy = now;
+    if (end - previous > this.many) this.busy = now;
     if (now - this.busy > 4 * BATCH_MS || !this.busy) this.batches = [];
     else this.grow(previous, now);
   }
@@ -220,7 +221,9 @@ class Columns {
   fit(partition, room, chosen) {
     if (chosen !== null) this.batches = [];
     this.width = this.batches.length ? BATCH_WIDTH : cellWidth(partition);
-    this.capacity = Math.max(4, Math.min(MOST_CELLS, Math.floor(room / this.width)));
+    const fitting = (width) => Math.max(4, Math.min(MOST_CELLS, Math.floor(room / width)));
+    this.capacity = fitting(this.width);
+    this.many = fitting(cellWidth(partition));
     if (this.batches.length) {
       const skipped = Math.max(0, this.batches.length - this.capacity);
       this.slide = skipped + this.dropped;
@@ -335,13 +338,9 @@ class Row {
 
   /** @param {Replica} log @param {Columns} columns */
   drawCells(log, columns) {
-    const slide = -(/** @type {number} */ (columns.slide)) * columns.width;
-    const jump = Math.abs(slide - (this.slide ?? slide)) > columns.capacity * columns.width;
-    this.world.classList.toggle("jumps", jump || this.width !== columns.width);
-    this.slide = slide;
-    this.width = columns.width;
-    move(this.world, slide, 0);
-    const fresh = this.ended >= 0;
+    // The window does not slide: in a busy log it would always lag behind the marks.
+    move(this.world, -(/** @type {number} */ (columns.slide)) * columns.width, 0);
+    const fresh = this.ended >= 0 && !columns.batches.length; // what always fades in is not seen
     const kept = new Set();
     for (const cell of columns.cells(log)) {
       const epoch = epochAt(log, cell.start);
