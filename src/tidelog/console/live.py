@@ -169,7 +169,7 @@ def quorum_role(node: Node) -> str | None:
     role = (node.summary.get("quorum") or {}).get("role")
     if role is None:
         return None
-    if role == "leader":
+    if role == "leader" and node.state != DOWN:
         return "leader"
     return "voter" if "controller" in node.summary.get("roles", ()) else "observer"
 
