@@ -2,6 +2,7 @@
 
 from tidelog.core.metadata.records import RemoveTopic, Topic
 from tidelog.core.types import LogEntry
+from tidelog.host.histogram import Histogram
 from tidelog.observe.traffic import Traffic
 from tidelog.observe.views import (
     FOLLOWER,
@@ -86,6 +87,11 @@ class SeenNode:
 
     def requests(self):
         return {"Fetch": 5, "Produce": 2}
+
+    def request_times(self):
+        times = Histogram()
+        times.note(0.003)
+        return {"Produce": times}
 
     def connections(self):
         return ConnectionsView(

@@ -8,7 +8,8 @@ from support.node_views import SeenNode, followed, led
 from tidelog.core import events
 from tidelog.core.types import PartitionId
 from tidelog.host.findings import Finding
-from tidelog.observe.counts import BOUNDS_S, EventCounts, LoopDelay
+from tidelog.host.histogram import BOUNDS_S
+from tidelog.observe.counts import EventCounts, LoopDelay
 from tidelog.observe.metrics import Metrics, Sources
 from tidelog.observe.stream import EventStream
 

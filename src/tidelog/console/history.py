@@ -4,7 +4,13 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from tidelog.console.metrics_text import Buckets, buckets_in, lag_in, percentile_ms
+from tidelog.console.metrics_text import (
+    HISTOGRAMS,
+    Buckets,
+    buckets_in,
+    lag_in,
+    percentile_ms,
+)
 
 KEPT_SAMPLES = 900
 
@@ -22,7 +28,7 @@ class History:
         self._rates: dict[int, dict[str, float]] = {}
         self._latest: dict[str, dict[int, float]] = {}
         """By chart and node; the worst of them is shown."""
-        self._buckets: dict[int, Buckets] = {}
+        self._buckets: dict[tuple[int, str], Buckets] = {}
         self._counted: dict[str, int] = {"isr_shrinks": 0, "isr_expands": 0, "elections": 0}
 
     @property
@@ -53,11 +59,12 @@ class History:
         lag = lag_in(text)
         if lag is not None:
             self._latest.setdefault("replication_lag", {})[node] = max(0.0, lag)
-        buckets = buckets_in(text)
-        delay = percentile_ms(buckets, self._buckets.get(node, {}))
-        self._buckets[node] = buckets
-        if delay is not None:
-            self._latest.setdefault("loop_delay_ms", {})[node] = delay
+        for chart in HISTOGRAMS:
+            buckets = buckets_in(text, chart)
+            worst = percentile_ms(buckets, self._buckets.get((node, chart), {}))
+            self._buckets[node, chart] = buckets
+            if worst is not None:
+                self._latest.setdefault(chart, {})[node] = worst
 
     def count(self, event: Mapping[str, Any]) -> None:
         if event["kind"] == "IsrChanged":

@@ -3,7 +3,12 @@
 from collections.abc import Iterable, Mapping
 
 LAG = "kafka_server_replicafetchermanager_maxlag"
-DELAY = "tidelog_event_loop_delay_seconds_bucket"
+HISTOGRAMS = {
+    "loop_delay_ms": ("tidelog_event_loop_delay_seconds_bucket{", "}"),
+    "produce_p99_ms": ("tidelog_request_seconds_bucket{", 'request="Produce"}'),
+    "fetch_p99_ms": ("tidelog_request_seconds_bucket{", 'request="Fetch"}'),
+}
+"""By chart: how the lines of its buckets begin, and how their labels end."""
 SHARE = 0.99
 
 Buckets = dict[float, float]
@@ -17,12 +22,14 @@ def lag_in(text: str) -> float | None:
     return None
 
 
-def buckets_in(text: str) -> Buckets:
+def buckets_in(text: str, chart: str) -> Buckets:
+    name, labels_end = HISTOGRAMS[chart]
     found: Buckets = {}
     for line in text.splitlines():
-        if line.startswith(DELAY) and 'le="' in line:
-            bound = line.partition('le="')[2].partition('"')[0]
-            found[float(bound)] = float(line.rpartition(" ")[2])
+        labels, _, count = line.rpartition(" ")
+        if line.startswith(name) and labels.endswith(labels_end):
+            bound = labels.partition('le="')[2].partition('"')[0]
+            found[float(bound)] = float(count)
     return found
 
 

@@ -39,13 +39,14 @@ from tidelog.node.leaving import Leaving
 from tidelog.node.metadata_room import MetadataRoom
 from tidelog.node.own_address import OwnAddress
 from tidelog.node.security import NodeSecurity
-from tidelog.node.throttling import Throttling, quotas_of
+from tidelog.node.throttling import FETCH, PRODUCE, Throttling, is_from_replica, quotas_of
 from tidelog.quorum.entry_codec import KafkaEntryCodec
 from tidelog.quorum.member import MemberFailed, QuorumMember
 from tidelog.quorum.membership import QuorumMembership
 from tidelog.rpc import ApiTable, serve
 from tidelog.rpc.authorization.gate import Gate
 from tidelog.rpc.logins import LATE_LOGINS
+from tidelog.rpc.request_times import RequestTimes
 from tidelog.storage.errors import StorageError
 from tidelog.wire.protocol import Listener
 
@@ -66,6 +67,10 @@ class Node:
         """Of all listeners that are open."""
         self.client_tables: list[ApiTable] = []
         """Of those that clients use."""
+        self.request_times = {
+            PRODUCE: RequestTimes(host.clock, lambda _: True),
+            FETCH: RequestTimes(host.clock, lambda request: not is_from_replica(request)),
+        }
         self.listening = False
         self.stopping = False
         self._listeners: list[OpenListener] = []
@@ -222,6 +227,7 @@ class Node:
             table = ApiTable(Listener.CLIENT, guarded_broker(self.gate, self.broker, handlers))
             self.throttling.meter_clients(table)
             self.client_tables.append(table)
+            table.times = self.request_times
             absences = self.broker.absences
             accept = serve(
                 table,

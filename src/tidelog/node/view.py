@@ -11,6 +11,7 @@ from tidelog.core.replication.leader import LeaderReplica
 from tidelog.core.replication.progress import FollowerProgress
 from tidelog.core.types import NO_LEADER, NO_OFFSET, LogEntry, PartitionId
 from tidelog.host.findings import Finding
+from tidelog.host.histogram import Histogram
 from tidelog.host.network import TcpNetwork
 from tidelog.node.http_access import HttpDoor
 from tidelog.node.node import Node
@@ -245,6 +246,10 @@ class LiveNode:
                 name = API_BY_KEY[key].name
                 totals[name] = totals.get(name, 0) + count
         return totals
+
+    def request_times(self) -> Mapping[str, Histogram]:
+        times = self._node.request_times
+        return {API_BY_KEY[key].name: each.histogram for key, each in times.items()}
 
     def connections(self) -> ConnectionsView:
         counters = self._network.counters

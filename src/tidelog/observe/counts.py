@@ -1,8 +1,7 @@
 """How often each kind of event happened, and how late the event loop is."""
 
-from typing import Final
-
 from tidelog.core import events
+from tidelog.host.histogram import Histogram
 from tidelog.observe.stream import EventStream, NumberedEvent
 
 
@@ -30,29 +29,19 @@ class EventCounts:
             self.unclean_elections += event.unclean
 
 
-BOUNDS_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-
-
-class LoopDelay:
+class LoopDelay(Histogram):
     """How late the event loop woke us, ten times a second. Everything a node does waits so long.
 
     Heartbeats and fetches share the loop, so delays near the session timeout cost leaderships.
     """
 
-    __slots__ = ("holds", "longest_hold_seconds", "over", "seconds")
+    __slots__ = ("holds", "longest_hold_seconds")
 
     def __init__(self) -> None:
-        self.seconds = 0.0
-        self.over: list[int] = [0] * (len(BOUNDS_S) + 1)
-        """Probes by the first bound that is not below their delay; the last: above all."""
+        super().__init__()
         self.holds = 0
         """How often somebody held the loop so long that the journal names it."""
         self.longest_hold_seconds = 0.0
-
-    def note(self, delay_s: float) -> None:
-        self.seconds += delay_s
-        place = next((i for i, bound in enumerate(BOUNDS_S) if delay_s <= bound), len(BOUNDS_S))
-        self.over[place] += 1
 
     def note_hold(self, held_s: float) -> None:
         self.holds += 1

@@ -7,6 +7,7 @@ is not healthy: forty thousand partitions are not worth minutes of every scrape.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry
@@ -16,7 +17,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from tidelog.host.findings import Finding
-from tidelog.observe.counts import BOUNDS_S, EventCounts, LoopDelay
+from tidelog.host.histogram import BOUNDS_S, Histogram
+from tidelog.observe.counts import EventCounts, LoopDelay
 from tidelog.observe.stream import EventStream
 from tidelog.observe.traffic import Traffic
 from tidelog.observe.views import (
@@ -69,6 +71,7 @@ class NodeCollector(Collector):
             "request",
             view.requests(),
         )
+        yield request_times_metric(view.request_times())
         yield from troubled_partitions(partitions)
         yield findings_metric(view.findings())
         yield from log_dir_metrics(view.log_dirs())
@@ -353,14 +356,25 @@ def log_dir_metrics(log_dirs: tuple[LogDirView, ...]) -> Iterator[Metric]:
 
 
 def loop_delay_metric(delay: LoopDelay) -> Metric:
-    buckets: list[tuple[str, float]] = []
-    total = 0
-    for bound, count in zip((*map(str, BOUNDS_S), "+Inf"), delay.over, strict=True):
-        total += count
-        buckets.append((bound, total))
     return HistogramMetricFamily(
         "tidelog_event_loop_delay_seconds",
         "How late the event loop was, ten probes a second.",
-        buckets=buckets,
+        buckets=buckets_of(delay),
         sum_value=delay.seconds,
     )
+
+
+def request_times_metric(times: Mapping[str, Histogram]) -> Metric:
+    metric = HistogramMetricFamily(
+        "tidelog_request_seconds",
+        "How long clients waited for answers, of a sample; fetches also wait for records.",
+        labels=["request"],
+    )
+    for name, histogram in times.items():
+        metric.add_metric([name], buckets_of(histogram), histogram.seconds)
+    return metric
+
+
+def buckets_of(histogram: Histogram) -> list[tuple[str, float]]:
+    bounds = (*map(str, BOUNDS_S), "+Inf")
+    return list(zip(bounds, accumulate(histogram.over), strict=True))

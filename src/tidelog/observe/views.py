@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from tidelog.core.types import NO_LEADER, LogEntry
 from tidelog.host.findings import Finding
+from tidelog.host.histogram import Histogram
 from tidelog.observe.traffic import Traffic
 
 LEADER, FOLLOWER, OFFLINE = "leader", "follower", "offline"
@@ -240,6 +241,10 @@ class NodeView(Protocol):
     def traffic(self) -> Traffic: ...
     def requests(self) -> Mapping[str, int]:
         """How many came in since the start, by the name of the API."""
+        ...
+
+    def request_times(self) -> Mapping[str, Histogram]:
+        """How long clients waited for their answers, by the name of the API."""
         ...
 
     def connections(self) -> ConnectionsView: ...

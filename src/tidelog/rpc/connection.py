@@ -21,6 +21,7 @@ from tidelog.host.ports import (
 from tidelog.host.work import Work
 from tidelog.rpc.caller import Caller
 from tidelog.rpc.calls import Call, Handler
+from tidelog.rpc.request_times import RequestTimes
 from tidelog.wire.protocol import (
     API_VERSIONS,
     ApiRange,
@@ -55,7 +56,7 @@ _PRODUCE = 0
 class ApiTable:
     """What a listener serves: handlers by API key, and the versions it advertises for them."""
 
-    __slots__ = ("_intercepted", "_served", "handlers", "messages", "ranges", "requests")
+    __slots__ = ("_intercepted", "_served", "handlers", "messages", "ranges", "requests", "times")
 
     def __init__(self, listener: Listener, handlers: Mapping[int, Handler]) -> None:
         self.handlers = dict(handlers)
@@ -63,6 +64,8 @@ class ApiTable:
         """The usual handlers of those APIs that somebody else serves for now."""
         self.requests = dict.fromkeys(self.handlers, 0)
         """How many came in, by API key."""
+        self.times: dict[int, RequestTimes] = {}
+        """Of those APIs that are timed."""
         self.messages: dict[tuple[int, int], type[Message]] = {}
         """The requests that were served already, by API key and version: one look instead of
         many, and their modules are imported when they are first wanted."""
@@ -179,6 +182,9 @@ class Connection:
             self._understand_later(Large(header, message, bytes(frame), position), slot)
             return None
         request = decode(message, version, frame, position)
+        times = table.times.get(key)
+        if times is not None:
+            slot = times.timed(slot, request)
         return Call(header, request, slot, self._peer, self._caller)
 
     def _understand_later(self, large: "Large", slot: ResponseSlot) -> None:

@@ -3,7 +3,7 @@
 import { makeChart } from "../lib/chart.js";
 import { h, render } from "../lib/dom.js";
 import { fetched } from "../lib/fetched.js";
-import { brief, bytes, duration, rate } from "../lib/format.js";
+import { brief, bytes, duration } from "../lib/format.js";
 import { effect, signal } from "../lib/signal.js";
 import { Empty, Heading } from "../lib/widgets.js";
 
@@ -13,7 +13,7 @@ const millis = (value) => (value === null ? "–" : value < 10 ? `${Math.round(v
 /** Which series stand in which chart: names as the server gives them. */
 const CHARTS = [
   { title: "Bytes in and out", format: perSecond, series: { in_bytes: "in", out_bytes: "out" }, meaning: "What clients write and read" },
-  { title: "Records in", format: rate, series: { in_records: "records" }, meaning: "What clients write" },
+  { title: "Produce and fetch", format: millis, series: { produce_p99_ms: "produce, p99", fetch_p99_ms: "fetch, p99" }, meaning: "How long clients wait for answers; fetches also wait for records" },
   { title: "Replication lag", format: brief, series: { replication_lag: "the slowest follower" }, meaning: "How many records a follower is behind its leader" },
   { title: "ISR shrinks and expands", format: brief, series: { isr_shrinks: "shrinks", isr_expands: "expands" }, meaning: "Replicas that leave and join the in-sync set" },
   { title: "Elections", format: brief, series: { elections: "elections" }, meaning: "Partitions that got a new leader" },
