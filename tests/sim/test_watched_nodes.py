@@ -4,11 +4,9 @@ import pytest
 
 from tidelog.core.events import RecordsAppended
 from tidelog.host.gate import GatedNetwork
-from tidelog.node.http_access import HttpDoor
 from tidelog.node.view import LiveNode
 from tidelog.observe.event_topic import EVENTS_TOPIC
-from tidelog.observe.http_server import BadRequest
-from tidelog.sim.nodes import rules, watching
+from tidelog.sim.nodes import rules
 from tidelog.sim.nodes.plan import draw_node_plan
 from tidelog.sim.nodes.run import NodeRun, run_node_seed
 
@@ -57,27 +55,6 @@ def test_an_operator_asks_over_http_and_breaks_the_node_for_a_moment():
         patch.setattr(GatedNetwork, "set", listen)
         assert run.execute().violations == ()
     assert blocked
-
-
-def test_operators_of_a_secured_node_are_let_in_and_refused_by_their_logins(monkeypatch):
-    plan = draw_node_plan(71)
-    assert plan.cluster.secured
-    assert "tidelog.http.listener" in dict(plan.cluster.settings)
-    answered = set()
-    admit = HttpDoor.admit
-
-    async def listen(door, request):
-        try:
-            await admit(door, request)
-        except BadRequest as refusal:
-            answered.add(refusal.status)
-            raise
-        answered.add(200)
-
-    monkeypatch.setattr(watching, "PAUSE_MS", (20, 200))
-    monkeypatch.setattr(HttpDoor, "admit", listen)
-    assert NodeRun(plan).execute().violations == ()
-    assert {200, 401, 403} <= answered
 
 
 def test_a_cluster_in_which_everybody_logs_in_becomes_whole_too():

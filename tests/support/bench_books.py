@@ -4,8 +4,10 @@ import struct
 from collections.abc import Callable
 from zlib import crc32
 
+from tidelog.core.coordination import TopicPartition
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.types import PartitionId
+from tidelog.sim.delivery_book import INPUTS, DeliveryBook
 from tidelog.sim.transaction_book import TransactionBook
 
 OFFSETS = "__consumer_offsets"
@@ -29,6 +31,7 @@ class Books:
         self._new_values = new_values
         self._interned: dict[int, tuple[object, ...]] = {}
         self.transactions = TransactionBook()
+        self.deliveries = DeliveryBook()
 
     def intern(self, records: tuple[object, ...]) -> int:
         """The number that stands for a batch of an internal topic."""
@@ -41,6 +44,17 @@ class Books:
 
     def read_assignment(self, assignment: bytes) -> Owned:
         return struct.unpack(f">{len(assignment) // 2}h", assignment)
+
+    def partition_named(self, name: TopicPartition) -> PartitionId:
+        return PartitionId(self.image.topic_ids[name.topic], name.partition)
+
+    def all_partitions(self) -> list[PartitionId]:
+        return [
+            PartitionId(self.image.topic_ids[topic], index)
+            for topic in (OFFSETS, TRANSACTIONS, INPUTS, OUTPUTS)
+            if topic in self.image.topic_ids
+            for index in self.image.topics[self.image.topic_ids[topic]].partitions
+        ]
 
     def transaction_partition(self, transactional_id: str) -> PartitionId:
         topic_id = self.image.topic_ids[TRANSACTIONS]

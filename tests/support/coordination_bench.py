@@ -20,7 +20,7 @@ from tidelog.core.groups.requests import (
 )
 from tidelog.core.metadata import records as r
 from tidelog.core.metadata.replay import replay
-from tidelog.sim.nodes.clients.stage import INPUTS
+from tidelog.sim.delivery_book import INPUTS
 from tidelog.sim.transaction_book import SimTransaction
 
 BROKER = 1
@@ -86,6 +86,9 @@ class CoordinationBench(Bench):
     # -- offsets
 
     def up_to(self, offset: int, metadata: str = "") -> OffsetCommit:
+        """All below it is processed."""
+        for each in range(offset):
+            self.books.deliveries.processed(GROUP, ORDERS, each)
         return OffsetCommit(GROUP, ORDERS, CommittedOffset(offset, -1, metadata, 0))
 
     @property

@@ -14,7 +14,7 @@ from tidelog.sim.rules.rule import Rule
 A, B = 1, 2
 
 
-OF_OUR_OWN = {"R23", "K21", "X1", "X2", "X3", "X6", "G1", "G2", "G3", "G5"}
+OF_OUR_OWN = {"R23", "K21", "X1", "X2", "X3", "X5", "X6", "G1", "G2", "G3", "G4", "G5"}
 """Rules that the design documents do not have: R23 is of ADR 0030, K21 of ADR 0017, X and G are
 about transactions and groups (docs/simulation.md)."""
 

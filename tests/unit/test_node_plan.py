@@ -17,7 +17,7 @@ PLAN = draw_node_plan(7)
 
 
 def result_of(plan, *violations):
-    return SeedResult(plan.seed, 9, 9, 0, 0, 0, 0, violations, {}, {}, {}, digest="abc")
+    return SeedResult(plan.seed, 9, 9, 0, 0, 0, 0, 0, violations, {}, {}, {}, digest="abc")
 
 
 @pytest.mark.parametrize(

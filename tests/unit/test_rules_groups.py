@@ -10,6 +10,7 @@ from tidelog.core.groups.records import (
     ClassicGroup,
     ClassicGroupValue,
     ClassicMemberValue,
+    CommittedOffset,
     CurrentAssignment,
     CurrentAssignmentValue,
     OffsetCommit,
@@ -163,6 +164,20 @@ def test_an_old_member_epoch_commits_nothing():
     assert bench.broken == []
     bench.accepts(record, generation=3)
     assert bench.broken == ["G3"]
+
+
+# -- G4
+
+
+def test_a_group_does_not_commit_what_nobody_has_processed():
+    bench = CoordinationBench()
+    processed = bench.up_to(3)
+    skipping = OffsetCommit(GROUP, processed.partition, CommittedOffset(5, -1, "", 0))
+    bench.record(processed, skipping)
+    bench.accepts(processed)
+    assert bench.broken == []
+    bench.accepts(skipping)
+    assert bench.broken == ["G4"]
 
 
 # -- G5

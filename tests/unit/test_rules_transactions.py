@@ -1,8 +1,9 @@
 """Rules about transactions: each with what breaks it, and a near miss."""
 
-from support.coordination_bench import CoordinationBench
+from support.coordination_bench import ORDERS, CoordinationBench
 from support.rule_bench import PARTITION
 from tidelog.core.coordination import ProducerStamp
+from tidelog.sim.delivery_book import Input
 from tidelog.sim.transaction_book import ABORT, COMMIT
 
 STAMP = ProducerStamp(7, 0)
@@ -153,6 +154,40 @@ def test_after_a_marker_of_the_next_epoch_nothing_of_the_last_one_comes():
     bench.end(NEXT, commit=False)
     bench.send(transaction)
     assert "R17" in bench.broken
+
+
+# -- X5
+
+
+def test_an_input_has_not_two_outputs():
+    bench = CoordinationBench()
+    for _ in range(2):
+        transaction = bench.begin()
+        transaction.asked = COMMIT
+        batch = bench.send(transaction)
+        bench.books.deliveries.made(batch.values[0], Input("app", ORDERS, 0))
+        bench.end(STAMP, commit=True)
+    assert bench.broken == ["X5"]
+
+
+def test_an_output_that_was_aborted_does_not_count():
+    bench = CoordinationBench()
+    for asked in (ABORT, COMMIT):
+        transaction = bench.begin()
+        transaction.asked = asked
+        batch = bench.send(transaction)
+        bench.books.deliveries.made(batch.values[0], Input("app", ORDERS, 0))
+        bench.end(STAMP, commit=asked == COMMIT)
+    assert bench.broken == []
+
+
+def test_in_the_end_every_input_has_an_output():
+    bench = CoordinationBench()
+    bench.books.deliveries.exactly_once["app"] = 1
+    inputs = bench.judge.chronicle.facts(bench.books.partition_named(ORDERS))
+    inputs.committed_end = 1
+    bench.judge.finish()
+    assert bench.broken == ["X5"]
 
 
 # -- X6

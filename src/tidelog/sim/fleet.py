@@ -54,6 +54,7 @@ class FleetReport:
     busy_ns: int = 0
     acknowledged: int = 0
     refused: int = 0
+    timed_out: int = 0
     lost: int = 0
     forfeited: int = 0
     failures: list[SeedResult] = field(default_factory=list)
@@ -91,6 +92,7 @@ class FleetReport:
         self.busy_ns += finished.busy_ns
         self.acknowledged += result.acknowledged
         self.refused += result.refused
+        self.timed_out += result.timed_out
         self.lost += result.lost
         self.forfeited += result.forfeited
         self.marks.update(result.marks)

@@ -27,6 +27,7 @@ class SeedResult(NamedTuple):
     simulated_ms: int
     acknowledged: int
     refused: int
+    timed_out: int
     lost: int
     forfeited: int
     violations: tuple[Violation, ...]

@@ -41,6 +41,7 @@ def fleet_json(report: FleetReport, *, mutant: str | None) -> dict[str, Any]:
         "simulated_seconds": report.simulated_ms / 1000,
         "acknowledged": report.acknowledged,
         "refused": report.refused,
+        "timed_out": report.timed_out,
         "lost": report.lost,
         "forfeited": report.forfeited,
         "faults": dict(sorted(report.faults.items())),
@@ -55,7 +56,7 @@ def print_fleet(report: FleetReport, *, mutant: str | None, elapsed_seconds: flo
     click.echo(_verdict(report, elapsed_seconds))
     click.echo(
         f"acknowledged {count(report.acknowledged)} · lost {count(report.lost)} · "
-        f"refused {count(report.refused)}"
+        f"refused {count(report.refused)} · timed out {count(report.timed_out)}"
     )
     if report.forfeited:
         click.echo(

@@ -216,9 +216,8 @@ LOGIN_KNOBS: Final[dict[str, tuple[str, ...]]] = {
     "connection.failed.authentication.delay.ms": (USUAL, "0", "1000"),
     "connections.max.reauth.ms": (USUAL, "1500", "4000"),
     "sasl.mechanism.inter.broker.protocol": (USUAL, "SCRAM-SHA-512"),
-    "tidelog.http.listener": (USUAL, "localhost:8080", "localhost:8080"),
 }
-"""Where everybody has to log in, also over HTTP."""
+"""Where everybody has to log in."""
 
 SMALL_FETCHES: Final = ("replica.fetch.max.bytes", "replica.fetch.response.max.bytes")
 """On slow machines followers that fetch little at a time would never keep up with writers."""

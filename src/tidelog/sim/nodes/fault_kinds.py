@@ -104,8 +104,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "late_metadata": Kind(4, "what the quorum tells a node arrives in the end"),
     "late_records": Kind(4, "what leaders send to a follower arrives in the end"),
     "late_markers": Kind(4, "what a coordinator of transactions decides arrives in the end"),
-    "late_fetches": Kind(4, "what a follower asks leaders for arrives in the end"),
-    "deaf": Kind(4, "a node hears no other node, and they hear it"),
     "slow_handshake": Kind(
         4, "whoever connects to a node is answered so many ms later", (50, 200, 450)
     ),
@@ -146,14 +144,12 @@ AIMED: Final = (
     "late_metadata",
     "late_records",
     "late_markers",
-    "late_fetches",
-    "deaf",
     "slow_handshake",
 )
 DRAWN_APART: Final = (
     *("late_proposals", "late_metadata", "late_records", "late_markers", "slow_handshake"),
     "unclean_election",
-    *("crash_at_cut", "late_fetches", "deaf"),
+    "crash_at_cut",
 )
 """From streams of their own: they came later, and seeds are otherwise what they were."""
 LOSE_UNSYNCED: Final = (

@@ -19,11 +19,15 @@ from tidelog.sim.nodes.probes_data import DataProbes
 from tidelog.sim.nodes.server import Server
 from tidelog.sim.nodes.view import NodesView
 from tidelog.sim.rules import ALL_RULES
+from tidelog.sim.rules.group_rules import NothingSkipped
 from tidelog.sim.rules.view import Report, WorldView
 
 SWEEP_EVERY_STEPS = 512
 SHOWN_OF_ID = 8
 """So many characters of a topic's id are in the text of a rule."""
+
+NODE_RULES = tuple(rule for rule in ALL_RULES if rule is not NothingSkipped)
+"""What a group has processed only its members know: the clients of a run judge that."""
 
 
 class Judging:
@@ -58,7 +62,7 @@ class Judging:
     def attending(self) -> Iterator[None]:
         """While this lasts, whatever nodes do is judged."""
         witnesses = (self._coordination.transactions, *self._witnesses.all, self._shell)
-        self.judge.attend(cast(WorldView, self.view), ALL_RULES, witnesses=witnesses)
+        self.judge.attend(cast(WorldView, self.view), NODE_RULES, witnesses=witnesses)
         assert self.judge.chronicle is not None, "a judge attends with its chronicle"
         self._witnesses.attend(self.judge.chronicle)
         self._shell.attend(self.judge.chronicle)

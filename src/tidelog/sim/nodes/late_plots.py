@@ -116,25 +116,6 @@ def _proposal_of_the_dead(at: Setting) -> list[NodeFault]:
     ]
 
 
-def _ignorant_successor(at: Setting) -> list[NodeFault]:
-    """One follower is slow, so that nothing is committed. When it has everything, the leader
-    commits and consumers read; it dies before others hear how far. Whoever leads next waits for
-    the slow one, and consumers stand where it does not know yet that they may (KIP-207)."""
-    slow_ms = at.entropy.uniform(0.3, 0.6) * min(at.lag_ms, 1_500)
-    dies_ms = slow_ms + at.entropy.uniform(60, 200)
-    back_ms = at.sessions(1.1, 1.6) + 1_500
-    others = [node for node in at.cluster.broker_ids if node != at.node]
-    return [
-        at.fault(0, "late_records", "", slow_ms),
-        *(
-            at._replace(node=node).fault(slow_ms - 5, "late_records", "", back_ms)
-            for node in others
-        ),
-        at.fault(dies_ms - 5, "late_fetches", "", back_ms),
-        at.fault(dies_ms, "kill", LEADER, back_ms),
-    ]
-
-
 RARE_PLOTS: Final[Mapping[str, Plot]] = {
     "proposal_of_the_dead": Plot(1, "a proposal of another incarnation", _proposal_of_the_dead),
     "late_refusal": Plot(1, "a process is back before its end is known", _late_refusal),
@@ -150,10 +131,3 @@ LATE_PLOTS: Final[Mapping[str, Plot]] = {
     "gamble": Plot(0, "leaders die alone where a loss is allowed", _gamble),
     "late_refusal": Plot(2, "a process is back before its end is known", _late_refusal),
 }
-
-UNHEARD_PLOTS: Final[Mapping[str, Plot]] = {
-    "ignorant_successor": Plot(
-        1, "a leader commits, tells consumers alone, and dies", _ignorant_successor
-    ),
-}
-"""About news that only some have heard."""

@@ -101,10 +101,8 @@ class VirtualLoop:
             callback()
         else:
             self._perform_from_outside(callback)
-        work = self.work
-        if work.us > work.bound_us:
-            work.too_long(callback)
-        work.us = 0
+        if self.work.us:
+            self.work.settle(callback)
 
     def _perform_from_outside(self, callback: Callable[[], object]) -> None:
         """The world calls, or the test: whoever runs now goes on afterwards."""
@@ -146,10 +144,8 @@ class VirtualLoop:
         except BaseException as error:  # as asyncio does: the loop goes on
             message = f"Exception in callback {name_of(callback)}"
             self.call_exception_handler({"message": message, "exception": error})
-        work = self.work
-        if work.us > work.bound_us:
-            work.too_long(callback)
-        work.us = 0
+        if self.work.us:
+            self.work.settle(callback)
 
     # -- what asyncio asks of a loop
 

@@ -27,7 +27,6 @@ from tidelog.sim.disk_state import (
 LONGEST_US: Final = 100_000
 """`observe.loop_watch` names whoever holds a real loop two and a half times as long. What a
 callback only computes is not counted, so the bound is lower."""
-NEVER_US: Final = 1 << 60
 CALLERS_TOLD: Final = 8
 
 SYNC_US: Final = 2_000
@@ -62,23 +61,20 @@ class LoopWork:
         self.us = 0
         self.beside = False
         """A worker thread is at work, not the loop."""
-        self.bound_us = NEVER_US
-        """Nobody minds as long as the node does not serve yet, or any more."""
+        self.bound_us: int | None = None
+        """None: nobody minds, because the node does not serve yet or any more."""
         self.on_too_long: OnTooLong = lambda text: None
         self.trap: Trap | None = None
         self._where = ""
         """What it was about when it became too much."""
 
-    def bind(self, bound_us: int) -> None:
-        """So much is allowed from now on."""
-        self.bound_us = bound_us
-        self._where = ""
-
-    def too_long(self, callback: object) -> None:
-        """A callback is over, and did more than it may. Whoever runs callbacks compares, because
-        a call for each of them would cost more than most of them do."""
-        told = f"{name_of(callback)} held the loop for about {self.us // 1000} ms"
-        self.on_too_long(f"{told}, {self._where or 'with what it sent'}")
+    def settle(self, callback: object) -> None:
+        """A callback is over."""
+        bound_us = self.bound_us
+        if bound_us is not None and self.us > bound_us:
+            told = f"{name_of(callback)} held the loop for about {self.us // 1000} ms"
+            self.on_too_long(f"{told}, {self._where or 'with what it sent'}")
+        self.us = 0
         self._where = ""
 
     def forget(self) -> None:
@@ -100,7 +96,7 @@ class LoopWork:
 
     def _charge(self, price_us: int) -> None:
         self.us += price_us
-        if self.us > self.bound_us and not self._where:
+        if self.bound_us is not None and self.us > self.bound_us and not self._where:
             self._where = _callers()
 
 

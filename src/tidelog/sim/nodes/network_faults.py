@@ -34,11 +34,6 @@ def _isolate(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
     return _cut_links(scene, _both_ways([server.machine], others))
 
 
-def _deaf(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
-    others = [each.machine for each in scene.cluster.servers.values() if each is not server]
-    return _cut_links(scene, [(other, server.machine) for other in others])
-
-
 def _split(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
     sides: tuple[list[Machine], list[Machine]] = ([], [])
     for node_id, each in scene.cluster.servers.items():
@@ -170,10 +165,6 @@ def _late_markers(scene: FaultScene, fault: NodeFault, server: Server) -> End | 
     return _hold(server, HeldConnections(b"-markers", incoming=False))
 
 
-def _late_fetches(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
-    return _hold(server, HeldConnections(b"-fetcher", incoming=False))
-
-
 def _hold(server: Server, held: HeldConnections) -> End:
     server.machine.hold(held)
     return partial(server.machine.release, held)
@@ -220,8 +211,6 @@ PERFORMERS: Final[Mapping[str, Perform]] = {
     "late_metadata": _late_metadata,
     "late_records": _late_records,
     "late_markers": _late_markers,
-    "late_fetches": _late_fetches,
-    "deaf": _deaf,
     "slow_handshake": _slow_handshake,
     "narrow_window": _narrow_window,
     "pause_client": _pause_client,

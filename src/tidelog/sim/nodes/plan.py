@@ -104,7 +104,9 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
         if rare := draw_rare_plot(seed, cluster):
             entropy = stream(seed, f"plot {rare}")
             plots += draw_plot(rare, entropy, cluster, entropy.randrange(begin_ms, end_ms))
-        plots += _draw_late_markers(seed, cluster, clients, begin_ms, end_ms)
+        entropy = stream(seed, "late markers of whole nodes")
+        if clients.late and entropy.random() < 0.3:
+            plots += draw_plot("stale_coordinator", entropy, cluster, begin_ms)
     if clients.gambles and cluster.brokers > 1 and (not focus or "gambles" in focus):
         entropy = stream(seed, "plots of gambles")
         plots += draw_plot("gamble", entropy, cluster, entropy.randrange(begin_ms, end_ms))
@@ -121,20 +123,6 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
     if clients.access_pause_ms:
         cluster = cluster.guarded()
     return NodePlan(seed, cluster, topics, clients, phases, tuple(sorted(faults)))
-
-
-def _draw_late_markers(
-    seed: int, cluster: ClusterPlan, clients: ClientPlan, begin_ms: int, end_ms: int
-) -> list[NodeFault]:
-    """Where producers are late. With version 2 of transactions a marker that comes late is known
-    by its epoch; few producers are of that version, so theirs come late again and again."""
-    entropy = stream(seed, "late markers of whole nodes")
-    if not clients.late:
-        return []
-    if clients.late[0].version == 1:
-        wanted = entropy.random() < 0.3
-        return draw_plot("stale_coordinator", entropy, cluster, begin_ms) if wanted else []
-    return draw_plots(entropy, cluster, begin_ms, end_ms, ["stale_coordinator"])
 
 
 def _as_durable_as_needed(cluster: ClusterPlan, faults: Sequence[NodeFault]) -> ClusterPlan:

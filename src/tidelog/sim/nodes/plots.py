@@ -24,7 +24,7 @@ from tidelog.sim.nodes.fault_kinds import (
     TRANSACTIONS,
     NodeFault,
 )
-from tidelog.sim.nodes.late_plots import LATE_PLOTS, RARE_PLOTS, UNHEARD_PLOTS
+from tidelog.sim.nodes.late_plots import LATE_PLOTS, RARE_PLOTS
 from tidelog.sim.nodes.plot_setting import Plot, Setting
 
 
@@ -248,7 +248,6 @@ PLOTS: Final[Mapping[str, Plot]] = {
     **RARE_PLOTS,
     **LATE_PLOTS,
     **CUT_PLOTS,
-    **UNHEARD_PLOTS,
 }
 
 
@@ -268,7 +267,7 @@ def draw_plots(
         drawn = draw_plot(name, entropy, cluster, at_ms)
         faults += drawn
         longest_ms = max(fault.at_ms + fault.lasts_ms for fault in drawn) - at_ms
-        least, most = (1.0, 1.4) if name in (*LATE_PLOTS, *UNHEARD_PLOTS) else (0.2, 1.2)
+        least, most = (1.0, 1.4) if name in LATE_PLOTS else (0.2, 1.2)
         at_ms += round(entropy.uniform(least, most) * longest_ms)
     return faults
 
@@ -278,8 +277,7 @@ def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int)
     if cluster.brokers < 2:
         return []
     count = entropy.choice((0, 0, 0, 1, 2, AT_MOST))
-    apart = (*LATE_PLOTS, *CUT_PLOTS, *UNHEARD_PLOTS, *RARE_PLOTS)
-    drawn = [name for name in PLOTS if name not in apart]
+    drawn = [name for name in PLOTS if name not in (*LATE_PLOTS, *CUT_PLOTS, *RARE_PLOTS)]
     names = entropy.choices(drawn, [PLOTS[name].weight for name in drawn], k=count)
     last_ms = max(begin_ms + 1, end_ms - cluster.duration_ms("broker.session.timeout.ms"))
     return [
@@ -292,7 +290,6 @@ def draw_some(entropy: Random, cluster: ClusterPlan, begin_ms: int, end_ms: int)
 APART: Final[Mapping[str, Mapping[str, Plot]]] = {
     "late plots": LATE_PLOTS,
     "plots of cuts": CUT_PLOTS,
-    "plots of what is not heard": UNHEARD_PLOTS,
 }
 """From streams of these names: they came later, and seeds are otherwise what they were."""
 
@@ -307,7 +304,7 @@ def draw_rare_plot(seed: int, cluster: ClusterPlan) -> str:
 def draw_plots_apart(
     seed: int, cluster: ClusterPlan, begin_ms: int, end_ms: int
 ) -> list[NodeFault]:
-    """One run in six has one of the first, another one in six one of the second, and so on."""
+    """One run in six has one of the first, another one in six one of the second."""
     faults: list[NodeFault] = []
     for name, plots in APART.items():
         entropy = stream(seed, name)

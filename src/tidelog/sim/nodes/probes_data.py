@@ -336,18 +336,9 @@ class DataProbes:
         """Whatever is read for a consumer, byte for byte."""
 
         def read(
-            reader: SessionReader,
-            hosted: Hosted,
-            fetch: Any,
-            scope: Any,
-            decision: Any,
-            *,
-            max_bytes: int,
-            is_first: bool,
+            reader: SessionReader, hosted: Hosted, fetch: Any, scope: Any, *rest: Any, **n: Any
         ) -> Any:
-            look = original(
-                reader, hosted, fetch, scope, decision, max_bytes=max_bytes, is_first=is_first
-            )
+            look = original(reader, hosted, fetch, scope, *rest, **n)
             if scope.is_follower or not len(look.records):
                 return look
             seen = self._view.of_replica(hosted.replica)

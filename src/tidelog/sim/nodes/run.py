@@ -283,6 +283,7 @@ class NodeRun:
             simulated_ms=self.kernel.now_ms,
             acknowledged=len(self.workload.history.acknowledged),
             refused=self.workload.history.failed,
+            timed_out=0,
             lost=self._lost,
             forfeited=self._forfeited,
             violations=tuple(self.violations),

@@ -25,7 +25,7 @@ from tidelog.sim.nodes.bearer_tokens import token_keys
 from tidelog.sim.nodes.clock import MachineClock
 from tidelog.sim.nodes.files import MachineFiles
 from tidelog.sim.nodes.loop import VirtualLoop, VirtualWorkers, drawn_delays
-from tidelog.sim.nodes.loop_work import LONGEST_US, NEVER_US, LoopWork, Trap
+from tidelog.sim.nodes.loop_work import LONGEST_US, LoopWork, Trap
 from tidelog.sim.nodes.tcp import Machine
 from tidelog.sim.nodes.watching import Watching
 
@@ -251,7 +251,7 @@ class Server:
         self.node = None
         self.ready = False
         self._workers = []
-        self.work.bind(NEVER_US)
+        self.work.bound_us = None
         self._kernel.revoke(self.machine.owner)
         self.machine.on_process_gone(power_lost=power_lost)
         self.files.release_locks()
@@ -261,7 +261,7 @@ class Server:
         stop = self._stop
         if self.loop is not None and stop is not None and not self.told_to_stop:
             self.told_to_stop = True
-            self.work.bind(NEVER_US)
+            self.work.bound_us = None
             self.loop.perform(lambda: stop.set_result(None))
 
     def _exit(self, node: Node) -> None:
@@ -355,7 +355,7 @@ class Server:
     def _on_ready(self, loop: VirtualLoop) -> None:
         if loop.alive:
             self.ready = True
-            self.work.bind(NEVER_US if self.told_to_stop else LONGEST_US)
+            self.work.bound_us = None if self.told_to_stop else LONGEST_US
 
     def _on_request_failed(self, loop: VirtualLoop, report: FailureReport) -> None:
         """Production hangs up and goes on; here it is as bad as any other callback that fails."""

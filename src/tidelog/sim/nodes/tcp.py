@@ -137,12 +137,12 @@ class Internet:
     __slots__ = (
         "_bits",
         "_clogged",
+        "_cuts",
         "_kernel",
         "_machines",
         "_slow",
         "_stalled",
         "_usual_delay_us",
-        "cuts",
         "entropy",
     )
 
@@ -152,7 +152,7 @@ class Internet:
         self.entropy = entropy
         self._bits = entropy.getrandbits
         self._machines: dict[str, Machine] = {}
-        self.cuts: dict[tuple[Machine, Machine], int] = {}
+        self._cuts: dict[tuple[Machine, Machine], int] = {}
         self._slow: dict[Machine, int] = {}
         self._clogged: dict[tuple[Machine, Machine], int] = {}
         self._stalled: dict[VirtualTransport, None] = {}
@@ -165,21 +165,21 @@ class Internet:
 
     def cut(self, source: Machine, target: Machine) -> None:
         """Nothing gets from one to the other. Cuts add up."""
-        self.cuts[source, target] = self.cuts.get((source, target), 0) + 1
+        self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
     def restore(self, source: Machine, target: Machine) -> None:
         """End one cut; what it held back arrives."""
-        left = self.cuts.get((source, target), 0) - 1
+        left = self._cuts.get((source, target), 0) - 1
         if left > 0:
-            self.cuts[source, target] = left
+            self._cuts[source, target] = left
             return
-        self.cuts.pop((source, target), None)
+        self._cuts.pop((source, target), None)
         stalled, self._stalled = self._stalled, {}
         for transport in stalled:
             transport.arrive_later()
 
     def is_cut(self, source: Machine, target: Machine) -> bool:
-        return (source, target) in self.cuts
+        return bool(self._cuts) and (source, target) in self._cuts
 
     def slow_down(self, machine: Machine, factor: int) -> None:
         """Everything to and from this machine takes longer; 1 ends that."""

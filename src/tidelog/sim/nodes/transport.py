@@ -228,9 +228,8 @@ class VirtualTransport(asyncio.Transport):
             return
         if self._holds or (not incoming and not self._reset):
             return
-        internet = self._internet
-        if internet.cuts and internet.is_cut(self.peer.machine, self.machine):
-            internet.stall(self)
+        if self._internet.is_cut(self.peer.machine, self.machine):
+            self._internet.stall(self)
             return
         if self._reset:
             self._be_reset_now()
@@ -246,15 +245,7 @@ class VirtualTransport(asyncio.Transport):
                 self._ended = True
             self._incoming_bytes -= len(data)
             self._received += data
-        loop = self._loop
-        if loop.alive and self._kernel.running_loop is loop:  # as good as always
-            self._hand_over()
-            work = loop.work
-            if work.us > work.bound_us:
-                work.too_long(self._hand_over)
-            work.us = 0
-        else:
-            loop.perform(self._hand_over)
+        self._loop.perform(self._hand_over)
 
     def hold(self) -> None:
         """Nothing more arrives here until it is released."""

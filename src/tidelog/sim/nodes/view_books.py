@@ -14,8 +14,10 @@ from tidelog.broker.coordination.coordinators import java_hash
 from tidelog.coordinators.group_records import GROUP_RECORDS
 from tidelog.coordinators.record_forms import Forms
 from tidelog.coordinators.transaction_records import TRANSACTION_RECORDS
+from tidelog.core.coordination import TopicPartition
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.types import PartitionId
+from tidelog.sim.delivery_book import DeliveryBook
 from tidelog.sim.nodes.view_log import Contents, Decode
 from tidelog.sim.transaction_book import TransactionBook
 from tidelog.wire.records import BatchHeader, end_txn_marker
@@ -39,6 +41,7 @@ class NodeBooks:
         "_image",
         "_interned",
         "_numbers",
+        "deliveries",
         "transactions",
     )
 
@@ -49,6 +52,7 @@ class NodeBooks:
         self._interned: dict[int, tuple[object, ...]] = {}
         self._contents: dict[PartitionId, Contents] = {}
         self.transactions = TransactionBook()
+        self.deliveries = DeliveryBook()
 
     # -- numbers
 
@@ -99,6 +103,15 @@ class NodeBooks:
         topic = self._image.topics.get(partition.topic_id)
         return "" if topic is None else topic.name
 
+    def all_partitions(self) -> list[PartitionId]:
+        """Those that groups and transactions rest on."""
+        return [
+            PartitionId(self._image.topic_ids[topic], index)
+            for topic in INTERNAL
+            if topic in self._image.topic_ids
+            for index in self._image.topics[self._image.topic_ids[topic]].partitions
+        ]
+
     def transaction_partition(self, transactional_id: str) -> PartitionId:
         """Where the coordinator of this id lives."""
         return self._spread(TRANSACTIONS, transactional_id)
@@ -114,6 +127,9 @@ class NodeBooks:
     def read_assignment(self, assignment: bytes) -> tuple[tuple[str, int], ...]:
         """What a member of the classic protocol was given, in the words of Kafka's clients."""
         return read_assignment(assignment)
+
+    def partition_named(self, name: TopicPartition) -> PartitionId:
+        return PartitionId(self._image.topic_ids[name.topic], name.partition)
 
 
 def _marker_number(batch: bytes) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from tidelog.sim.rules.group_rules import (
     AbortedOffsetsDoNotCount,
     CommitsAreKept,
     CutConnectionsEvictOnlyTheSilent,
+    NothingSkipped,
     OldGenerationsCommitNothing,
     OneOwner,
 )
@@ -62,6 +63,7 @@ from tidelog.sim.rules.transaction_rules import (
     AllOrNothing,
     CommittedReadsOnly,
     DecidedOnce,
+    ExactlyOnce,
 )
 from tidelog.sim.rules.watermark_rules import (
     CommittedOnAllInSync,
@@ -121,10 +123,12 @@ ALL_RULES: tuple[type[Rule], ...] = (
     CommittedReadsOnly,
     AllOrNothing,
     DecidedOnce,
+    ExactlyOnce,
     AbortedOffsetsDoNotCount,
     OneOwner,
     CommitsAreKept,
     OldGenerationsCommitNothing,
+    NothingSkipped,
     CutConnectionsEvictOnlyTheSilent,
 )
 

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from tidelog.core.coordination import TopicPartition
 from tidelog.core.errors import Error
 from tidelog.core.events import MemberLeft
 from tidelog.core.groups.classic_rebalance import CONNECTION_LOST
@@ -138,6 +139,42 @@ class OldGenerationsCommitNothing(Rule):
                 f"{request.group_id} accepted a commit of {request.member_id} in generation"
                 f" {request.generation}, when {max(generation, epoch)} had begun",
             )
+
+
+class NothingSkipped(Rule):
+    """A group commits an offset only when its members have processed everything below it."""
+
+    name = "G4 nothing is skipped"
+
+    def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
+        super().__init__(world, chronicle, report)
+        # Everything below was processed: looked at once.
+        self._processed: dict[tuple[str, TopicPartition], int] = {}
+
+    def coordinator_answered(
+        self, partition: PartitionId, request: object, response: object, _floor: int
+    ) -> None:
+        if not isinstance(request, Commit):
+            return
+        assert isinstance(response, CommitResponse), response
+        for accepted in accepted_offsets(request, response):
+            self._check(partition, request.group_id, accepted)
+
+    def _check(self, partition: PartitionId, group_id: str, new: NewOffset) -> None:
+        books = self.world.books
+        key = (group_id, new.partition)
+        first = self._processed.get(key, 0)
+        inputs = books.partition_named(new.partition)
+        for offset in range(first, new.value.offset):
+            if not books.deliveries.has(group_id, new.partition, offset):
+                if self.world.expected_durable(inputs):
+                    self.broken_if_durable(
+                        partition,
+                        f"{group_id} committed {new.value.offset} of {new.partition.topic}-"
+                        f"{new.partition.partition}, nobody has processed {offset}",
+                    )
+                break
+        self._processed[key] = max(first, new.value.offset)
 
 
 class Pulse:

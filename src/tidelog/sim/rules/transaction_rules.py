@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from tidelog.core.coordination import TopicPartition
 from tidelog.core.types import PartitionId
-from tidelog.sim.rules.chronicle import PartitionFacts
+from tidelog.sim.delivery_book import INPUTS, Input
+from tidelog.sim.rules.chronicle import Chronicle, PartitionFacts
 from tidelog.sim.rules.rule import Rule
 from tidelog.sim.rules.transaction_facts import coordinator_kept
-from tidelog.sim.rules.view import RecordBatch, label
+from tidelog.sim.rules.view import RecordBatch, Report, WorldView, label
 from tidelog.sim.transaction_book import ABORT, COMMIT, SimTransaction
 
 
@@ -109,3 +111,52 @@ class DecidedOnce(TransactionRule):
                     f"{where} says {decision}, in {label(partition)} it was {other}",
                 )
         self.chronicle.fates.decided(transaction, facts.id, decision)
+
+
+class ExactlyOnce(TransactionRule):
+    """Of whatever a group processes in transactions, each input has at most one committed
+    output, and in the end exactly one."""
+
+    name = "X5 exactly once"
+
+    def __init__(self, world: WorldView, chronicle: Chronicle, report: Report) -> None:
+        super().__init__(world, chronicle, report)
+        self._outputs: dict[Input, int] = {}
+
+    def transaction_ended(
+        self, facts: PartitionFacts, _batch: RecordBatch, ended: Sequence[SimTransaction]
+    ) -> None:
+        deliveries, fates = self.world.books.deliveries, self.chronicle.fates
+        for transaction in ended:
+            for value, partition in transaction.values.items():
+                source = deliveries.input_of(value)
+                if source is None or partition != facts.id or fates.fate(value) != COMMIT:
+                    continue
+                first = self._outputs.setdefault(source, value)
+                if first != value and self._is_kept(source):
+                    self._broken_if_kept(
+                        transaction,
+                        partition,
+                        f"{_told(source)} has the outputs {first} and {value}",
+                    )
+
+    def finish(self) -> None:
+        books = self.world.books
+        for group_id, count in books.deliveries.exactly_once.items():
+            for index in range(count):
+                name = TopicPartition(INPUTS, index)
+                end = self.chronicle.facts(books.partition_named(name)).committed_end
+                for offset in range(end):
+                    source = Input(group_id, name, offset)
+                    if source not in self._outputs and self._is_kept(source):
+                        self.broken(f"{_told(source)} has no output")
+
+    def _is_kept(self, source: Input) -> bool:
+        """Neither the input nor what the group knows of it may be lost."""
+        books = self.world.books
+        return all(map(self.world.expected_durable, books.all_partitions()))
+
+
+def _told(source: Input) -> str:
+    name = source.partition
+    return f"{source.group_id}: {name.topic}-{name.partition} offset {source.offset}"

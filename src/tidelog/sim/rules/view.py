@@ -8,7 +8,9 @@ whose mistake it is there to find.
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
+from tidelog.core.coordination import TopicPartition
 from tidelog.core.types import BatchHeader, PartitionId
+from tidelog.sim.delivery_book import DeliveryBook
 from tidelog.sim.transaction_book import TransactionBook
 
 Report = Callable[[str, str], None]
@@ -87,12 +89,19 @@ class BooksFace(Protocol):
 
     @property
     def transactions(self) -> TransactionBook: ...
+    @property
+    def deliveries(self) -> DeliveryBook: ...
     def interned(self, number: int) -> tuple[object, ...]:
         """The records of an internal topic that it stands for; none if it is data."""
         ...
 
     def read_assignment(self, assignment: bytes) -> Sequence[Hashable]:
         """What a member of the classic protocol was given."""
+        ...
+
+    def partition_named(self, name: TopicPartition) -> PartitionId: ...
+    def all_partitions(self) -> Sequence[PartitionId]:
+        """Those of the topics that groups and transactions use."""
         ...
 
     def transaction_partition(self, transactional_id: str) -> PartitionId:

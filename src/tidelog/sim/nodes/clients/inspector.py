@@ -27,7 +27,6 @@ from tidelog.sim.nodes.clients.sensible import (
     SPARE,
     SPARE_REGISTERS,
     TOGETHER,
-    Sensible,
     draw_request,
     draw_version,
 )
@@ -67,10 +66,7 @@ Address = tuple[str, int]
 class Inspector:
     """Asks one thing after another until the stage says stop."""
 
-    __slots__ = (
-        *("_changes", "_entropy", "_pause_ms", "_peers", "_plan", "_questions", "_sensible"),
-        "_stage",
-    )
+    __slots__ = ("_changes", "_entropy", "_pause_ms", "_peers", "_plan", "_questions", "_stage")
 
     def __init__(self, stage: Stage, name: str, plan: ClusterPlan, pause_ms: int) -> None:
         self._stage = stage
@@ -79,8 +75,6 @@ class Inspector:
         self._entropy: Random = stage.stream(name)
         self._questions = Nonsense(self._entropy, WORDS, _real_names(stage))
         self._changes = Nonsense(self._entropy, WORDS, {})
-        self._sensible: list[Sensible] = []
-        """What is left to ask before all of it is asked once more, in another order."""
         self._peers: dict[Address, Peer] = {}
 
     async def run(self, process: ClientProcess) -> None:
@@ -150,9 +144,7 @@ class Inspector:
             ]
             await asyncio.gather(*(self._send(leader, *each) for each in asked))
             return
-        if not self._sensible:
-            self._sensible = self._entropy.sample(REQUESTS, len(REQUESTS))
-        row = self._sensible.pop()
+        row = self._entropy.choice(REQUESTS)
         to = row.to if isinstance(row.to, str) else self._entropy.choice(row.to.values)
         peer = self._peers[await self._find(process, to)]
         listener = Listener.CLUSTER if to == CONTROLLER else Listener.CLIENT
