@@ -137,6 +137,7 @@ REFUSED = [
     ("GET", "/subjects/refuses/versions/9", None, 404, 40402),
     ("GET", "/subjects/refuses/versions/0", None, 422, 42202),
     ("GET", "/schemas/ids/99999", None, 404, 40403),
+    ("GET", "/schemas/ids/" + "9" * 5000, None, 404, 404),
     ("POST", "/subjects/refuses", {"schema": '"int"'}, 404, 40403),
     ("POST", "/subjects/refuses/versions", {"schema": "{"}, 422, 42201),
     ("POST", "/subjects/refuses/versions", {"schema": '"int"', "schemaType": "X"}, 422, 42201),

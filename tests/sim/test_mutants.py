@@ -10,7 +10,6 @@ SEEDS = 4
 QUICK = {
     "M2": "R09 committed on all in-sync replicas",
     "M17": "K16 clean elections",
-    "M25": "N8 a transaction is read whole or not at all",
     "M26": "R13 acknowledged means committed",
     "M53": "A3 nobody is given what he may not have",
     "M54": "A3 nobody is given what he may not have",

@@ -21,6 +21,8 @@ from tidelog.registry.users import Users
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 BODY_BYTES_AT_MOST: Final = 4 * 1024 * 1024
+ID_DIGITS_AT_MOST: Final = 10
+"""Ids are 32 bits wide in front of every value."""
 
 Handler = Callable[[Registry, Request], Awaitable[Any]]
 Ready = Callable[[], Registry]
@@ -263,8 +265,8 @@ def subject_in(request: Request) -> str | None:
 
 def id_in(request: Request) -> int:
     text = request.path_params["id"]
-    if not (text.isascii() and text.isdigit()):
-        raise RegistryError(404, 404, f"{text!r} is no id")
+    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_AT_MOST):
+        raise RegistryError(404, 404, f"{text[:40]!r} is no id")
     return int(text)
 
 
