@@ -4,12 +4,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Page, expect
 
+from tidelog.cluster import state as states
+from tidelog.cluster.nodes import LocalNodes
 from tidelog.testing import Cluster
 
 CLUSTER_NAME = "test"
@@ -26,9 +28,24 @@ class LiveConsole:
         self.url = url
 
 
-def running_console(home: Path) -> AbstractContextManager[str]:
-    """`tidelog console` of the cluster that lies in this directory; its address."""
-    return console_of(home, "--data-dir", str(home), "--name", CLUSTER_NAME)
+@contextmanager
+def running_console(home: Path) -> Iterator[str]:
+    """`tidelog console` of the cluster that lies in this directory; its address. The nodes end
+    with it: one that the console has started again would outlive the test."""
+    try:
+        with console_of(home, "--data-dir", str(home), "--name", CLUSTER_NAME) as url:
+            yield url
+    finally:
+        nodes = nodes_on_disk(home / CLUSTER_NAME)
+        for node_id in nodes.node_ids:
+            nodes.kill(node_id)
+
+
+def nodes_on_disk(directory: Path) -> LocalNodes:
+    """As the file of the cluster knows them, whoever started them."""
+    known = states.load(directory)
+    assert known is not None, f"no cluster in {directory}"
+    return LocalNodes(directory, known)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from support.console_pages import Complaints, LiveConsole, open_page
+from support.console_pages import Complaints, LiveConsole, nodes_on_disk, open_page
 from support.console_story import GROUP, TOPIC
 
 
@@ -83,9 +83,9 @@ def test_a_broker_that_is_killed_in_the_page_is_seen_down_and_comes_back(
         page.get_by_role("button", name=f"Undo kill {victim}").click()
         expect(page.get_by_text("No fault is active")).to_be_visible()
         expect(page.get_by_role("region", name=f"Broker {victim}")).to_contain_text("alive")
-    finally:
-        if live.cluster.pid(victim) is None:
-            live.cluster.restart(victim)
+    finally:  # the console started it; now it is the cluster's again
+        nodes_on_disk(live.cluster.data_dir(victim).parents[1]).kill(victim)
+        live.cluster.restart(victim)
         live.cluster.wait_ready()
 
 
