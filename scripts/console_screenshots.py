@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.console_pages import CLUSTER_NAME, open_page, running_console
+from support.console_pages import CLUSTER_NAME, console_of, open_page
 from tidelog.testing import Cluster
 
 IMAGES = ROOT / "docs" / "images"
@@ -48,9 +48,10 @@ def main() -> int:
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
             page = browser.new_page(reduced_motion="reduce")
-            with running_console(home) as url:
+            place = ("--data-dir", str(home), "--name", CLUSTER_NAME)
+            with console_of(home, *place) as url:
                 watch(cluster, page, url)
-            with running_console(home) as url:  # it learns what has happened from the brokers
+            with console_of(home, *place) as url:  # it learns what has happened from the brokers
                 look_back(page, url)
             browser.close()
     return judge()
