@@ -30,7 +30,7 @@ programs: setup ## Debian's kcat and chromium, which tests drive, if they are mi
 	@$(BIN)/python scripts/debian_programs.py kcat chromium
 
 test: check programs ## Every test but the long ones of `make proof`
-	$(BIN)/pytest -n 3 --dist worksteal -q --ignore tests/spark --ignore tests/console/browser -m 'not long'  # stories wait more than they work
+	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark --ignore tests/console/browser -m 'not long'
 	$(BIN)/pytest -n 2 --dist loadfile -q tests/console/browser -m 'not long'  # Playwright keeps a loop running
 	$(BIN)/pytest -n 2 --dist loadfile -q tests/spark -m 'not long'  # two Spark sessions, one per worker
 

@@ -31,7 +31,9 @@ def test_without_java_and_a_compiler_our_half_is_measured_alone_and_that_is_said
     assert "without Kafka, our half alone: there is no java" in done.stderr
     assert "without the rows of the limit: no C compiler" in done.stderr
     document = json.loads(kept.read_text("utf-8"))
-    assert {row["key"] for row in document["rows"] if row["median"]["tidelog"] > 0} == {
+    # A few records may cost less processor time than a tick of its clock: such a row is 0.
+    found = {row["key"]: row["median"]["tidelog"] for row in document["rows"]}
+    assert {key for key, value in found.items() if value > 0 or key.endswith(".cpu")} == {
         "produce.librdkafka.acks-all.1KiB.6p.none",
         "read-back.records",
         "small.1.acks-all",
