@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from support.batches import batch
+from support.checkpoint_writings import writings_of
 from support.fed_brokers import append
 from support.lone_broker import BROKER_ID, LoneBroker, duties_of, lone_broker, until
 from support.loopback import run
@@ -26,6 +27,7 @@ from tidelog.broker.replication.replicas import Replicas
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
 from tidelog.host.disk import FileDisk
+from tidelog.storage import checkpoints
 from tidelog.storage.checkpoints import (
     CLEAN_POINTS,
     HIGH_WATERMARKS,
@@ -471,9 +473,12 @@ def test_followers_of_some_partitions_are_checked_in_a_turn_and_of_every_one_in_
     told(tmp_path, story)
 
 
-def test_records_of_many_partitions_are_deleted_in_more_than_one_turn(tmp_path, monkeypatch):
+def test_records_of_many_partitions_are_deleted_in_a_few_turns_with_one_writing_each(
+    tmp_path, monkeypatch
+):
     raised: list[str] = []
     raise_log_start = Log.raise_log_start
+    count = DELETED_AT_ONCE + SOME
 
     def noted(self: Log, offset: int) -> None:
         raised.append(self.directory)
@@ -484,13 +489,14 @@ def test_records_of_many_partitions_are_deleted_in_more_than_one_turn(tmp_path, 
     async def story(lone: LoneBroker) -> None:
         alone = [
             each._replace(replicas=(BROKER_ID,), isr=(BROKER_ID,), leader=BROKER_ID)
-            for each in partitions(COUNT)
+            for each in partitions(count)
         ]
         lone.commit(r.Topic(TOPIC, TOPIC_ID), *alone)
-        await until(lambda: len(lone.broker.replicas.hosted) == COUNT)
-        for index in range(COUNT):
+        await until(lambda: len(lone.broker.replicas.hosted) == count)
+        for index in range(count):
             append(lone.broker, TOPIC, b"first", index=index)
-        asked = [DeleteRecordsPartition(partition_index=index, offset=1) for index in range(COUNT)]
+        written = writings_of(LOG_STARTS, monkeypatch)
+        asked = [DeleteRecordsPartition(partition_index=index, offset=1) for index in range(count)]
         topic = DeleteRecordsTopic(name=TOPIC, partitions=asked)
         answer = asyncio.ensure_future(
             lone.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=30_000), 2)
@@ -499,7 +505,10 @@ def test_records_of_many_partitions_are_deleted_in_more_than_one_turn(tmp_path, 
             await asyncio.sleep(0)
         assert len(raised) == DELETED_AT_ONCE
         results = (await answer).topics[0].partitions  # type: ignore[attr-defined]
-        assert [(each.error_code, each.low_watermark) for each in results] == [(0, 1)] * COUNT
-        assert len(raised) == COUNT
+        assert [(each.error_code, each.low_watermark) for each in results] == [(0, 1)] * count
+        assert len(raised) == count
+        assert len(written) == 2
+        stored = checkpoints.read_offsets(FileDisk(tmp_path), LOG_STARTS)
+        assert stored == {(TOPIC, index): 1 for index in range(count)}
 
     told(tmp_path, story, apis=(DELETE_RECORDS,))

@@ -1,12 +1,14 @@
 """Brokers that replicate over loopback, fed with metadata by the test."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from support import loopback
 from support.batches import offsets
+from support.checkpoint_writings import writings_of
 from support.fed_brokers import (
     FedCluster,
     fed_brokers,
@@ -17,6 +19,7 @@ from support.fed_brokers import (
 from tidelog.broker.replication.fetchers import loop_number
 from tidelog.core.metadata import records as r
 from tidelog.core.types import PartitionId
+from tidelog.storage.checkpoints import LOG_STARTS
 from tidelog.wire.protocol.schemas.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -174,6 +177,37 @@ def test_a_replica_whose_next_record_is_gone_starts_where_the_leader_does(tmp_pa
             log = cluster.hosted(2, "tides").log
             assert (log.log_start_offset, log.log_end_offset) == (7, 10)
             assert offsets(log.read(7, 10, 1 << 20)) == [(7, 7), (8, 8), (9, 9)]
+
+    loopback.run(story)
+
+
+def test_log_starts_of_many_partitions_are_stored_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the leader and by its follower, which hears of all of them in a few answers."""
+    count = 30
+
+    async def story() -> None:
+        async with fed_brokers(tmp_path, 1, 2) as cluster:
+            cluster.commit(*topic_records("tides", replicas=(1, 2), partitions=count))
+            for index in range(count):
+                cluster.append(1, "tides", b"first", index=index)
+            followed = partial(in_step, cluster, "tides", 1, 2)
+            await loopback.until(lambda: all(followed(index=each) for each in range(count)))
+            await loopback.until(lambda: cluster[1].fetches.parked_count == 1)
+            written = writings_of(LOG_STARTS, monkeypatch)
+            asked = [
+                DeleteRecordsPartition(partition_index=each, offset=1) for each in range(count)
+            ]
+            topic = DeleteRecordsTopic(name="tides", partitions=asked)
+            request = DeleteRecordsRequest(topics=[topic], timeout_ms=30_000)
+            answer = await cluster.members[1].ask(request, 2)
+            assert isinstance(answer, DeleteRecordsResponse)
+            results = answer.topics[0].partitions
+            assert [(each.error_code, each.low_watermark) for each in results] == [(0, 1)] * count
+            everywhere = {("tides", index): 1 for index in range(count)}
+            assert written[0] == written[-1] == everywhere
+            assert len(written) < 5, "one writing for each of the answers that told of them"
 
     loopback.run(story)
 

@@ -109,10 +109,10 @@ class EpochFile:
         if self.history.latest_epoch < self._stored_epoch:
             self._store_if_there_is_space(log_end)
 
-    def truncate_from_start(self, log_start: int, log_end: int) -> None:
-        """Records are gone. A load forgets the same epochs again if the file keeps them."""
-        if self.history.truncate_from_start(log_start):
-            self._store_if_there_is_space(log_end)
+    def truncate_from_start(self, log_start: int) -> None:
+        """Records are gone. The file keeps their epochs until it is written for another reason:
+        thousands of logs may move at once, and a load forgets the same epochs again."""
+        self.history.truncate_from_start(log_start)
 
     def clear(self) -> None:
         self.history.clear()

@@ -542,7 +542,7 @@ class Log:
             raise OffsetOutOfRange(f"{self}: log start {offset} behind the log end")
         # Before the epochs go: a crash must not bring records back without their epoch.
         self._move_log_start(offset)
-        self.epoch_file.truncate_from_start(offset, self.log_end_offset)
+        self.epoch_file.truncate_from_start(offset)
 
     def _move_log_start(self, offset: int) -> None:
         """On disk before the files below it go: else a load takes their records for lost."""
@@ -589,7 +589,7 @@ class Log:
         for taken in self._snapshots.offsets():
             if taken < self._bases[0]:
                 self._snapshots.remove(taken)
-        self.epoch_file.truncate_from_start(self.log_start_offset, self.log_end_offset)
+        self.epoch_file.truncate_from_start(self.log_start_offset)
         return count
 
     def remove_deleted_files(self, now_ms: int) -> int:

@@ -512,6 +512,13 @@ class LogDirectory:
         stored = self.checkpoints.high_watermarks.get(name)
         return max(log.log_start_offset, min(stored, log.log_end_offset))
 
+    def raise_log_starts(self, raised: Sequence[tuple[Log, int]]) -> None:
+        """Records below are no longer shown, durably: the checkpoint is written once for all."""
+        rising = [(log, offset) for log, offset in raised if offset > log.log_start_offset]
+        self.checkpoints.store_log_starts(rising)
+        for log, offset in rising:
+            log.raise_log_start(offset)
+
     # Retention
 
     def apply_retention(

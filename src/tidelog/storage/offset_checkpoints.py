@@ -40,8 +40,9 @@ class OffsetCheckpoint:
         return self.offsets.get(name, 0)
 
     def put(self, name: PartitionName, offset: int) -> None:
-        self.offsets[name] = offset
-        self._version += 1
+        if self.offsets.get(name) != offset:
+            self.offsets[name] = offset
+            self._version += 1
 
     def put_all_but(self, kept: Iterable[PartitionName], offsets: Offsets) -> None:
         """These and no others, but what is there about `kept` stays."""
@@ -57,16 +58,21 @@ class OffsetCheckpoint:
             self.write()
 
     def store(self, name: PartitionName, offset: int) -> None:
+        self.store_all({name: offset})
+
+    def store_all(self, offsets: Offsets) -> None:
         """Durable when it returns. NoSpace: nothing has changed."""
-        before = self.offsets.get(name)
-        self.put(name, offset)
+        before = {name: self.offsets.get(name) for name in offsets}
+        for name, offset in offsets.items():
+            self.put(name, offset)
         try:
             self.write()
         except StorageError:
-            if before is None:
-                self.forget(name)
-            else:
-                self.put(name, before)
+            for name, former in before.items():
+                if former is None:
+                    self.forget(name)
+                else:
+                    self.put(name, former)
             raise
 
     def forget(self, name: PartitionName) -> None:
@@ -164,10 +170,14 @@ class OffsetCheckpoints(NamedTuple):
         self.clean_points.write()
 
     def on_log_start_raised(self, log: Log) -> None:
-        name = _name_of(log)
-        if log.size_bytes == 0 and name not in self.log_starts.stored:
-            return  # a new replica: nothing can be lost, and thousands of them may begin at once
-        self.log_starts.store(name, log.log_start_offset)
+        self.store_log_starts([(log, log.log_start_offset)])
+
+    def store_log_starts(self, raised: Iterable[tuple[Log, int]]) -> None:
+        """Durable when it returns. Not those of new replicas: nothing of them can be lost, and
+        thousands of them may begin at once."""
+        named = [(_name_of(log), log.size_bytes, offset) for log, offset in raised]
+        known = self.log_starts.stored
+        self.log_starts.store_all({name: at for name, size, at in named if size or name in known})
 
 
 def write_all(pending: Sequence[PendingCheckpoint]) -> None:

@@ -16,7 +16,6 @@ from tidelog.broker.fetch import own_writes
 from tidelog.core.errors import NO_ERROR, Error
 from tidelog.core.types import NO_OFFSET
 from tidelog.host import tasks
-from tidelog.storage.errors import StorageError
 from tidelog.wire.protocol.schemas.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -32,11 +31,12 @@ if TYPE_CHECKING:
     from tidelog.broker.replication.hosted import Hosted
     from tidelog.broker.replication.replicas import Replicas
     from tidelog.core.replication.leader import LeaderReplica
+    from tidelog.core.types import PartitionId
     from tidelog.host.node_host import NodeHost
     from tidelog.rpc import Call
 
-AT_ONCE = 16
-"""Partitions whose log start is raised in one turn of the loop: each writes to its disk."""
+AT_ONCE = 200
+"""Partitions whose log start is raised in one turn of the loop, with one writing to the disk."""
 LOOK_AGAIN_MS = 20
 """Nobody reports a follower's log start; an operator's request can afford to look for it."""
 
@@ -80,16 +80,11 @@ def _delete_records(
 class Waiting:
     """A partition whose followers still show what was deleted."""
 
-    __slots__ = ("hosted", "offset", "result", "role")
+    __slots__ = ("offset", "result", "role")
 
     def __init__(
-        self,
-        hosted: Hosted,
-        role: LeaderReplica,
-        offset: int,
-        result: DeleteRecordsPartitionResult,
+        self, role: LeaderReplica, offset: int, result: DeleteRecordsPartitionResult
     ) -> None:
-        self.hosted = hosted
         self.role = role
         self.offset = offset
         self.result = result
@@ -112,7 +107,9 @@ class Deletion:
 
     def go_on(self) -> None:
         """Delete from some partitions, and in the next turn from more; then look at followers."""
-        if len(list(islice(self._results, AT_ONCE))) == AT_ONCE:
+        begun = len(list(islice(self._results, AT_ONCE)))
+        self._parts.replicas.log_starts.settle()
+        if begun == AT_ONCE:
             tasks.soon(self.go_on)
         else:
             self._look()
@@ -156,14 +153,17 @@ class Deletion:
         answer = role.check_delete_records(offset)
         if answer.error is not NO_ERROR:
             return answer.error
-        try:
-            hosted.log.raise_log_start(answer.offset)
-        except StorageError as error:
-            self._parts.replicas.directories.on_error(hosted.directory, error)
-            return error.kafka_error
-        self._parts.fetches.answer_followers(hosted.partition)
-        self._waiting.append(Waiting(hosted, role, answer.offset, result))
+        waiting = Waiting(role, answer.offset, result)
+        done = partial(self._raised, hosted.partition, waiting)
+        self._parts.replicas.log_starts.raise_later(hosted, answer.offset, done)
         return NO_ERROR
+
+    def _raised(self, partition: PartitionId, waiting: Waiting, error: Error) -> None:
+        if error is NO_ERROR:
+            self._parts.fetches.answer_followers(partition)
+            self._waiting.append(waiting)
+        else:
+            waiting.result.error_code = error
 
 
 def _decide(waiting: Waiting, *, is_over: bool) -> bool:

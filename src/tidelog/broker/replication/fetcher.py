@@ -409,6 +409,12 @@ class Fetcher:
             return
         if is_present:
             self._follow_session(answer)
+        try:
+            self._hear_partitions(sent, answer, now_ms)
+        finally:
+            self._replicas.log_starts.settle()  # the next request tells the leader of them
+
+    def _hear_partitions(self, sent: SentFetch, answer: FetchResponse, now_ms: int) -> None:
         for topic in answer.responses:
             for data in topic.partitions:
                 partition = PartitionId(topic.topic_id, data.partition_index)
@@ -470,6 +476,7 @@ class Fetcher:
         try:
             self._take(partition, fetch, data, self._now_ms())
         finally:
+            self._replicas.log_starts.settle()
             self.wake()
 
     # -- failing

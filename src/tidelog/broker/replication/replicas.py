@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tidelog.broker.logs.directories import Directories
+from tidelog.broker.logs.log_starts import LogStarts
 from tidelog.broker.logs.refused_logs import RefusedLogs
 from tidelog.broker.replication import strays
 from tidelog.broker.replication.fetched_batch import FetchedBatch
@@ -74,6 +75,7 @@ class Replicas:
         "coming",
         "directories",
         "hosted",
+        "log_starts",
         "problems",
         "refused",
         "statuses",
@@ -89,6 +91,7 @@ class Replicas:
         self._emit = host.emit
         self._others: Others
         self.directories = directories
+        self.log_starts = LogStarts(directories)
         self.hosted: dict[PartitionId, Hosted] = {}
         self.statuses: dict[int, BrokerStatus] = {}
         self.problems: dict[PartitionId, str] = {}
@@ -563,8 +566,10 @@ class Replicas:
         self.perform(hosted, role.on_appended(effect, now_ms))
 
     def _raise_log_start(self, hosted: Hosted, effect: e.RaiseLogStart) -> None:
-        hosted.log.raise_log_start(effect.offset)
-        self._others.fetches.wake_consumers(hosted.partition)
+        def done(_: Error) -> None:
+            self._others.fetches.wake_consumers(hosted.partition)
+
+        self.log_starts.raise_later(hosted, effect.offset, done)
 
     def _ask_leader_offsets(self, hosted: Hosted, effect: e.AskLeaderOffsets) -> None:
         self._others.fetchers.ask_leader_offsets(hosted, effect)

@@ -22,6 +22,7 @@ from tidelog.sim.nodes.view import HostedReplica, NodesView
 from tidelog.sim.nodes.view_log import ShadowBatch, shadow_batch
 from tidelog.storage.errors import StorageError
 from tidelog.storage.log import Log
+from tidelog.storage.log_directory import LogDirectory
 from tidelog.wire.records import BatchHeader
 
 HIGH_WATERMARK_MOVED = (events.HighWatermarkAdvanced, events.HighWatermarkLowered)
@@ -56,6 +57,7 @@ class DataProbes:
             Probe(Log, "truncate_to", self._around_cut),
             Probe(Log, "truncate_fully_and_start_at", self._around_cut),
             Probe(Log, "raise_log_start", self._around_raise_log_start),
+            Probe(LogDirectory, "raise_log_starts", self._around_raise_log_starts),
             Probe(Log, "replace_segments", self._around_compaction),
             Probe(Replica, "__init__", self._around_host),
             Probe(Replica, "stop", self._around_stop),
@@ -156,6 +158,18 @@ class DataProbes:
             original(log, offset)
 
         return raise_log_start
+
+    def _around_raise_log_starts(self, original: Method) -> Method:
+        """On disk before the logs move: a crash in between leaves the later start."""
+
+        def raise_log_starts(directory: LogDirectory, raised: Sequence[tuple[Log, int]]) -> None:
+            for log, offset in raised:
+                hosted = self._view.of_log(log)
+                if hosted is not None and offset > log.log_start_offset:
+                    hosted.log.starts.append(offset)
+            original(directory, raised)
+
+        return raise_log_starts
 
     def _around_compaction(self, original: Method) -> Method:
         """Logs that agreed differ from then on in what was compacted: their ends are compared."""
