@@ -345,10 +345,9 @@ class VirtualWorkers:
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
-    """Whoever keeps tasks while they run drops them by a callback. A killed task never calls it, and
-    a set of a module outlives its process here: all of a run would stay in memory with it."""
-    callbacks: Any = task._callbacks or ()  # type: ignore[attr-defined]
-    for callback, _ in callbacks:
+    """Whoever keeps tasks while they run drops them by a callback. A killed task never calls it,
+    and a set of a module outlives its process here: all of a run would stay in memory."""
+    for callback, _ in task._callbacks or ():
         if isinstance(getattr(callback, "__self__", None), set):
             callback(task)
 
