@@ -13,6 +13,7 @@ MAX_LENGTH = 249
 RESERVED = ("__cluster_metadata",)
 
 LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+ILLEGAL_LETTER = re.compile(r"[^a-zA-Z0-9._-]")
 
 
 def check_topic_name(name: str) -> str | None:
@@ -26,7 +27,7 @@ def check_topic_name(name: str) -> str | None:
     if len(name) > MAX_LENGTH:
         return f"the name has {len(name)} characters, {MAX_LENGTH} are possible"
     if LEGAL.fullmatch(name) is None:
-        illegal = dict.fromkeys(letter for letter in name if LEGAL.fullmatch(letter) is None)
+        illegal = dict.fromkeys(ILLEGAL_LETTER.findall(name))
         return (
             f"the name {name!r} contains {' '.join(map(repr, illegal))}; letters, digits and . _ -"
             " are possible"

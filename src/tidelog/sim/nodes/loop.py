@@ -128,6 +128,7 @@ class VirtualLoop:
             # A `finally` block may meet a world that is gone.
             with suppress(Exception, asyncio.CancelledError):
                 coroutine.close()
+            _forget(task)
         self._unfinished = ()
 
     def _run_handle(self, handle: VirtualHandle) -> None:
@@ -341,6 +342,14 @@ class VirtualWorkers:
 
     def _report(self, settle: Callable[[], object]) -> None:
         self._loop.call_soon(settle)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    """Whoever keeps tasks while they run drops them by a callback. A killed task never calls it,
+    and a set of a module outlives its process here: all of a run would stay in memory."""
+    for callback, _ in task._callbacks or ():
+        if isinstance(getattr(callback, "__self__", None), set):
+            callback(task)
 
 
 def _finish(future: asyncio.Future[Any], result: object) -> None:

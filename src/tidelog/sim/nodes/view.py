@@ -5,13 +5,12 @@ a node stops: what was on its disk when it was last seen.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from operator import attrgetter
 
 from tidelog.core.metadata.controller import Controller
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.replay import replay
 from tidelog.core.quorum.node import QuorumNode
-from tidelog.core.replication.inputs import ReplicaSettings
 from tidelog.core.replication.replica import Replica
 from tidelog.core.types import LogEntry, PartitionId
 from tidelog.sim.kernel import Kernel
@@ -33,33 +32,14 @@ class HostedReplica:
         self.partition = replica.partition
         self.broker_id = replica.broker_id
 
-    @property
-    def settings(self) -> ReplicaSettings:
-        return self.replica.settings
-
-    @property
-    def high_watermark(self) -> int:
-        return self.replica.high_watermark
-
-    @property
-    def last_stable_offset(self) -> int:
-        return self.replica.last_stable_offset
-
-    @property
-    def leader(self) -> int:
-        return self.replica.leader
-
-    @property
-    def leader_epoch(self) -> int:
-        return self.replica.leader_epoch
-
-    @property
-    def partition_epoch(self) -> int:
-        return self.replica.partition_epoch
-
-    @property
-    def role(self) -> Any:
-        return self.replica.role
+    # Asked at every happening: no frame of their own.
+    settings = property(attrgetter("replica.settings"))
+    high_watermark = property(attrgetter("replica.high_watermark"))
+    last_stable_offset = property(attrgetter("replica.last_stable_offset"))
+    leader = property(attrgetter("replica.leader"))
+    leader_epoch = property(attrgetter("replica.leader_epoch"))
+    partition_epoch = property(attrgetter("replica.partition_epoch"))
+    role = property(attrgetter("replica.role"))
 
 
 class Life:

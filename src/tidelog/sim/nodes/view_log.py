@@ -8,12 +8,12 @@ is read from what recovery left on the disk.
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from typing import NamedTuple, cast
 
 from tidelog.host.ports import Buffer
 from tidelog.sim.disk import SimFile
 from tidelog.sim.recovery_facts import Written
-from tidelog.sim.rules.view import Epochs
 from tidelog.storage.guarded_disk import GuardedFile
 from tidelog.storage.log import Log
 from tidelog.wire.records import BatchHeader, InvalidBatch, iter_batches
@@ -148,25 +148,12 @@ class ShadowLog:
 
     # -- what the log itself says
 
-    @property
-    def log_start_offset(self) -> int:
-        return self.log.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        return self.log.log_end_offset
-
-    @property
-    def durable_offset(self) -> int:
-        return self.log.durable_offset
-
-    @property
-    def epochs(self) -> Epochs:
-        return self.log.epochs
-
-    @property
-    def may_have_gaps(self) -> bool:
-        return self.log.may_have_gaps
+    # Asked at every happening: no frame of their own.
+    log_start_offset = property(attrgetter("log.log_start_offset"))
+    log_end_offset = property(attrgetter("log.log_end_offset"))
+    durable_offset = property(attrgetter("log.durable_offset"))
+    epochs = property(attrgetter("log.epochs"))
+    may_have_gaps = property(attrgetter("log.may_have_gaps"))
 
     # -- what it holds
 
