@@ -1,5 +1,6 @@
 """Production nodes in the simulator: they live through faults, runs repeat, and rules can fail."""
 
+import gc
 import json
 import os
 import subprocess
@@ -64,6 +65,17 @@ def test_a_story_tells_the_faults_and_what_the_nodes_did():
     assert any(" starts" in line and "↑" in line for line in lines)
     assert any(" leads, leader epoch " in line and "♛" in line for line in lines)
     assert any("everything is healed" in line for line in lines)
+
+
+def runs_in_memory():
+    return sum(isinstance(each, NodeRun) for each in gc.get_objects())
+
+
+def test_a_finished_run_leaves_nothing_in_memory():
+    """Seed 22 kills a node that serves a request: its task never hears of an end."""
+    before = runs_in_memory()
+    run_node_seed(22)
+    assert runs_in_memory() == before
 
 
 @pytest.mark.parametrize("seed", [0, 6])
