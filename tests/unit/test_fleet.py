@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -92,6 +94,38 @@ def test_a_worker_that_cannot_run_its_seed_says_which_and_why():
     with pytest.raises(FleetError, match=r"at seed \d: LookupError: no world"):
         run_fleet(Orders(seeds=4, jobs=2), broken)
     assert multiprocessing.active_children() == []
+
+
+ENDLESS = """
+import os
+from support.toy_runs import toy
+from tidelog.sim.fleet import Orders, run_fleet
+
+def noted(seed):
+    print(os.getpid(), flush=True)
+    return toy(seed)
+
+run_fleet(Orders(seeds=1_000_000, jobs=3), noted)
+"""
+
+
+def test_workers_end_when_their_parent_is_killed():
+    """They used to wait for their next seed for ever, and kept the lock of a campaign."""
+    path = os.pathsep.join(each for each in sys.path if each)
+    command = [sys.executable, "-c", ENDLESS]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path}
+    ) as parent:
+        assert parent.stdout is not None
+        seen = {int(parent.stdout.readline())}
+        while len(seen) < 3:
+            seen.add(int(parent.stdout.readline()))
+        guard = threading.Timer(60, lambda: [os.kill(pid, signal.SIGKILL) for pid in seen])
+        guard.start()
+        parent.kill()
+        parent.stdout.read()  # until nobody can write any more
+        assert guard.is_alive(), "a worker outlived its parent"
+        guard.cancel()
 
 
 def test_a_worker_that_dies_is_noticed():

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tidelog.sim.results import SeedResult
 
@@ -178,7 +178,9 @@ def _run_here(orders: Orders, run_one: RunOne, report: FleetReport, tell: Progre
 
 
 def _run_forked(orders: Orders, run_one: RunOne, report: FleetReport, tell: Progress) -> None:
-    workers = [_Worker(run_one) for _ in range(orders.jobs)]
+    workers: list[_Worker] = []
+    for _ in range(orders.jobs):
+        workers.append(_Worker(run_one, [worker.connection for worker in workers]))
     seeds = _next_seeds(orders, report)
     try:
         for worker in workers:
@@ -207,11 +209,12 @@ class _Worker:
 
     __slots__ = ("connection", "process", "seed")
 
-    def __init__(self, run_one: RunOne) -> None:
+    def __init__(self, run_one: RunOne, others: "list[Connection[Any, Any]]") -> None:
+        """`others`: the connections of those that were forked before."""
         context = multiprocessing.get_context("fork")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(
-            target=_serve, args=(theirs, run_one), daemon=True
+            target=_serve, args=(theirs, [self.connection, *others], run_one), daemon=True
         )
         self.process.start()
         theirs.close()
@@ -242,8 +245,15 @@ class _Worker:
         self.connection.close()
 
 
-def _serve(connection: "Connection[Finished | Stumbled, int | None]", run_one: RunOne) -> None:
-    """A worker's life: take a seed, run it, answer, until None comes."""
+def _serve(
+    connection: "Connection[Finished | Stumbled, int | None]",
+    inherited: "list[Connection[Any, Any]]",
+    run_one: RunOne,
+) -> None:
+    """A worker's life: take a seed, run it, answer, until None comes or the parent is gone. That
+    is seen only if no worker holds the parent's end of a connection."""
+    for each in inherited:
+        each.close()
     # Ctrl-C goes to the whole process group; only the parent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

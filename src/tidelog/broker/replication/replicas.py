@@ -566,10 +566,8 @@ class Replicas:
         self.perform(hosted, role.on_appended(effect, now_ms))
 
     def _raise_log_start(self, hosted: Hosted, effect: e.RaiseLogStart) -> None:
-        def done(_: Error) -> None:
-            self._others.fetches.wake_consumers(hosted.partition)
-
-        self.log_starts.raise_later(hosted, effect.offset, done)
+        wake = self._others.fetches.wake_consumers
+        self.log_starts.raise_later(hosted, effect.offset, lambda _: wake(hosted.partition))
 
     def _ask_leader_offsets(self, hosted: Hosted, effect: e.AskLeaderOffsets) -> None:
         self._others.fetchers.ask_leader_offsets(hosted, effect)
