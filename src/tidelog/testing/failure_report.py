@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tidelog.testing import report
-from tidelog.testing.cluster import Cluster
+from tidelog.testing.cluster import SIM, Cluster
 from tidelog.testing.invariants import InvariantBroken
 
 CONSOLE_VARIABLE = "TIDELOG_CONSOLE"
@@ -22,11 +23,12 @@ CONSOLE_MODULE = "tidelog.console"
 class Watched:
     """The cluster of one test."""
 
-    __slots__ = ("_name", "_paths", "cluster")
+    __slots__ = ("_name", "_paths", "_test", "cluster")
 
-    def __init__(self, cluster: Cluster, name: str, paths: pytest.TempPathFactory) -> None:
+    def __init__(self, cluster: Cluster, item: pytest.Item, paths: pytest.TempPathFactory) -> None:
         self.cluster = cluster
-        self._name = re.sub(r"[^\w.-]+", "_", name)[:80]
+        self._test = item.nodeid
+        self._name = re.sub(r"[^\w.-]+", "_", item.name)[:80]
         self._paths = paths
 
     def check(self) -> None:
@@ -38,13 +40,16 @@ class Watched:
             raise
 
     def tell(self) -> str:
-        """State table, the last events, and where all of them are."""
+        """State table, the last events, and where all of them are. How to see a simulated cluster
+        do the same again."""
         cluster = self.cluster
-        events = cluster.events.all()
-        trace = report.write_trace(self._trace_file(), events)
-        last = report.last_events(events)
+        trace = report.write_trace(self._trace_file(), cluster.events.all())
+        last = cluster.last_events()
         title = f"--- the last {len(last)} events" if len(last) > 1 else "--- the last event"
-        return "\n".join([cluster.state_table(), "", title, *last, "", f"all events: {trace}"])
+        lines = [cluster.state_table(), "", title, *last, "", f"all events: {trace}"]
+        if cluster.host == SIM:
+            lines += [cluster.replay, f"once more: pytest {shlex.quote(self._test)}"]
+        return "\n".join(lines)
 
     def _trace_file(self) -> Path:
         return self._paths.mktemp("tidelog") / f"{self._name}.jsonl"
@@ -83,7 +88,7 @@ def watching(
     cluster: Cluster,
     paths: pytest.TempPathFactory,
 ) -> Iterator[Watched]:
-    watched = Watched(cluster, item.name, paths)
+    watched = Watched(cluster, item, paths)
     item.stash[key] = watched
     try:
         yield watched
