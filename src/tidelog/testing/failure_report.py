@@ -23,11 +23,11 @@ CONSOLE_MODULE = "tidelog.console"
 class Watched:
     """The cluster of one test."""
 
-    __slots__ = ("_name", "_paths", "_test", "cluster")
+    __slots__ = ("_again", "_name", "_paths", "cluster")
 
     def __init__(self, cluster: Cluster, item: pytest.Item, paths: pytest.TempPathFactory) -> None:
         self.cluster = cluster
-        self._test = item.nodeid
+        self._again = f"once more: pytest {shlex.quote(item.nodeid)}"
         self._name = re.sub(r"[^\w.-]+", "_", item.name)[:80]
         self._paths = paths
 
@@ -45,10 +45,16 @@ class Watched:
         cluster = self.cluster
         trace = report.write_trace(self._trace_file(), cluster.events.all())
         last = cluster.last_events()
-        title = f"--- the last {len(last)} events" if len(last) > 1 else "--- the last event"
-        lines = [cluster.state_table(), "", title, *last, "", f"all events: {trace}"]
+        lines = [
+            cluster.state_table(),
+            "",
+            "--- the last events",
+            *last,
+            "",
+            f"all events: {trace}",
+        ]
         if cluster.host == SIM:
-            lines += [cluster.replay, f"once more: pytest {shlex.quote(self._test)}"]
+            lines += [cluster.replay, self._again]
         return "\n".join(lines)
 
     def _trace_file(self) -> Path:
@@ -62,6 +68,10 @@ class Watched:
         if hasattr(config, "workerinput"):
             return  # a worker of xdist has no terminal
         with capture.global_and_fixture_disabled():
+            capture.suspend_global_capture(in_=True)  # the keyboard too
+            if self.cluster.host == SIM:
+                print(f"\n{CONSOLE_VARIABLE}: no console reaches virtual time; {self._again}")
+                return
             if importlib.util.find_spec(CONSOLE_MODULE) is None:
                 print(f"\n{CONSOLE_VARIABLE}: this installation has no {CONSOLE_MODULE}")
                 return
