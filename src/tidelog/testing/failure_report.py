@@ -6,12 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tidelog.config.properties import write_properties
 from tidelog.testing import report
 from tidelog.testing.cluster import SIM, Cluster
 from tidelog.testing.invariants import InvariantBroken
@@ -75,12 +76,22 @@ class Watched:
             if importlib.util.find_spec(CONSOLE_MODULE) is None:
                 print(f"\n{CONSOLE_VARIABLE}: this installation has no {CONSOLE_MODULE}")
                 return
-            show(self.cluster.bootstrap_servers)
+            show(self.cluster.bootstrap_servers, self._login())
+
+    def _login(self) -> list[str]:
+        """Of a secured cluster, for the command line."""
+        properties = self.cluster.client_properties
+        if len(properties) == 1:
+            return []
+        path = self._paths.mktemp("tidelog") / "client.properties"
+        path.write_text(write_properties(properties), "utf-8")
+        return ["--command-config", str(path)]
 
 
-def show(bootstrap_servers: str) -> None:
+def show(bootstrap_servers: str, login: Sequence[str]) -> None:
     """The console prints its address itself."""
     command = [sys.executable, "-m", "tidelog", "console", "-b", bootstrap_servers, "--port", "0"]
+    command += login
     print(f"\n{CONSOLE_VARIABLE}: the cluster of this test is at {bootstrap_servers}")
     with subprocess.Popen(command) as console:  # noqa: S603 - our own command
         try:
