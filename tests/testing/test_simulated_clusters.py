@@ -403,7 +403,7 @@ def test_what_belongs_into_another_world_says_so(cluster):
         cluster.run(run_again())
     with pytest.raises(NotInThisWorld, match=r"cluster.run\(\)"):
         asyncio.run(use_a_client())
-    with pytest.raises(TimeoutError, match="after 3s of virtual time, it waits in .*never, line"):
+    with pytest.raises(TimeoutError, match=r"after 3s of virtual time, it waits in .*never, line"):
         cluster.run(never(), limit="3s")
     with pytest.raises(TypeError, match=r"run\(story\(\)\)"):
         cluster.run(never)
@@ -488,5 +488,5 @@ def test_a_node_that_cannot_start_says_why():
     with Cluster(brokers=1, seed=3, host="sim") as cluster:
         cluster.stop(1)
         cluster._nodes.server(1).files.open("/data").remove("meta.properties")
-        with pytest.raises(NodeFailed, match="node 1 at .* cannot start: "):
+        with pytest.raises(NodeFailed, match=r"node 1 at .* cannot start: "):
             cluster.restart(1)

@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", HELP)
+    config.pluginmanager.register(InItsWorld(), "tidelog-in-its-world")  # last, so it is first
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -144,22 +145,22 @@ def _watched(
     return watching(request.node, WATCHED, cluster, paths)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+class InItsWorld:
     """An async test of a simulated cluster runs in its world, where what it awaits takes virtual
-    time. No plugin for async tests is needed; one that the test is marked for is left alone."""
-    __tracebackhide__ = True
-    cluster: Any = pyfuncitem.funcargs.get("tidelog_cluster")
-    is_ours = cluster is not None and cluster.host == SIM
-    others = ("anyio", "asyncio", "trio")
-    if not is_ours or not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    if any(pyfuncitem.get_closest_marker(name) for name in others):
-        return None
-    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    limit = _said(pyfuncitem).get("limit", RUN_LIMIT)
-    cluster.run(pyfuncitem.obj(**given), limit)
-    return True
+    time. That needs no plugin for async tests, and comes before those that there are."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
+        __tracebackhide__ = True
+        cluster: Any = pyfuncitem.funcargs.get("tidelog_cluster")
+        test = pyfuncitem.obj
+        if not inspect.iscoroutinefunction(test):  # pytest-asyncio puts a function around it
+            test = getattr(test, "__wrapped__", None)
+        if cluster is None or cluster.host != SIM or not inspect.iscoroutinefunction(test):
+            return None
+        given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        cluster.run(test(**given), _said(pyfuncitem).get("limit", RUN_LIMIT))
+        return True
 
 
 @pytest.hookimpl(wrapper=True)
