@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ GUARD_S = 120
 FAILING = """
 import pytest
 
-@pytest.mark.tidelog(brokers=2)
+@pytest.mark.tidelog(ARGUMENTS)
 def test_that_fails(tidelog_cluster):
     tidelog_cluster.topic("orders-of-the-failed", partitions=3)
     assert False, "on purpose"
@@ -27,9 +28,14 @@ def test_that_comes_after_it(tidelog):
 
 
 @pytest.fixture
-def running(tmp_path):
+def arguments():
+    return "brokers=2"
+
+
+@pytest.fixture
+def running(tmp_path, arguments):
     """pytest with somebody at its keyboard."""
-    (tmp_path / "test_theirs.py").write_text(FAILING)
+    (tmp_path / "test_theirs.py").write_text(FAILING.replace("ARGUMENTS", arguments))
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", *plugin_options()],
         cwd=tmp_path,
@@ -79,3 +85,15 @@ def test_the_console_shows_the_cluster_until_enter_is_pressed(running):
     assert running.returncode == 1
     with pytest.raises(urllib.error.URLError):
         get(f"{url}/api/topics")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("arguments", ["brokers=1, host='process', secure=True"])
+def test_the_console_of_a_secured_cluster_says_where_its_login_is(running):
+    path = told_until(running, "asks for a login, which is in (.*)$").group(1)
+    assert "sasl." in Path(path).read_text()
+    url = told_until(running, r"console of .*: (http://\S+)").group(1)
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        get(f"{url}/api/topics")
+    rest, _ = running.communicate("\n", timeout=GUARD_S)
+    assert "1 failed, 1 passed" in rest

@@ -85,6 +85,7 @@ class Watched:
             return []
         path = self._paths.mktemp("tidelog") / "client.properties"
         path.write_text(write_properties(properties), "utf-8")
+        print(f"\n{CONSOLE_VARIABLE}: the console asks for a login, which is in {path}")
         return ["--command-config", str(path)]
 
 
