@@ -202,7 +202,7 @@ def test_an_async_test_runs_on_virtual_time_once_for_every_seed(run_pytest):
     assert "2 failed, 5 passed, 1 error" in told, told + done.stderr
     assert "test_failover[seed5]" in told
     assert "orders-0   2       1      1,2,3" in told
-    assert "   ✗ ♛ .   orders-0 broker 2 leads, leader epoch 1" in told
+    assert "s  ✗ ♛ .   orders-0 broker 2 leads, leader epoch 1" in told
     assert 'Cluster(host="sim", seed=5, …) does the same again' in told
     again = "once more: pytest 'test_theirs.py::test_failover[seed5]'"
     assert again in told
