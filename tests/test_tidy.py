@@ -142,6 +142,7 @@ SIM = "src/tidelog/sim/example.py"
 BROKER = "src/tidelog/broker/example.py"
 STORAGE = "src/tidelog/storage/example.py"
 CLI = "src/tidelog/cli/example.py"
+SIMULATED = "src/tidelog/testing/simulated/example.py"
 BROKER = "src/tidelog/broker/example.py"
 
 EXAMPLES = (
@@ -155,6 +156,8 @@ EXAMPLES = (
     Example(purity.impure_imports, SIM, "from time import monotonic", "time.monotonic"),
     Example(purity.impure_imports, "src/tidelog/sim/fleet.py", "import time", None),
     Example(purity.impure_imports, CLI, "import time", None),
+    Example(purity.impure_imports, SIMULATED, "import asyncio\nasyncio.run(x)", "asyncio.run"),
+    Example(purity.impure_imports, SIMULATED, "import asyncio\nasyncio.current_task()", None),
     Example(purity.impure_calls, CORE, "x = 'a'\nhash(x)", "hash()"),
     Example(purity.impure_calls, STORAGE, "open('x')", "open()"),
     Example(purity.impure_calls, STORAGE, "disk.open('x')", None),

@@ -151,6 +151,72 @@ def test_failures_come_with_the_state_the_events_and_a_trace(run_pytest):
     assert "TIDELOG_CONSOLE: " in told, "it is there, or it says that it is not"
 
 
+ON_VIRTUAL_TIME = """
+import asyncio
+from tidelog.client import NewRecord, Producer
+
+async def write(cluster, topic, value):
+    async with cluster.client() as client:
+        return (await Producer(client).write(topic, [NewRecord(value)]))[0].base_offset
+
+@pytest.mark.tidelog(host="sim", seed=3, seeds=4, config={"min.insync.replicas": 2})
+async def test_failover(tidelog_cluster, tmp_path):
+    cluster = tidelog_cluster
+    topic = cluster.topic("orders", assignment=[[1, 2, 3]])
+    assert await write(cluster, topic, b"a") == 0
+    old = cluster.partition(topic).leader
+    cluster.kill(old)
+    await asyncio.sleep(60)
+    assert cluster.clock.now() > 60
+    assert await write(cluster, topic, b"b") == 1
+    assert cluster.seed != 5, "on purpose"
+
+@pytest.mark.tidelog(host="sim", limit="2s")
+class TestOfAClass:
+    def test_that_is_not_async_has_the_whole_surface(self, tidelog_cluster):
+        topic = tidelog_cluster.topic("orders")
+        assert tidelog_cluster.run(write(tidelog_cluster, topic, b"a")) == 0
+
+    async def test_that_never_ends(self, tidelog_cluster):
+        await asyncio.sleep(3)
+
+    @pytest.mark.anyio
+    async def test_that_another_plugin_would_run(self, tidelog_cluster):
+        before = tidelog_cluster.clock.now()
+        await asyncio.sleep(1)
+        assert tidelog_cluster.clock.now() >= before + 1
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.tidelog(seeds=4)
+def test_with_a_wrong_mark(tidelog_cluster):
+    pass
+"""
+
+
+def test_an_async_test_runs_on_virtual_time_once_for_every_seed(run_pytest):
+    done = run_pytest(ON_VIRTUAL_TIME, "-q", TIDELOG_CONSOLE="1")
+    told = done.stdout
+    assert "2 failed, 5 passed, 1 error" in told, told + done.stderr
+    assert "test_failover[seed5]" in told
+    assert "orders-0   2       1      1,2,3" in told
+    assert "s  ✗ ♛ .   orders-0 broker 2 leads, leader epoch 1" in told
+    assert 'Cluster(host="sim", seed=5, …) does the same again' in told
+    again = "once more: pytest 'test_theirs.py::test_failover[seed5]'"
+    assert again in told
+    assert f"TIDELOG_CONSOLE: no console reaches virtual time; {again}" in told
+    assert "not done after 2s of virtual time, it waits in " in told
+    assert "seeds=4 needs host='sim'" in told
+
+
+def test_a_story_is_run_with_more_seeds_when_somebody_has_the_time(run_pytest):
+    done = run_pytest(ON_VIRTUAL_TIME, "-q", "--tidelog-seeds", "2", "-k", "failover")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout, "the two before the one that fails"
+
+
 def test_workers_of_xdist_have_a_broker_each(run_pytest):
     done = run_pytest(THE_STORY, "-q", "-p", "xdist", "-n", "2", "-k", "orders_are or failover")
     assert done.returncode == 0, done.stdout + done.stderr

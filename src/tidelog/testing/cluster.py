@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from tidelog.client import Admin, Client, KafkaError, NewTopic, PartitionView, Read
 from tidelog.client.loop_thread import LoopThread
@@ -15,14 +15,19 @@ from tidelog.cluster import faults, layout
 from tidelog.cluster.layout import Shape
 from tidelog.cluster.node_http import http_of
 from tidelog.cluster.node_state import partition_in, read_state
-from tidelog.cluster.nodes import ClusterNodes, LocalNodes, NodeFailed
+from tidelog.cluster.nodes import LocalNodes, NodeFailed
 from tidelog.cluster.readiness import wait_ready
+from tidelog.cluster.state import NodeState
 from tidelog.core.errors import Error
-from tidelog.node.scripted_answers import Script
+from tidelog.node.scripted_answers import OWN_CLIENT, Script
 from tidelog.testing import reading, report
 from tidelog.testing.events import Events
+from tidelog.testing.in_process import InProcessNodes
 from tidelog.testing.scripted import error_of, key_of
 from tidelog.testing.thread_nodes import ThreadNodes
+
+if TYPE_CHECKING:
+    from tidelog.testing.simulated.clock import Duration, SimClock
 
 Result = TypeVar("Result")
 
@@ -32,7 +37,7 @@ POLL_SECONDS = 0.02
 WAIT_SECONDS = 30.0
 """What nobody's test should need, on a machine that does much else."""
 LAST_LINES = 20
-PROCESS, THREAD = "process", "thread"
+PROCESS, THREAD, SIM = "process", "thread", "sim"
 
 
 class Cluster:
@@ -40,7 +45,9 @@ class Cluster:
 
     Nodes are processes of their own, or threads of this one: `host="thread"` starts in a tenth of
     the time and keeps its records in memory. Both serve any Kafka client on loopback, and end with
-    the block. An error that leaves the block carries what the nodes said as a note.
+    the block. `host="sim"` is another world, with a time of its own (`testing.simulated`): the same
+    `seed` does the same again. An error that leaves the block carries what the nodes said as a
+    note.
     """
 
     __slots__ = (
@@ -54,11 +61,19 @@ class Cluster:
         "events",
     )
 
+    def __new__(cls, brokers: int = 3, *, host: str = PROCESS, **arguments: Any) -> Self:
+        if cls is Cluster and host == SIM:
+            from tidelog.testing.simulated.cluster import SimCluster  # noqa: PLC0415 - many modules
+
+            return super().__new__(SimCluster)  # type: ignore[return-value] # it is a Cluster
+        return super().__new__(cls)
+
     def __init__(
         self,
         brokers: int = 3,
         *,
         host: str = PROCESS,
+        seed: int | None = None,
         config: Mapping[str, object] | None = None,
         controllers: int | None = None,
         separate: bool = False,
@@ -71,17 +86,17 @@ class Cluster:
         nodes of their own. In `disk` (or `directory`), if given, data is kept; otherwise it goes
         when the block ends: processes have a temporary directory, threads have memory. `secure`
         is `tidelog up --secure`: `client_properties` has the login then."""
-        _check(brokers, host, secure=secure)
+        _check(brokers, host, seed, secure=secure)
         if disk is not None and directory is not None:
             raise ValueError("disk and directory are two names of one thing: give one of them")
         directory = directory or disk
-        texts = {key: _text(value) for key, value in (config or {}).items()}
+        texts = settings_of(config)
         self._shape = Shape(
             brokers, controllers, tuple(racks), texts, separate=separate, secure=secure
         )
         self._keeps_data = directory is not None
         self._directory: Path | None = directory
-        self._nodes: ClusterNodes
+        self._nodes: LocalNodes | InProcessNodes
         if host == THREAD:
             self._nodes = ThreadNodes(self._shape, directory)
         else:
@@ -143,8 +158,22 @@ class Cluster:
 
     @property
     def host(self) -> str:
-        """`process` or `thread`."""
-        return THREAD if isinstance(self._nodes, ThreadNodes) else PROCESS
+        """`process`, `thread` or `sim`."""
+        return PROCESS if isinstance(self._nodes, LocalNodes) else THREAD
+
+    @property
+    def clock(self) -> "SimClock":
+        """Of a simulated cluster: `now()`, `advance("30s")`, `until(condition)`."""
+        _needs_virtual_time("clock")
+
+    def run(self, work: Coroutine[Any, Any, Result], limit: "Duration" = "10min") -> Result:
+        """Run a coroutine in the world of a simulated cluster."""
+        work.close()
+        _needs_virtual_time("run()")
+
+    def client(self, client_id: str = "test") -> Client:
+        """Our own client, for coroutines of `run`."""
+        _needs_virtual_time("client()")
 
     @property
     def bootstrap_servers(self) -> str:
@@ -209,16 +238,34 @@ class Cluster:
         return reading.metrics(http_of(self._nodes, node_id))
 
     def partition(self, topic: str, partition: int = 0) -> PartitionView:
-        """As the cluster has it now: leader, leader_epoch, isr, replicas."""
+        """As the cluster has it now: leader, leader_epoch, isr, replicas. The broker is asked that
+        has applied most of what the controllers have committed: one that was just resumed knows
+        for a moment what was so before."""
+        newest = self._newest_broker()
 
         async def look(client: Client) -> PartitionView:
-            found = await client.topic(topic)
+            if newest is None:
+                found = await client.topic(topic)
+            else:
+                found = await reading.topic_from(client, self._broker_address(newest), topic)
             for each in found.partitions:
                 if each.partition == partition:
                     return each
             raise KafkaError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
 
         return self.ask(look)
+
+    def _newest_broker(self) -> int | None:
+        """None if nobody says how far it is."""
+        applied: dict[int, int] = {}
+        for node in self._asked_nodes():
+            said = self.state(node.id)
+            if said:
+                applied[node.id] = int(said["quorum"]["applied_offset"])
+        return max(applied, key=applied.__getitem__, default=None)
+
+    def _broker_address(self, node_id: int) -> tuple[str, int]:
+        return self.address(node_id)
 
     def records(
         self, topic: str, partition: int | None = None, *, committed: bool = False
@@ -259,11 +306,11 @@ class Cluster:
     def wait_ready(self, brokers: Sequence[int] | None = None) -> None:
         """Until these brokers (all) serve and know each other."""
         assert self._loop is not None, "outside of its with block"
-        if isinstance(self._nodes, ThreadNodes):
+        if isinstance(self._nodes, LocalNodes):
+            self._loop.run(wait_ready(self._nodes, timeout_ms=START_WITHIN_MS, expected=brokers))
+        else:
             wanted = self.brokers if brokers is None else brokers
             self._nodes.wait_ready(wanted, START_WITHIN_MS / 1000)
-        else:
-            self._loop.run(wait_ready(self._nodes, timeout_ms=START_WITHIN_MS, expected=brokers))
 
     def ask(self, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
         """Whatever a client of ours can ask, of the brokers that run."""
@@ -275,11 +322,11 @@ class Cluster:
         replicas agree below the high watermark, and what was committed is there."""
         from tidelog.testing import invariants  # noqa: PLC0415 - what it reads files with
 
-        if isinstance(self._nodes, ThreadNodes):
-            broken = invariants.broken_on_threads(self._nodes)
-        else:
+        if isinstance(self._nodes, LocalNodes):
             directories = {node_id: self.data_dir(node_id) for node_id in self.brokers}
             broken = self.ask(lambda client: invariants.broken_in_files(client, directories))
+        else:
+            broken = invariants.broken_in_process(self._nodes)
         if broken:
             raise invariants.InvariantBroken(broken)
 
@@ -299,8 +346,7 @@ class Cluster:
 
         An assignment gives each partition its replicas, the preferred leader first."""
         factor = -1 if replication_factor is None else replication_factor
-        texts = {key: _text(value) for key, value in (configs or {}).items()}
-        new = NewTopic(name, partitions, factor, texts, dict(enumerate(assignment)))
+        new = NewTopic(name, partitions, factor, settings_of(configs), dict(enumerate(assignment)))
         count = len(assignment) or partitions
 
         async def create(client: Client) -> None:
@@ -339,16 +385,23 @@ class Cluster:
         self._nodes.start([node_id])
         if node_id in self.brokers:
             self.wait_ready([node_id])
+        self._remind(node_id)
+
+    def _remind(self, node_id: int) -> None:
+        """Of the wires that are cut."""
         node = self._nodes.node(node_id)
         if node.blocked or node.latency_ms:
             faults.tell(self._nodes, [node_id])
 
     def partition_off(self, *groups: Sequence[int]) -> None:
         """Cut groups of nodes from each other; one group is cut from all others."""
+        faults.cut(self._nodes, self._parts(groups))
+
+    def _parts(self, groups: Sequence[Sequence[int]]) -> list[list[int]]:
         parts = [list(group) for group in groups]
         if len(parts) == 1:
             parts.append([each for each in self._nodes.node_ids if each not in parts[0]])
-        faults.cut(self._nodes, parts)
+        return parts
 
     def slow(self, node_id: int, latency_ms: int) -> None:
         """Everything between this node and others takes so much longer; 0 takes it back."""
@@ -375,7 +428,7 @@ class Cluster:
             raise ValueError(f"times={times}: at least one request has to fail")
         if node is not None and node not in self.brokers:
             raise ValueError(f"node={node} is no broker of this cluster, which has {self.brokers}")
-        if isinstance(self._nodes, ThreadNodes):
+        if not isinstance(self._nodes, LocalNodes):
             self._nodes.script(Script(key.key, code, times, topic), node)
             return
         if node is None and len(self.brokers) > 1:
@@ -385,13 +438,18 @@ class Cluster:
 
     def answer_as_usual(self) -> None:
         """What `answer_next` asked for and was not answered yet is forgotten."""
-        if isinstance(self._nodes, ThreadNodes):
+        if not isinstance(self._nodes, LocalNodes):
             self._nodes.clear_scripts()
             return
         for node_id in self.running():
             faults.clear_scripts(self._nodes, node_id)
 
     # ---- telling ----
+
+    @property
+    def replay(self) -> str:
+        """How a simulated cluster does the same again."""
+        _needs_virtual_time("replay")
 
     def report(self) -> str:
         """The last lines of every node's log."""
@@ -418,26 +476,34 @@ class Cluster:
             lines += ["", *report.table(report.PARTITION_COLUMNS, partitions)]
         return "\n".join(lines)
 
+    def last_events(self) -> list[str]:
+        """What the report of a failed test shows of them."""
+        return report.last_events(self.events.all())
+
     def write_trace(self, path: Path) -> Path:
         """Every event of every node that can be had, as JSON lines."""
         return report.write_trace(path, self.events.all())
 
     async def _ask(self, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
-        """A paused broker takes connections and answers nothing, and one that is cut off from most
-        others knows what was so before: they must not be asked first."""
         state = self._nodes.state
-        running = [node for node in state.brokers if node.state == "running"] or state.brokers
-        running = [node for node in running if 2 * len(node.blocked) < len(state.nodes)] or running
+        running = self._asked_nodes()
         asked = tuple(node.id for node in running)
         if self._client is None or asked != self._asked:
             if self._client is not None:
                 await self._client.close()
             addresses = ",".join(f"{state.host}:{node.port}" for node in running)
             self._client = Client(
-                addresses, client_id="tidelog.testing", properties=self.client_properties
+                addresses, client_id=OWN_CLIENT, properties=self.client_properties
             )
             self._asked = asked
         return await work(self._client)
+
+    def _asked_nodes(self) -> list[NodeState]:
+        """A paused broker takes connections and answers nothing, and one that is cut off from most
+        others knows what was so before: they must not be asked first."""
+        state = self._nodes.state
+        running = [node for node in state.brokers if node.state == "running"] or state.brokers
+        return [node for node in running if 2 * len(node.blocked) < len(state.nodes)] or running
 
     def _is_led(self, topic: str, partitions: int) -> bool:
         async def look(client: Client) -> bool:
@@ -453,9 +519,11 @@ class Cluster:
         error.add_note(self.report())
 
 
-def _check(brokers: int, host: str, *, secure: bool) -> None:
+def _check(brokers: int, host: str, seed: int | None, *, secure: bool) -> None:
     if host not in (PROCESS, THREAD):
-        raise ValueError(f'host={host!r}: it is "process" or "thread"')
+        raise ValueError(f'host={host!r}: it is "process", "thread" or "sim"')
+    if seed is not None:
+        raise ValueError(f'seed={seed} needs host="sim": in real time nothing happens twice')
     if brokers < 1:
         raise ValueError(f"brokers={brokers}: at least one")
     if secure and host == THREAD:
@@ -471,5 +539,14 @@ def _processes(directory: Path, shape: Shape) -> LocalNodes:
     return nodes
 
 
+def settings_of(config: Mapping[str, object] | None) -> dict[str, str]:
+    """Values as properties files have them."""
+    return {key: _text(value) for key, value in (config or {}).items()}
+
+
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _needs_virtual_time(what: str) -> NoReturn:
+    raise ValueError(f'{what} needs a cluster with virtual time: Cluster(host="sim")')

@@ -4,14 +4,14 @@
 - What was once committed is still there: the leader's log does not end below any high watermark
   that was seen. Of a partition that had an unclean election nothing is expected any more: the
   cluster was told that it may lose records, and said that it did.
-- No node has ended by itself.
+- No node has ended by itself. On virtual time also: no callback of a node failed, a leader epoch
+  has one leader, and no replica cut what it knew to be committed.
 
 Records that were acknowledged are committed, so nothing acknowledged can be lost without one of
 these being broken. (With `acks=1` a leader acknowledges before that, as everybody knows.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import TimeoutError as LookTimedOut
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -22,11 +22,10 @@ from tidelog.client import Client
 from tidelog.core.types import PartitionId
 from tidelog.node.node import Node
 from tidelog.replica_files import DataDirectory
-from tidelog.testing.thread_nodes import ThreadNodes
+from tidelog.testing.in_process import InProcessNodes
 from tidelog.wire.records import iter_batches
 
 READ_BYTES = 1 << 20
-LOOK_SECONDS = 30.0
 
 Batch = tuple[int, int, int, int]
 """Last offset, leader epoch, checksum, size."""
@@ -53,30 +52,25 @@ class SeenReplica(NamedTuple):
     """Compaction takes batches away on each replica for itself."""
 
 
-# ---- nodes on threads: their logs are asked
+# ---- nodes in this process: their logs are asked
 
 
-def broken_on_threads(nodes: ThreadNodes) -> list[str]:
-    return [*_ended(nodes), *_replicas_broken(nodes)]
+def broken_in_process(nodes: InProcessNodes) -> list[str]:
+    return [*nodes.broken_by_itself(), *_replicas_broken(nodes)]
 
 
-def _ended(nodes: ThreadNodes) -> Iterator[str]:
-    for node_id in nodes.node_ids:
-        thread = nodes.thread(node_id)
-        if thread is not None and thread.ended_because is not None:
-            yield f"node {node_id} ended by itself: {thread.ended_because}"
-
-
-def _replicas_broken(nodes: ThreadNodes) -> Iterator[str]:
-    seen = {node_id: _seen_by(nodes, node_id) for node_id in nodes.node_ids}
+def _replicas_broken(nodes: InProcessNodes) -> Iterator[str]:
+    seen = {node_id: nodes.look(node_id, _replicas_of) or {} for node_id in nodes.node_ids}
     partitions = sorted({partition for replicas in seen.values() for partition in replicas})
-    committed = _committed(nodes)
+    committed, elected = _committed(nodes), _elected(nodes)
     for partition in partitions:
         replicas = {node: found[partition] for node, found in seen.items() if partition in found}
         leaders = [node for node, replica in replicas.items() if replica.leads]
         if not leaders:
             continue
         leader = max(leaders, key=lambda node: replicas[node].leader_epoch)
+        if replicas[leader].leader_epoch < elected.get(partition, 0):
+            continue  # it was replaced and has not heard of it; whoever leads now cannot be seen
         yield from _lost(replicas[leader], leader, committed.get(partition, 0))
         yield from _different(nodes, partition, replicas, leader)
 
@@ -90,7 +84,7 @@ def _lost(leader: SeenReplica, node_id: int, committed: int) -> Iterator[str]:
 
 
 def _different(
-    nodes: ThreadNodes, partition: PartitionId, replicas: Mapping[int, SeenReplica], leader: int
+    nodes: InProcessNodes, partition: PartitionId, replicas: Mapping[int, SeenReplica], leader: int
 ) -> Iterator[str]:
     ours = replicas[leader]
     for node_id, theirs in replicas.items():
@@ -119,18 +113,6 @@ def _told(batch: Batch | None) -> str:
     return f"a batch up to {last} of epoch {epoch} with checksum {crc:08x}"
 
 
-def _seen_by(nodes: ThreadNodes, node_id: int) -> dict[PartitionId, SeenReplica]:
-    """Nothing if it does not run."""
-    thread = nodes.thread(node_id)
-    if thread is None or thread.state != "running":
-        return {}
-    try:
-        found: dict[PartitionId, SeenReplica] = thread.look(_replicas_of, LOOK_SECONDS)
-    except (LookTimedOut, RuntimeError):
-        return {}
-    return found
-
-
 def _replicas_of(node: Node) -> dict[PartitionId, SeenReplica]:
     if node.broker is None:
         return {}
@@ -149,19 +131,14 @@ def _replicas_of(node: Node) -> dict[PartitionId, SeenReplica]:
 
 
 def _batches(
-    nodes: ThreadNodes, node_id: int, partition: PartitionId, start: int, end: int
+    nodes: InProcessNodes, node_id: int, partition: PartitionId, start: int, end: int
 ) -> dict[int, Batch] | None:
     """By base offset, from `start` to `end`; None if nobody can tell. One look for each piece:
     the node serves its clients in between."""
-    thread = nodes.thread(node_id)
-    assert thread is not None, f"node {node_id} was never started"
     found: dict[int, Batch] = {}
     position = start
     while position < end:
-        try:
-            piece = thread.look(partial(_read, partition, position, end), LOOK_SECONDS)
-        except (LookTimedOut, RuntimeError):
-            return None
+        piece = nodes.look(node_id, partial(_read, partition, position, end))
         if not piece:
             return found if piece is not None else None
         found.update(piece)
@@ -180,16 +157,25 @@ def _read(partition: PartitionId, start: int, end: int, node: Node) -> dict[int,
     }
 
 
-def _committed(nodes: ThreadNodes) -> dict[PartitionId, int]:
+def _committed(nodes: InProcessNodes) -> dict[PartitionId, int]:
     """The highest high watermark that any node has seen."""
     highest: dict[PartitionId, int] = {}
     unclean: set[PartitionId] = set()
     for node_id in nodes.node_ids:
-        journal = nodes.journal(node_id)
-        unclean |= journal.unclean.copy()
-        for partition, high_watermark in journal.committed.copy().items():
+        promises = nodes.promises(node_id)
+        unclean |= promises.unclean.copy()
+        for partition, high_watermark in promises.committed.copy().items():
             highest[partition] = max(highest.get(partition, 0), high_watermark)
     return {each: highest[each] for each in highest if each not in unclean}
+
+
+def _elected(nodes: InProcessNodes) -> dict[PartitionId, int]:
+    """The newest leader epoch that any controller has told of."""
+    newest: dict[PartitionId, int] = {}
+    for node_id in nodes.node_ids:
+        for partition, epoch in nodes.promises(node_id).elected.copy().items():
+            newest[partition] = max(newest.get(partition, 0), epoch)
+    return newest
 
 
 # ---- processes: their files are read

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from tidelog.core.events import Event, HighWatermarkAdvanced, LeaderElected
-from tidelog.core.types import PartitionId
+from tidelog.core.events import Event
 from tidelog.host.clock import SystemClock
 from tidelog.observe.journal import LEVELS, JournalHandler, is_silent, level_of
 from tidelog.observe.render import Renderer, TopicName, iso
 from tidelog.observe.stream import EventStream, NumberedEvent
+from tidelog.testing.in_process import Promises
 
 KEPT_EVENTS = 20_000
 EVENTS_LOGGER = "tidelog.events"
@@ -41,16 +41,12 @@ class Happened(NamedTuple):
 class NodeJournal:
     """Lines and events of one node, over all its lives. Written on its thread, read on others."""
 
-    __slots__ = ("_unsubscribe", "committed", "events", "handler", "lines", "unclean")
+    __slots__ = ("_unsubscribe", "events", "handler", "lines", "promises")
 
     def __init__(self) -> None:
         self.lines: deque[str] = deque(maxlen=KEPT_EVENTS)
         self.events: deque[Happened] = deque(maxlen=KEPT_EVENTS)
-        self.committed: dict[PartitionId, int] = {}
-        """The highest high watermark of each partition: for whoever checks, after every test, so
-        it is not searched for among the events."""
-        self.unclean: set[PartitionId] = set()
-        """Partitions that had an unclean election."""
+        self.promises = Promises()
         self.handler = JournalHandler(self.write, SystemClock())
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -64,19 +60,12 @@ class NodeJournal:
             event = numbered.event
             happened = Happened(numbered.wall_ms, event, renderer.line(event))
             self.events.append(happened)
-            self._note(event)
+            self.promises.note(event)
             if not is_silent(event):
                 level = logging.getLevelName(level_of(event))
                 self.write(f"{iso(numbered.wall_ms)} {LEVELS.get(level, level):<5} {happened.text}")
 
         self._unsubscribe = stream.subscribe(on_event)
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, HighWatermarkAdvanced):
-            before = self.committed.get(event.partition, 0)
-            self.committed[event.partition] = max(before, event.high_watermark)
-        elif isinstance(event, LeaderElected) and event.unclean:
-            self.unclean.add(event.partition)
 
     def close(self) -> None:
         self._unsubscribe()

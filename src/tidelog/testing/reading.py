@@ -3,11 +3,16 @@
 import http.client
 from typing import NamedTuple
 
-from tidelog.client import Client, Consumer, Read
+from tidelog.client import Client, ClusterUnreachable, Consumer, KafkaError, Read, TopicView
+from tidelog.client.client import as_view
 from tidelog.client.groups import GroupAdmin, GroupMember
+from tidelog.client.links import ADMIN
 from tidelog.client.offsets import EARLIEST, LATEST, find_offsets
 from tidelog.cluster.node_http import NodeHttp
+from tidelog.core.errors import Error
 from tidelog.host.tls import TlsError
+from tidelog.wire.protocol.schemas.metadata_request import MetadataRequest, MetadataRequestTopic
+from tidelog.wire.protocol.schemas.metadata_response import MetadataResponse
 
 ANSWER_WITHIN_SECONDS = 5
 READ_WAIT_MS = 100
@@ -49,6 +54,32 @@ async def records(
     return sorted(reads, key=lambda each: (each.partition, each.record.offset))
 
 
+async def topic_from(client: Client, address: tuple[str, int], name: str) -> TopicView:
+    """As this broker knows it, or any other if it does not answer."""
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
+    )
+
+    async def look() -> TopicView:
+        answer = await client.links.ask(
+            address,
+            request,
+            MetadataResponse,
+            purpose=ADMIN,
+            timeout_ms=ANSWER_WITHIN_SECONDS * 1000,
+        )
+        found = as_view(answer).topics.get(name)
+        if found is None or found.error:
+            error = found.error if found else Error.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(error, f"there is no topic {name}")
+        return found
+
+    try:
+        return await client.retrying(look, timeout_ms=ANSWER_WITHIN_SECONDS * 1000)
+    except ClusterUnreachable:
+        return await client.topic(name)
+
+
 async def group(client: Client, group_id: str) -> GroupPicture:
     admin = GroupAdmin(client)
     seen = await admin.describe(group_id)
@@ -70,6 +101,10 @@ def metrics(node: NodeHttp) -> dict[str, float]:
             connection.close()
     except (OSError, TlsError, http.client.HTTPException) as reason:
         raise ConnectionError(f"port {node.port} does not tell its metrics: {reason}") from None
+    return parse_metrics(text)
+
+
+def parse_metrics(text: str) -> dict[str, float]:
     found = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")

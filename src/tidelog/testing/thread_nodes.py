@@ -1,13 +1,14 @@
 """The nodes of a cluster on threads of this process: production nodes, real sockets on loopback."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import TimeoutError as LookTimedOut
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tidelog.cluster import layout
 from tidelog.cluster.layout import Shape
-from tidelog.cluster.nodes import LAST_LINES, ClusterNodes, NodeFailed, Stopped
+from tidelog.cluster.nodes import LAST_LINES, NodeFailed, Stopped
 from tidelog.cluster.state import ClusterState, NodeState
 from tidelog.config.layers import Inputs
 from tidelog.config.node_config import NodeConfig, load_node_config
@@ -20,10 +21,14 @@ from tidelog.node.formatting import format_node
 from tidelog.node.node import Node
 from tidelog.node.scripted_answers import Script
 from tidelog.sim.nodes.files import MachineFiles
+from tidelog.testing.in_process import InProcessNodes, Promises, brokers_known
 from tidelog.testing.loop_workers import LoopWorkers
 from tidelog.testing.node_journal import NodeJournal
 from tidelog.testing.node_thread import NodeThread, NodeWorld
 
+Found = TypeVar("Found")
+
+LOOK_SECONDS = 30.0
 IN_MEMORY = Path("/memory")
 """Where the log directories of nodes without a disk seem to lie."""
 
@@ -87,7 +92,7 @@ class NodeOnThread:
 
 
 class ThreadNodes:
-    """Implements `cluster.nodes.ClusterNodes`."""
+    """Implements `testing.in_process.InProcessNodes`."""
 
     __slots__ = ("_nodes", "directory", "state")
 
@@ -113,6 +118,28 @@ class ThreadNodes:
 
     def journal(self, node_id: int) -> NodeJournal:
         return self._nodes[node_id].journal
+
+    def look(self, node_id: int, at: Callable[[Node], Found]) -> Found | None:
+        """None also if it stands still."""
+        thread = self.thread(node_id)
+        if thread is None or thread.state != "running":
+            return None
+        try:
+            found: Found = thread.look(at, LOOK_SECONDS)
+        except (LookTimedOut, RuntimeError):
+            return None
+        return found
+
+    def promises(self, node_id: int) -> Promises:
+        return self.journal(node_id).promises
+
+    def broken_by_itself(self) -> list[str]:
+        threads = {node_id: self.thread(node_id) for node_id in self.node_ids}
+        return [
+            f"node {node_id} ended by itself: {thread.ended_because}"
+            for node_id, thread in threads.items()
+            if thread is not None and thread.ended_because is not None
+        ]
 
     def start(self, node_ids: Iterable[int]) -> None:
         for node_id in node_ids:
@@ -202,7 +229,7 @@ class ThreadNodes:
         """Brokers hear of each other by the metadata, which every one applies for itself."""
         thread = self.thread(node_id)
         assert thread is not None, f"node {node_id} was never started"
-        while not others <= thread.look(_brokers_known, max(0.1, deadline - time.monotonic())):
+        while not others <= thread.look(brokers_known, max(0.1, deadline - time.monotonic())):
             if time.monotonic() >= deadline:
                 reason = "does not know all others yet"
                 raise NodeFailed(node_id, reason, self.last_lines(node_id))
@@ -212,12 +239,6 @@ class ThreadNodes:
         """Running or paused."""
         thread = self.thread(node_id)
         return None if thread is None or thread.state == "gone" else thread
-
-
-def _brokers_known(node: Node) -> frozenset[int]:
-    image = node.image()
-    brokers = () if image is None else image.brokers.values()
-    return frozenset(each.broker_id for each in brokers if not each.fenced)
 
 
 def _state_of(directory: Path | None, shape: Shape) -> ClusterState:
@@ -245,4 +266,4 @@ def _config_of(directory: Path, state: ClusterState, node: NodeState, shape: Sha
 
 
 if TYPE_CHECKING:
-    _NODES: type[ClusterNodes] = ThreadNodes  # the type checker compares them
+    _NODES: type[InProcessNodes] = ThreadNodes  # the type checker compares them

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from .source import Finding, Function, Source
 
-SEEDED = ("core", "storage", "sim")
+SEEDED = ("core", "storage", "sim", "testing.simulated")
 RUN_BY_SEEDS = (*SEEDED, "broker", "controller", "quorum", "coordinators", "node", "rpc", "host")
 """Whole-node runs must repeat, so nothing here may follow the order of a set."""
 SILENT = ("core", "storage", "wire", "sim")
@@ -40,6 +40,7 @@ FORBIDDEN_CALLS = frozenset(("open", "hash", "id", "input", "breakpoint"))
 # Names that are safe although their module is not, per package.
 HARMLESS_NAMES = {
     "sim": {"random": {"Random"}, "pathlib": {"PurePath"}, "os": {"strerror"}},
+    "testing": {"datetime": {"timedelta"}, "pathlib": {"Path"}},
 }
 
 # Whole-node runs are an event loop: asyncio without its own loops, clocks and sockets.
@@ -65,6 +66,9 @@ VIRTUAL_LOOP_NAMES = frozenset(
     )
 )
 
+# A simulated cluster is used by coroutines, of its own world and of the real one.
+AMONG_OTHER_LOOPS = frozenset(("_enter_task", "_leave_task", "current_task", "iscoroutine"))
+
 # Parts of `sim` that stand around a seed and never run inside one.
 AROUND_A_SEED = {
     "tidelog.sim.fleet": "runs many seeds in processes and says how fast it went",
@@ -88,6 +92,8 @@ def impure_imports(source: Source) -> list[Finding]:
     harmless = HARMLESS_NAMES.get(package, {})
     if source.within("sim.nodes"):
         harmless = {**harmless, "asyncio": VIRTUAL_LOOP_NAMES}
+    if source.within("testing.simulated"):
+        harmless = {**harmless, "asyncio": VIRTUAL_LOOP_NAMES | AMONG_OTHER_LOOPS}
     return [
         source.finding(node, f"{package} may not use {name}")
         for node, name in _outside_names(source)

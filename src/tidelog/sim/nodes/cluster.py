@@ -52,6 +52,10 @@ if find_spec("jwt") is not None:  # the extra `oauth`
     SECURED["sasl.oauthbearer.jwks.endpoint.url"] = "https://issuer/keys"
     SECURED["sasl.oauthbearer.jwks.endpoint.refresh.ms"] = "20000"
 
+SHORT_SESSIONS = {
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "4000",
+}
 RESERVE_BYTES = 64 * 1024
 """Half of it is a file of zeros on every simulated disk."""
 FIRST_CLIENT = 1_000
@@ -140,6 +144,16 @@ def machine_name(node_id: int) -> str:
 
 
 def node_config(node_id: int, plan: ClusterPlan) -> NodeConfig:
+    """As the plan has it, for runs that are short: members of groups are expelled, and others
+    hear of it, before one is over."""
+    name = machine_name(node_id)
+    values = {**SHORT_SESSIONS, **node_settings(node_id, plan)}
+    loaded = load_node_config(Inputs(parse_properties(write_properties(values), name)))
+    assert loaded.config is not None, loaded.problems
+    return loaded.config
+
+
+def node_settings(node_id: int, plan: ClusterPlan) -> dict[str, str]:
     """As the plan has it, on the profile of `tidelog up`."""
     voters = [f"{each}@{machine_name(each)}:{CONTROLLER_PORT}" for each in plan.voter_ids]
     factor = str(plan.replication_factor)
@@ -154,20 +168,14 @@ def node_config(node_id: int, plan: ClusterPlan) -> NodeConfig:
         "transaction.state.log.replication.factor": factor,
         "min.insync.replicas": str(max(1, plan.replication_factor - 1)),
         "transaction.state.log.min.isr": str(max(1, plan.replication_factor - 1)),
-        # Members of groups are expelled, and others hear of it, before a run is over.
-        "group.consumer.min.session.timeout.ms": "1000",
-        "group.consumer.session.timeout.ms": "4000",
         "tidelog.disk.reserve.bytes": str(RESERVE_BYTES),
         **PROFILES[BRISK],
         **(SECURED if plan.secured else {}),
         **dict(plan.settings),
     }
-    name = machine_name(node_id)
     if "tidelog.http.listener" in values:
-        values["tidelog.http.listener"] = f"{name}:{HTTP_PORT}"
-    loaded = load_node_config(Inputs(parse_properties(write_properties(values), name)))
-    assert loaded.config is not None, loaded.problems
-    return loaded.config
+        values["tidelog.http.listener"] = f"{machine_name(node_id)}:{HTTP_PORT}"
+    return values
 
 
 def _role(node_id: int, plan: ClusterPlan) -> dict[str, str]:

@@ -139,6 +139,7 @@ class Internet:
         "_clogged",
         "_cuts",
         "_kernel",
+        "_late_us",
         "_machines",
         "_slow",
         "_stalled",
@@ -155,6 +156,7 @@ class Internet:
         self._cuts: dict[tuple[Machine, Machine], int] = {}
         self._slow: dict[Machine, int] = {}
         self._clogged: dict[tuple[Machine, Machine], int] = {}
+        self._late_us: dict[tuple[Machine, Machine], int] = {}
         self._stalled: dict[VirtualTransport, None] = {}
 
     def add_machine(self, name: str, owner: int) -> Machine:
@@ -191,6 +193,12 @@ class Internet:
         if factor > 1:
             self._clogged[source, target] = factor
 
+    def delay(self, source: Machine, target: Machine, late_us: int) -> None:
+        """Packets from one to the other take so much longer than usual; 0 ends that."""
+        self._late_us.pop((source, target), None)
+        if late_us:
+            self._late_us[source, target] = late_us
+
     def tear_connections(self, machine: Machine) -> int:
         """Half of what either end of its connections writes next arrives, then a reset."""
         for transport in machine.transports:
@@ -225,6 +233,8 @@ class Internet:
             delay_us *= max(self._slow.get(source, 1), self._slow.get(target, 1))
         if self._clogged:
             delay_us *= 1 + self.entropy.randrange(self._clogged.get((source, target), 1))
+        if self._late_us:
+            delay_us += self._late_us.get((source, target), 0)
         return delay_us
 
     def stall(self, transport: VirtualTransport) -> None:
