@@ -83,7 +83,7 @@ def test_bad_records_go_to_a_topic_of_their_own_and_back_again(home, cluster, sp
         (PREFIX + "partition", b"1"),
         (PREFIX + "offset", b"0"),
         (PREFIX + "timestamp", str(TIME_MS).encode()),
-        (PREFIX + "pipeline", b"archive-letters"),
+        (PREFIX + "pipeline", home.status("archive-letters")["name"].encode()),
     )
     sent_back(home, cluster)
 

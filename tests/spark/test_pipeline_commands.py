@@ -9,9 +9,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from support.pipelines import Home, quick
 from support.spark_story import write
+from tidelog.cli.main import cli
 from tidelog.spark.pipelines.batches import batch_of, line
 from tidelog.spark.pipelines.state import PipelineState
 from tidelog.spark.tables.forms import read_table
@@ -109,18 +111,26 @@ def test_a_java_that_is_too_old_is_named(home, archive, tmp_path):
 
 
 def test_a_pipeline_that_runs_is_not_started_twice(home, archive, spark):
-    with PipelineState(home.directory / "archive-commanded") as state:
+    with PipelineState(home.directory / "mine") as state:
         state.begin("archive", {"topics": ["other"]}, spark="local[*]")
-        assert home.status("archive-commanded")["state"] == "running"
-        ran = home.run(*archive, "--once")
+        assert home.status("mine")["state"] == "running"
+        ran = home.run(*archive, "--once", "--name", "mine")
         assert ran.code == 1
         assert f"runs already, as process {os.getpid()}" in ran.stderr
-    assert home.status("archive-commanded")["state"] == "failed", "its process is gone"
+    assert home.status("mine")["state"] == "failed", "its process is gone"
 
 
-@pytest.mark.parametrize("command", ["archive", "mirror", "health", "list", "status"])
-def test_every_help_shows_an_example_before_the_options(home, command):
-    before_options = home.done(command, "--help").stdout.partition("Options:")[0]
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("archive", "mirror", "health", "run", "deploy"),
+        *("replay-dead-letters", "list", "status"),
+    ],
+)
+def test_every_help_shows_an_example_before_the_options(command):
+    shown = CliRunner().invoke(cli, ["pipeline", command, "--help"])
+    assert shown.exit_code == 0, shown.stderr
+    before_options = shown.stdout.partition("Options:")[0]
     assert f"tidelog pipeline {command}" in before_options.partition("Example")[2]
 
 
@@ -183,7 +193,8 @@ def test_ctrl_c_ends_a_pipeline_cleanly_and_it_can_be_gone_on_with(
     assert told.strip().splitlines()[-1] == "interrupted"
     assert "Traceback" not in told
     assert "WARN" not in told, "what Spark says is in its log"
-    assert (home.directory / "archive-commanded" / "spark.log").stat().st_size
+    (log,) = home.directory.glob("archive-commanded-*/spark.log")
+    assert log.stat().st_size
     assert home.status("archive-commanded")["state"] == "stopped"
     write(cluster, "commanded", range(4, 6))
     with quick(spark):

@@ -97,17 +97,21 @@ def _opened(name: str, spark_url: str, conf: dict[str, str], log: Path) -> "Spar
         return open_session(name, spark_url=spark_url, conf=conf)
 
 
+def check_form(spark_url: str) -> None:
+    if not (_STANDALONE.fullmatch(spark_url) or _KNOWN_URLS.fullmatch(spark_url)):
+        raise CommandError(
+            f'"{spark_url}" is no Spark cluster',
+            why=f"known: {EXAMPLES}",
+            advice="--master 'local[*]'",
+            code=USAGE,
+        )
+
+
 def check_url(spark_url: str) -> None:
     """Spark itself would need a minute, and a screen, to say that nobody is there."""
+    check_form(spark_url)
     standalone = _STANDALONE.fullmatch(spark_url)
     if standalone is None:
-        if _KNOWN_URLS.fullmatch(spark_url) is None:
-            raise CommandError(
-                f'"{spark_url}" is no Spark cluster',
-                why=f"known: {EXAMPLES}",
-                advice="--master 'local[*]'",
-                code=USAGE,
-            )
         return
     reasons = []
     for address in standalone[1].split(","):

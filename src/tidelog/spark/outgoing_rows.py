@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 from tidelog.client import Client, KafkaError
 from tidelog.core.errors import Error
 from tidelog.spark.failure import TidelogError
-from tidelog.spark.sink_options import SinkSettings
+from tidelog.spark.sink_options import SOURCE_OFFSET, SinkSettings
 from tidelog.spark.sink_refusals import no_topic
+from tidelog.spark.staging import Origin
 from tidelog.wire.arrow import InvalidColumns, Partitioner, encode_batches
 from tidelog.wire.records import BatchTooLarge, WritableBuffer
 
@@ -26,16 +27,47 @@ class TopicRows(NamedTuple):
     batches: dict[int, list[WritableBuffer]]
 
 
-async def partition_count(client: Client, topic: str, bootstrap: str) -> int:
+async def partition_count(
+    client: Client, topic: str, bootstrap: str, *, create: bool = True
+) -> int:
     """Asks the cluster, which may make the topic if it does such things. It is asked anew by each
     task: workers live long, and topics are made again."""
     try:
-        found = await client.topic(topic, create=True)
+        found = await client.topic(topic, create=create)
     except KafkaError as error:
         if error.error in (Error.UNKNOWN_TOPIC_OR_PARTITION, Error.INVALID_TOPIC_EXCEPTION):
             raise no_topic(topic, bootstrap) from None
         raise
     return len(found.partitions)
+
+
+class Origins:
+    """Which source offsets the rows of one task had."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def noting(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same rows."""
+        for batch in rows:
+            if batch.num_rows:
+                self._note(batch)
+            yield batch
+
+    def _note(self, batch: pa.RecordBatch) -> None:
+        columns = ["topic", "partition", SOURCE_OFFSET]
+        grouped = pa.Table.from_batches([batch.select(columns)]).group_by(columns[:2])
+        spans = grouped.aggregate([(SOURCE_OFFSET, "min"), (SOURCE_OFFSET, "max")])
+        for row in spans.to_pylist():
+            where = (row["topic"], row["partition"])
+            first, last = row[f"{SOURCE_OFFSET}_min"], row[f"{SOURCE_OFFSET}_max"]
+            known = self._found.get(where, (first, last + 1))
+            self._found[where] = (min(known[0], first), max(known[1], last + 1))
+
+    def all(self) -> tuple[Origin, ...]:
+        return tuple(Origin(*where, *span) for where, span in sorted(self._found.items()))
 
 
 class OutgoingRows:

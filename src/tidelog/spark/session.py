@@ -88,19 +88,26 @@ def open_session(
         advice = "pip install 'tidelog[spark]'"
         raise TidelogError("PySpark is not installed", advice) from None
     settings = dict(QUIET)
-    if spark_url.startswith("local"):
+    if not is_submitted() and spark_url.startswith("local"):
         settings.update(ON_THIS_MACHINE)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         use_python(os.environ.get("PYSPARK_PYTHON") or _own_quick_python())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings.update(conf or {})
-    builder = SparkSession.builder.appName(name).master(spark_url)
+    builder = SparkSession.builder.appName(name)
+    if not is_submitted():
+        builder = builder.master(spark_url)
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     hide_secrets(session)
     append_without_mode(session)
     return session
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this process: then it has said where Spark runs."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def use_python(program: str | Path) -> None:

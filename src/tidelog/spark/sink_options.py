@@ -29,6 +29,7 @@ OPTIONS: Final = (
     "includeHeaders",  # of the stock sink, which writes headers without it too
     "txnAppId",
     "txnVersion",
+    "offsetMap",  # of mirrors: the id of the cluster that rows come from
     # Spark hands these over too.
     "checkpointLocation",
     "queryName",
@@ -53,6 +54,9 @@ COLUMNS: Final = {
 }
 """The types of columns that records are made of; others are left out, as stock does."""
 
+SOURCE_OFFSET: Final = "sourceOffset"
+NEEDED_BY_MAP: Final = {SOURCE_OFFSET: "bigint", "topic": "string", "partition": "int"}
+
 
 class Application(NamedTuple):
     """Identity of a batch write that may be repeated: written once for each version."""
@@ -75,6 +79,9 @@ class SinkSettings(NamedTuple):
     """The checkpoint's local path, if it has one."""
     client: ClientSettings
     batches: BatchSettings
+    offset_map: str | None = None
+    """The cluster whose offsets are in the column `sourceOffset`: where its records come to lie
+    over here is kept."""
 
 
 def sink_settings(options: Options) -> SinkSettings:
@@ -110,7 +117,17 @@ def sink_settings(options: Options) -> SinkSettings:
             codec=_codec(options, client, given="compression.type" in kafka),
             max_batch_bytes=min(batch_bytes, client.request_bytes),
         ),
+        _offset_map(options, exactly_once=exactly_once),
     )
+
+
+def _offset_map(options: Options, *, exactly_once: bool) -> str | None:
+    cluster_id = _name_of("offsetMap", options)
+    if cluster_id is not None and not exactly_once:
+        raise InvalidOption(
+            "offsetMap is kept exactly once, and exactlyOnce is false", "leave one of the two out"
+        )
+    return cluster_id
 
 
 def _name_of(option: str, options: Options) -> str | None:
@@ -180,6 +197,12 @@ def check_columns(schema: "StructType", settings: SinkSettings) -> tuple[str, ..
             raise TidelogError(
                 f"column {name} is {kinds[name]}, it must be {wanted}", f"cast it to {allowed[0]}"
             )
+    if settings.offset_map is not None:
+        for name, kind in NEEDED_BY_MAP.items():
+            if kinds.get(name) != kind:
+                raise TidelogError(
+                    f"offsetMap needs a column {name} of type {kind}", "select it, or leave it out"
+                )
     left_out = "topic" if settings.topic is not None else None
     return tuple(name for name in COLUMNS if name in kinds and name != left_out)
 

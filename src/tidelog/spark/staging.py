@@ -41,6 +41,15 @@ class Piece(NamedTuple):
     records: int
 
 
+class Origin(NamedTuple):
+    """Source offsets of rows that go to one partition."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
 class Attempt(NamedTuple):
     """Whose rows they are: names the file."""
 
@@ -60,6 +69,8 @@ class StagedRows(WriterCommitMessage):
     inline: bytes | None
     path: str | None
     machine: str
+    origins: tuple[Origin, ...] = ()
+    """Where they came from, of rows that are mirrored."""
 
     def read(self, piece: Piece) -> bytearray:
         """A fresh copy of the batches, to be stamped in place."""

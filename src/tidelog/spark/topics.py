@@ -55,13 +55,7 @@ def compiled(pattern: str) -> _Pattern:
 async def look(client: Client, subscription: Subscription) -> Seen:
     """What of the subscription is there; what is missing is left out."""
     if subscription.pattern is not None:
-        matches = compiled(subscription.pattern).fullmatch
-        view = await client.view()
-        return _seen(
-            topic
-            for topic in view.topics.values()
-            if not topic.is_internal and not topic.name.startswith(HIDDEN) and matches(topic.name)
-        )
+        return _seen(await matching(client, subscription.pattern))
     names = subscription.topics or sorted({topic for topic, _ in subscription.partitions})
     found: dict[str, TopicView] = {}
 
@@ -79,6 +73,17 @@ async def look(client: Client, subscription: Subscription) -> Seen:
     if subscription.partitions:
         return seen._replace(partitions=seen.partitions & set(subscription.partitions))
     return seen
+
+
+async def matching(client: Client, pattern: str) -> list[TopicView]:
+    """The topics that a pattern means now, by their names."""
+    matches = compiled(pattern).fullmatch
+    view = await client.view()
+    return [
+        topic
+        for _, topic in sorted(view.topics.items())
+        if not topic.is_internal and not topic.name.startswith(HIDDEN) and matches(topic.name)
+    ]
 
 
 def _seen(topics: Iterable[TopicView]) -> Seen:

@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,7 +22,8 @@ from tidelog.spark.connection import Connection, connect
 from tidelog.spark.delivery import BatchIdentity, Delivery
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.marker import MarkerLog
-from tidelog.spark.outgoing_rows import OutgoingRows, TopicRows, partition_count
+from tidelog.spark.mirror_delivery import MirrorDelivery
+from tidelog.spark.outgoing_rows import Origins, OutgoingRows, TopicRows, partition_count
 from tidelog.spark.sink_options import SinkSettings
 from tidelog.spark.sink_refusals import told
 from tidelog.spark.spark_releases import StreamArrowWriter, as_batches
@@ -94,13 +96,16 @@ class TaskRows:
 
     def stage(self, rows: Iterator["pa.RecordBatch"], attempt: Attempt, run_id: str) -> StagedRows:
         staging = Staging(attempt, staging_directory(self.settings, self.driver))
+        origins = Origins()
+        if self.settings.offset_map is not None:
+            rows = origins.noting(rows)
         try:
             with refusals_told():
                 for topic, batches in self._encoded(self._connection(), rows):
                     for partition, encoded in batches.items():
                         for batch in encoded:
                             staging.add(topic, partition, batch)
-            return staging.finish(run_id, this_machine())
+            return replace(staging.finish(run_id, this_machine()), origins=origins.all())
         except BaseException:
             staging.discard()
             raise
@@ -126,7 +131,12 @@ class TaskRows:
         self, connection: Connection, rows: Iterator["pa.RecordBatch"]
     ) -> Iterator[TopicRows]:
         def count(topic: str) -> int:
-            asked = partition_count(connection.client, topic, self.settings.bootstrap)
+            asked = partition_count(
+                connection.client,
+                topic,
+                self.settings.bootstrap,
+                create=self.settings.offset_map is None,  # a copy has partitions like its source
+            )
             return connection.run(asked)
 
         outgoing = OutgoingRows(self.settings, self.columns, count, task_number())
@@ -218,7 +228,10 @@ class TidelogStreamWriter(StreamArrowWriter):
         settings, first = self._rows.settings, staged[0]
         sink_id = settings.sink_id or first.query_id
         batch = BatchIdentity(sink_id, first.query_id, first.run_id, batchId)
-        deliver(settings, self.delivery, batch, staged)
+        kind: Callable[..., Delivery] = self.delivery
+        if settings.offset_map is not None:
+            kind = partial(MirrorDelivery, cluster_id=settings.offset_map)
+        deliver(settings, kind, batch, staged)
 
     def abort(self, messages: Received, batchId: int) -> None:  # noqa: N803
         """Undoes nothing: what is decided stays. Only files of this attempt go."""

@@ -31,6 +31,7 @@ INTERNAL_TOPICS = frozenset(
         "__cluster_metadata",
         "__tidelog_audit",
         "__tidelog_events",
+        "__tidelog_mirror_offsets",
         "__tidelog_spark_sinks",
     )
 )

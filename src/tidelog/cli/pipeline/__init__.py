@@ -8,6 +8,8 @@ COMMANDS = {
     "archive": Lazy("tidelog.cli.pipeline.archive", "Topics into a table, exactly once."),
     "mirror": Lazy("tidelog.cli.pipeline.mirror", "Topics to another cluster, exactly once."),
     "health": Lazy("tidelog.cli.pipeline.health", "Failovers, ISR, lag from a cluster's events."),
+    "run": Lazy("tidelog.cli.pipeline.run", "A pipeline that a file describes."),
+    "deploy": Lazy("tidelog.cli.pipeline.deploy", "What to submit to a Spark cluster."),
     "replay-dead-letters": Lazy(
         "tidelog.cli.pipeline.replay_dead_letters", "Send back what could not be decoded."
     ),
@@ -25,6 +27,7 @@ def group() -> None:
       tidelog pipeline archive orders --to lake/orders --once
       tidelog pipeline mirror --from a:9092 --to b:9092 orders
       tidelog pipeline health --plot report
+      tidelog pipeline run orders.toml
       tidelog pipeline status
 
     They need Java 17 or later, and: pip install 'tidelog[spark]'

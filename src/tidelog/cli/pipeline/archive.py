@@ -9,14 +9,17 @@ from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.pipeline.launching import Job, Launch, launch_job, runs_pipeline, spoken
-from tidelog.cli.pipeline.topic_check import Looked, look_at
+from tidelog.cli.pipeline.topic_check import Looked, check_topics, look_at, names_topics
 from tidelog.spark.dead_letter_words import ACTIONS, DEAD_LETTER, STOP, SUFFIX
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.pipelines import archive as pipeline
 from tidelog.spark.pipelines.dead_letter_topics import make_topics
+from tidelog.spark.pipelines.names import UsualName
 from tidelog.spark.pipelines.topics import EARLIEST, LATEST, SchemaValues, Topics, stream_of
 from tidelog.spark.schema_words import GROWN, WITH_REGISTRY
+from tidelog.spark.tables.forms import open_table
 from tidelog.spark.tables.words import DELTA, FORMS, TableSpec
+from tidelog.spark.topics import compiled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="archive")
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@names_topics
 @click.option("--to", "to", required=True, metavar="DIR", help="Where the table lies.")
 @click.option(
     "--format",
@@ -97,6 +100,7 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
       tidelog pipeline archive orders --to lake/orders --once
       tidelog pipeline archive orders payments --to lake/all --partition-by topic,date
       tidelog pipeline archive orders --to lake/orders --format iceberg
+      tidelog pipeline archive --pattern 'orders-.*' --to lake/all --partition-by topic
       tidelog pipeline archive orders --to lake/orders --value-format avro \\
         --registry http://localhost:8081
       tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT" \\
@@ -104,6 +108,20 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
 
     Goes on until Ctrl-C unless --once is given, and where it was when it is started again.
     """
+    table = check_given(given)
+    looked = look_at(asking, given["topics"], given["pattern"])
+    if given["registry"] is not None:
+        with spoken():
+            value_type(table, looked, given)  # a wrong schema is told before Spark is started
+    bad = pipeline.BadRecords(given["on_bad_record"], given["dead_letter_topic"], looked.access)
+    archive = pipeline.Archive(table, given["append"], bad, given["registry"] is not None)
+    job = make_job(asking, looked, archive, given)
+    context.exit(launch_job(launch, job, given["output"]))
+
+
+def check_given(given: dict[str, Any]) -> TableSpec:
+    """What can be judged without asking anybody."""
+    check_topics(given)
     columns = tuple(each.strip() for each in given["partition_by"].split(",") if each.strip())
     with spoken():
         pipeline.check_partition_by(columns)
@@ -116,18 +134,17 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
         )
     check_registry(given)
     check_bad_records(given)
-    table = TableSpec(local_directory(given["to"]), given["form"], columns)
-    looked = look_at(asking, given["topics"])
-    if given["registry"] is not None:
-        with spoken():
-            value_type(table, looked, given)  # a wrong schema is told before Spark is started
-    bad = bad_records(asking, looked, given)
-    archive = pipeline.Archive(table, given["append"], bad, given["registry"] is not None)
-    job = make_job(looked, archive, given)
-    context.exit(launch_job(launch, job, given["output"]))
+    return TableSpec(local_directory(given["to"]), given["form"], columns)
 
 
 def check_registry(given: dict[str, Any]) -> None:
+    if given["registry"] is not None and given["pattern"] is not None and not given["subjects"]:
+        raise CommandError(
+            "--registry with --pattern needs --subject",
+            why="the subjects of topics that come later are not known",
+            advice="--subject orders-value",
+            code=USAGE,
+        )
     if (given["value_format"] in WITH_REGISTRY) == (given["registry"] is not None):
         return
     raise CommandError(
@@ -152,6 +169,8 @@ def check_bad_records(given: dict[str, Any]) -> None:
             advice=f"--on-bad-record {DEAD_LETTER}",
             code=USAGE,
         )
+    if action == DEAD_LETTER and given["pattern"] is not None:
+        check_letters_of_pattern(given["pattern"], topic)
     if action != STOP and given["value_format"] == "binary":
         raise CommandError(
             f"--on-bad-record {action} has nothing to do",
@@ -161,18 +180,30 @@ def check_bad_records(given: dict[str, Any]) -> None:
         )
 
 
-def bad_records(asking: Asking, looked: Looked, given: dict[str, Any]) -> pipeline.BadRecords:
+def check_letters_of_pattern(pattern: str, topic: str | None) -> None:
+    """Dead letters that are read themselves would have dead letters, without an end."""
+    if topic is not None and not compiled(pattern).fullmatch(topic):
+        return
+    raise CommandError(
+        "--pattern needs a --dead-letter-topic that it does not match",
+        why=f"it matches {topic}, which would be read again"
+        if topic is not None
+        else "topics that come later have no topic for theirs",
+        advice="--dead-letter-topic dead-letters",
+        code=USAGE,
+    )
+
+
+def make_letter_topics(asking: Asking, looked: Looked, bad: pipeline.BadRecords) -> None:
     """Topics of dead letters are there before the first letter."""
-    action, topic = given["on_bad_record"], given["dead_letter_topic"]
-    if action == DEAD_LETTER:
+    if bad.action == DEAD_LETTER:
         with spoken():
-            asking.located().run(lambda client: make_topics(client, looked.topics, topic))
-    return pipeline.BadRecords(action, topic, looked.access)
+            asking.located().run(lambda client: make_topics(client, looked.topics, bad.topic))
 
 
-def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -> Job:
-    usual_name = f"{pipeline.KIND}-{'-'.join(looked.names)}"[:100]
-
+def make_job(
+    asking: Asking, looked: Looked, archive: pipeline.Archive, given: dict[str, Any]
+) -> Job:
     def start(spark: "SparkSession", state: "PipelineState", launch: Launch) -> "StreamingQuery":
         values = None
         if given["registry"] is not None:
@@ -187,13 +218,14 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
             given["schema"],
             archive.bad.action != STOP,
             values,
+            looked.pattern,
         )
         return pipeline.start(stream_of(spark, topics), archive, state, launch.pace)
 
     table = archive.table
     arguments = {
         "cluster_id": looked.cluster_id,
-        "topics": list(looked.names),
+        **looked.arguments(),
         "to": table.path,
         "format": table.form,
         "partition_by": list(table.partition_by),
@@ -205,7 +237,12 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
     def again(error: TidelogError) -> bool:
         return GROWN in error.what
 
-    return Job(pipeline.KIND, usual_name, arguments, given["to"], start, again)
+    def check(state: "PipelineState") -> None:
+        pipeline.check_history(open_table(table), archive, state)
+        make_letter_topics(asking, looked, archive.bad)
+
+    name = UsualName(pipeline.KIND, looked.sources, {"to": table.path})
+    return Job(name, arguments, given["to"], looked.access, start, again, check)
 
 
 def local_directory(text: str) -> str:

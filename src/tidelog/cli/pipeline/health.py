@@ -86,20 +86,14 @@ def command(asking: Asking, launch: Launch, **given: Any) -> None:
     Brokers write their events into a topic with tidelog.events.topic.enable=true, as those of
     `tidelog up` do. With --to they are kept longer than that topic keeps them.
     """
-    if given["once"] and given["every_ms"] is not None:
-        raise CommandError(
-            "--once and --every contradict each other",
-            why="one says once, the other again and again",
-            advice="one of the two",
-            code=USAGE,
-        )
+    check_given(given)
     to = None if given["to"] is None else Path(local_directory(given["to"]))
     plot = None if given["plot"] is None else Path(local_directory(given["plot"]))
     looks = Looks(asking.located(), to, plot)
     topics, cluster_id = looks.topics()
     with spoken(), launch.state(pipeline.KIND) as state, session(launch, state) as spark:
         arguments = {"cluster_id": cluster_id, "to": str(to) if to else None}
-        state.begin(pipeline.KIND, arguments, spark=launch.spark_url)
+        state.begin(pipeline.KIND, arguments, spark=spark.sparkContext.master or launch.spark_url)
         with noting_failure(state), asked_to_stop() as asked:
             while True:
                 show_report(looks.look(spark, state, topics), given)
@@ -108,7 +102,18 @@ def command(asking: Asking, launch: Launch, **given: Any) -> None:
                 topics, _ = looks.topics()
             if asked.is_set():
                 raise KeyboardInterrupt
-        state.note(state=FINISHED)
+        state.turned(FINISHED)
+
+
+def check_given(given: dict[str, Any]) -> None:
+    """What can be judged without asking anybody."""
+    if given["once"] and given["every_ms"] is not None:
+        raise CommandError(
+            "--once and --every contradict each other",
+            why="one says once, the other again and again",
+            advice="one of the two",
+            code=USAGE,
+        )
 
 
 class Looks:

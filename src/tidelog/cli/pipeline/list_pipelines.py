@@ -12,7 +12,7 @@ from tidelog.spark.pipelines.state import known_pipelines
 
 KINDS = (
     {"kind": "archive", "does": "topics into a Delta, Iceberg or Parquet table, exactly once"},
-    {"kind": "mirror", "does": "topics to another cluster, exactly once, order and all"},
+    {"kind": "mirror", "does": "topics to another cluster, exactly once, with groups if wanted"},
     {"kind": "health", "does": "failovers, ISR, lag and balance from the events of a cluster"},
 )
 KIND_COLUMNS = (Column("KIND", "kind"), Column("WHAT IT DOES", "does"))

@@ -1,6 +1,7 @@
 """`tidelog pipeline status`"""
 
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ COLUMNS = (
     Column("STARTED", "started", wide=True),
     Column("PID", "pid", wide=True),
     Column("SPARK", "spark", wide=True),
+    Column("RESTARTS", "restarts", wide=True),
+    Column("GROUP", "group", wide=True),
+    Column("METRICS", "metrics", wide=True),
 )
 
 
@@ -56,13 +60,15 @@ def command(names: tuple[str, ...], home: Path, watch: bool, output: str) -> Non
       tidelog pipeline status archive-orders --watch
       tidelog pipeline status -o json
 
-    The lag is what the topics had beyond the last batch when it was read, in offsets.
+    A name may be shortened, as long as only one begins so. The lag is what the topics had beyond
+    the last batch when it was read, in offsets; the group has committed the same for lag tools.
     """
     watched(lambda: once(names, home, output), watch=watch)
 
 
 def once(names: tuple[str, ...], home: Path, output: str) -> None:
     known = {each["name"]: each for each in known_pipelines(home)}
+    names = tuple(whole_name(name, known) for name in names)
     for name in names:
         if name not in known and not known:
             raise CommandError(
@@ -78,8 +84,16 @@ def once(names: tuple[str, ...], home: Path, output: str) -> None:
         for each in chosen:
             if each["state"] == FAILED:
                 click.echo(f"{each['name']}: {each['progress'].get('error', 'no reason is known')}")
+            for group, told in each["progress"].get("groups", {}).items():
+                click.echo(f"{each['name']}: group {group}: {told['state']}")
         if not chosen:
             click.echo(f"none ran here yet: there is nothing in {home}", err=True)
+
+
+def whole_name(name: str, known: Collection[str]) -> str:
+    """Usual names have an end that nobody remembers."""
+    begin_so = [each for each in known if each.startswith(f"{name}-")]
+    return begin_so[0] if name not in known and len(begin_so) == 1 else name
 
 
 def row_of(described: dict[str, Any]) -> dict[str, Any]:
@@ -93,6 +107,7 @@ def row_of(described: dict[str, Any]) -> dict[str, Any]:
     return {
         **described,
         **numbers,
+        "restarts": progress.get("restarts"),
         "at": None if at_ms is None else f"{passed(at_ms, int(time.time() * 1000))} ago",
         "started": None if started_ms is None else moment(started_ms),
     }

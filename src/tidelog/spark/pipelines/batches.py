@@ -30,11 +30,15 @@ class Batch(NamedTuple):
     @property
     def behind(self) -> int | None:
         """Offsets between what was read and where partitions end; None if that is unknown."""
-        if not self.latest:
-            return None
-        return sum(
-            max(0, offset - self.end.get(where, offset)) for where, offset in self.latest.items()
-        )
+        return sum(self.lag.values()) if self.latest else None
+
+    @property
+    def lag(self) -> Offsets:
+        """The same for each partition."""
+        return {
+            where: max(0, offset - self.end.get(where, offset))
+            for where, offset in self.latest.items()
+        }
 
     def as_document(self) -> dict[str, Any]:
         return {

@@ -32,6 +32,8 @@ async def make_topics(client: Client, topics: Iterable[TopicView], given: str | 
     wanted: dict[str, list[TopicView]] = {}
     for each in sources:
         wanted.setdefault(given or each.name + words.SUFFIX, []).append(each)
+    if given and not sources:  # a pattern that means nothing yet
+        wanted[given] = []
     made = []
     for name, of in wanted.items():
         if any(each.name == name for each in sources):
@@ -39,8 +41,8 @@ async def make_topics(client: Client, topics: Iterable[TopicView], given: str | 
                 f"{name} is read itself, so dead letters would be read again",
                 "another --dead-letter-topic",
             )
-        partitions = max(len(each.partitions) for each in of)
-        replicas = max(each.replication_factor for each in of)
+        partitions = max((len(each.partitions) for each in of), default=1)
+        replicas = max((each.replication_factor for each in of), default=-1)
         try:
             await Admin(client).create_topic(NewTopic(name, partitions, replicas))
             made.append(name)

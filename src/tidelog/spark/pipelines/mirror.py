@@ -2,7 +2,7 @@
 
 Each partition is read by one task and written to the partition of the same number, batch after
 batch, so order is kept where Kafka has one. Offsets differ where the source has holes: what was
-aborted or compacted away is not written.
+aborted or compacted away is not written. Which belongs to which is kept (`spark.offset_map`).
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +14,7 @@ from tidelog.spark.failure import TidelogError
 from tidelog.spark.pipelines.running import Pace, paced
 from tidelog.spark.pipelines.state import PipelineState
 from tidelog.spark.security_options import Access
+from tidelog.spark.sink_options import SOURCE_OFFSET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +40,8 @@ class Mirror(NamedTuple):
     """The other cluster."""
     prefix: str = ""
     """Before the names of topics over there."""
+    source_id: str | None = None
+    """The id of the cluster that is read; without one no offsets are kept."""
 
 
 class Place(NamedTuple):
@@ -54,11 +57,15 @@ async def places(
     """Where each topic goes; TidelogError if it would go to itself."""
     here, there = (await source.brokers()).cluster_id, (await target.brokers()).cluster_id
     if here == there and here is not None and not prefix:
-        raise TidelogError(
-            "both sides are the same cluster, so topics would be copied into themselves",
-            "another --to, or a --prefix for the copies",
-        )
+        raise into_itself()
     return [Place(each, f"{prefix}{each.name}") for each in topics]
+
+
+def into_itself() -> TidelogError:
+    return TidelogError(
+        "both sides are the same cluster, so topics would be copied into themselves",
+        "another --to, or a --prefix for the copies",
+    )
 
 
 async def make_target(source: Client, target: Client, place: Place) -> bool:
@@ -110,10 +117,12 @@ def start(rows: "DataFrame", mirror: Mirror, state: PipelineState, pace: Pace) -
         "value",
         "headers",
         "timestamp",
+        f"offset AS {SOURCE_OFFSET}",
     )
+    kept = {} if mirror.source_id is None else {"offsetMap": mirror.source_id}
     writer = (
         copies.writeStream.format("tidelog")
-        .options(**mirror.target.options())
+        .options(**mirror.target.options(), **kept)
         .option("checkpointLocation", str(state.checkpoint))
         .queryName(state.name)
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.spark.failure import TidelogError, words_of
 from tidelog.spark.pipelines.batches import Batch, batch_of, was_run
+from tidelog.spark.pipelines.events import BATCH
 from tidelog.spark.pipelines.state import FAILED, FINISHED, STOPPED, PipelineState
 
 if TYPE_CHECKING:
@@ -35,14 +36,24 @@ class Run(NamedTuple):
 Tell = Callable[[Batch], None]
 
 
+def nothing() -> None:
+    """For who has nothing to do between batches."""
+
+
 def paced(writer: "DataStreamWriter", pace: Pace) -> "DataStreamWriter":
     if pace.once:
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime=f"{pace.every_ms} milliseconds")
 
 
-def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
-    """Until the query ends or somebody asks for an end; TidelogError if it fails."""
+def follow(
+    query: "StreamingQuery",
+    state: PipelineState,
+    tell: Tell,
+    between: Callable[[], None] = nothing,
+) -> Run:
+    """Until the query ends or somebody asks for an end; TidelogError if it fails. `between` is
+    called a few times a second."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - pyspark is an extra
 
     told, rows = -1, 0
@@ -57,6 +68,7 @@ def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
             if batch.number > told:
                 told, rows = batch.number, rows + batch.rows_in
                 state.note(**batch.as_document())
+                state.events.add(BATCH, {"name": state.name, **batch.as_document()})
                 if batch.bad is not None:
                     state.count(f"{batch.bad[0]}_total", batch.bad[1])
                 tell(batch)
@@ -66,6 +78,7 @@ def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
         try:
             while not asked.is_set() and not _has_ended(query):
                 tell_new()
+                between()
             if query.isActive:
                 query.stop()
         except StreamingQueryException as error:
@@ -76,7 +89,7 @@ def follow(query: "StreamingQuery", state: PipelineState, tell: Tell) -> Run:
             raise
     tell_new()
     last = state.committed_batch()
-    state.note(state=STOPPED if asked.is_set() else FINISHED)
+    state.turned(STOPPED if asked.is_set() else FINISHED)
     done = 0 if last is None else last - (-1 if first is None else first)
     return Run(done, rows, asked.is_set())
 
@@ -94,10 +107,11 @@ def noting_failure(state: PipelineState) -> Iterator[None]:
         yield
     except Exception as error:
         failure = failed(error)
-        state.note(state=FAILED, error=f"{failure.what}; {failure.advice}")
+        state.count("failures", 1)
+        state.turned(FAILED, error=f"{failure.what}; {failure.advice}")
         raise
     except BaseException:
-        state.note(state=STOPPED)
+        state.turned(STOPPED)
         raise
 
 

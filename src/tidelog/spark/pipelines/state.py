@@ -1,7 +1,8 @@
 """What is kept of a pipeline beside its checkpoint, so that it can be told of and gone on with.
 
-`pipeline.json` says what it is and who runs it, `progress.json` how far it is. A lock that the
-running process holds, and that ends with it however it ends, says whether it runs.
+`pipeline.json` says what it is and who runs it, `progress.json` how far it is, `events.jsonl` what
+happened to it. A lock that the running process holds, and that ends with it however it ends, says
+whether it runs.
 """
 
 import fcntl
@@ -14,6 +15,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tidelog.spark.failure import TidelogError
+from tidelog.spark.pipelines.events import STARTED, EventLog
+from tidelog.spark.ranges import Offsets, from_document
 
 HOME = Path(".tidelog") / "pipelines"
 
@@ -24,6 +27,13 @@ CHECKPOINT = "checkpoint"
 SPARK_LOG = "spark.log"
 
 RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped", "failed"
+NO_OPTION = {
+    "cluster_id": "the id of the cluster",
+    "from_cluster_id": "the id of the cluster of --from",
+    "to_cluster_id": "the id of the cluster of --to",
+    "topics": "TOPIC…",
+}
+"""What people call arguments that are no options."""
 
 Document = dict[str, Any]
 
@@ -31,10 +41,11 @@ Document = dict[str, Any]
 class PipelineState:
     """`with PipelineState(home / "archive-orders") as state: …`, while the pipeline runs."""
 
-    __slots__ = ("_lock", "_progress", "directory")
+    __slots__ = ("_lock", "_progress", "directory", "events")
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.events = EventLog(directory)
         self._lock: int | None = None
         self._progress: Document = {}
 
@@ -75,29 +86,52 @@ class PipelineState:
         os.close(self._lock)
         self._lock = None
 
-    def begin(self, kind: str, arguments: Mapping[str, Any], *, spark: str) -> None:
-        """Say what runs. TidelogError if the checkpoint belongs to something else."""
+    def check(self, kind: str, arguments: Mapping[str, Any]) -> None:
+        """TidelogError if the checkpoint belongs to something else: what differs, old → new."""
         known = _read(self.directory / PIPELINE_FILE)
-        given = json.loads(json.dumps(dict(arguments)))
-        if known and self.has_begun() and (known["kind"], known["arguments"]) != (kind, given):
+        given = _as_kept(arguments)
+        if not known or not self.has_begun():
+            return
+        if (known["kind"], known["arguments"]) != (kind, given):
             raise TidelogError(
                 f"the checkpoint of {self.name} belongs to {_told(known, given, kind)}",
-                f"give another --name, or remove {self.directory} to begin anew",
+                "start it as it was to go on with it; for the new one give another --name, or "
+                f"remove {self.directory} to begin anew",
             )
+
+    def begin(self, kind: str, arguments: Mapping[str, Any], *, spark: str, **told: Any) -> None:
+        """Say what runs; `told` is kept too. TidelogError if the checkpoint is another's."""
+        self.check(kind, arguments)
         self._write(
             PIPELINE_FILE,
             {
                 "name": self.name,
                 "kind": kind,
-                "arguments": given,
+                "arguments": _as_kept(arguments),
                 "spark": spark,
                 "started_ms": _now_ms(),
                 "pid": os.getpid(),
+                **told,
             },
         )
         self._progress = _read(self.directory / PROGRESS_FILE)
         self._progress.pop("error", None)
-        self.note(state=RUNNING)
+        ran_before = bool(self._progress)
+        self.note(state=RUNNING, restarts=self.known("restarts") + ran_before)
+        self.events.add(STARTED, {"name": self.name, "kind": kind, "spark": spark, **told})
+
+    def runs_on(self, spark: str) -> None:
+        """Which Spark it really is: `spark-submit` may have said so, and not our options."""
+        self._write(PIPELINE_FILE, {**_read(self.directory / PIPELINE_FILE), "spark": spark})
+
+    def known(self, field: str) -> int:
+        """A number that goes on over restarts."""
+        return int(self._progress.get(field, 0))
+
+    def turned(self, state: str, **fields: Any) -> None:
+        """It is over, for now: kept as its state, and as an event."""
+        self.note(state=state, **fields)
+        self.events.add(state, {"name": self.name, **fields})
 
     def has_begun(self) -> bool:
         """Whether the checkpoint knows of a batch that was planned."""
@@ -106,6 +140,18 @@ class PipelineState:
     def committed_batch(self) -> int | None:
         """The last batch that the checkpoint calls done."""
         return self._newest("commits")
+
+    def committed_offsets(self) -> Offsets:
+        """Where the last batch that is done has ended; empty if there is none, or if they are not
+        of topics."""
+        last = self.committed_batch()
+        if last is None:
+            return {}
+        try:
+            lines = (self.checkpoint / "offsets" / str(last)).read_text("utf-8").splitlines()
+            return from_document(json.loads(lines[-1]))
+        except (OSError, IndexError, ValueError, AttributeError, TypeError):
+            return {}
 
     def note(self, **fields: Any) -> None:
         """Of how far it is: these fields are new, others stay."""
@@ -141,6 +187,8 @@ def described(directory: Path) -> Document:
     elif state == RUNNING:
         state = FAILED
         progress["error"] = "its process is gone"
+    if state != RUNNING and "metrics" in document:
+        document["metrics"] = None  # nobody answers there any more
     return {**document, "name": directory.name, "state": state, "progress": progress}
 
 
@@ -167,18 +215,27 @@ def _read(path: Path) -> Document:
     return document if isinstance(document, dict) else {}
 
 
+def _as_kept(arguments: Mapping[str, Any]) -> Document:
+    kept: Document = json.loads(json.dumps(dict(arguments)))
+    return kept
+
+
 def _told(known: Document, given: Document, kind: str) -> str:
     if known["kind"] != kind:
-        return f"a pipeline of kind {known['kind']}"
-    differing = {
-        name: known["arguments"].get(name)
-        for name in {**known["arguments"], **given}
-        if known["arguments"].get(name) != given.get(name)
-    }
-    return ", ".join(f"{name} {_value(value)}" for name, value in differing.items())
+        return f"a pipeline of another kind: {known['kind']} → {kind}"
+    before = known["arguments"]
+    names = [name for name in {**before, **given} if before.get(name) != given.get(name)]
+    differing = [
+        f"{NO_OPTION.get(name, '--' + name.replace('_', '-'))} "
+        f"{_value(before.get(name))} → {_value(given.get(name))}"
+        for name in names
+    ]
+    return f"other arguments: {', '.join(differing)}"
 
 
 def _value(value: Any) -> str:
+    if value is None or value == "":
+        return "none"
     return ",".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 

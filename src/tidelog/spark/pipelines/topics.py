@@ -44,11 +44,17 @@ class Topics(NamedTuple):
     """A value that cannot be decoded is told of in `badReason` and `badValue`, instead of ending
     the query."""
     values: SchemaValues | None = None
+    pattern: str | None = None
+    """In place of names: all that match, also those that come later."""
 
     def options(self) -> dict[str, str]:
+        if self.pattern is not None:
+            wanted = {"subscribePattern": self.pattern}
+        else:
+            wanted = {"subscribe": ",".join(self.names)}
         return {
             **self.access.options(),
-            "subscribe": ",".join(self.names),
+            **wanted,
             "includeHeaders": "true",
             "packPartitions": "true",
         }
