@@ -146,6 +146,9 @@ class Hub:
                 self._looks[key] = (count - 1, task)
             else:
                 task.cancel()
+                known = self.model.partitions.get(key)
+                if known is not None:
+                    known.is_overheard = False
 
     def wake_viewers(self) -> None:
         for viewer in self._viewers:
@@ -382,6 +385,9 @@ class Hub:
         while True:
             begin = time.monotonic()
             await self.look_once(key)
+            known = self.model.partitions.get(key)
+            if known is not None:
+                known.is_overheard = True  # asked for, its leader tells what it hears and answers
             self.wake_viewers()
             took = time.monotonic() - begin
             await asyncio.sleep(max(LOOK_SECONDS - took, took))
