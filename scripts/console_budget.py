@@ -23,12 +23,13 @@ from playwright.sync_api import Browser, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.console_files import STATIC, gzipped, loaded_by, page_modules, scripts
+from support.console_files import STATIC, as_one_stream, gzipped, loaded_by, page_modules, scripts
 from support.console_pages import CLUSTER_NAME, running_console
 from support.console_story import GROUP, TOPIC, tell_story
 from tidelog.testing import Cluster
 
 SCRIPTS_MAX_BYTES = 60 * 1024
+EACH_MAX_BYTES = 64 * 1024
 PAINTS = 3
 RATE = 5_000
 SETTLE_SECONDS = 3
@@ -76,11 +77,11 @@ def weigh() -> bool:
             continue
         own = [path for path in loaded_by(page) if path not in frame]
         print(f"{gzipped(*frame, *own):>13,}  {gzipped(*own):>10,}  {page.stem}")
-    total = gzipped(*scripts())
-    print(f"{total:>13,}  all scripts together, {SCRIPTS_MAX_BYTES:,} allowed")
-    print(f"{sum(gzipped(path) for path in scripts()):>13,}  all scripts, each by itself")
+    total, each = as_one_stream(*scripts()), gzipped(*scripts())
+    print(f"{total:>13,}  all scripts as one stream, {SCRIPTS_MAX_BYTES:,} allowed")
+    print(f"{each:>13,}  all scripts, each by itself, {EACH_MAX_BYTES:,} allowed")
     print(f"{gzipped(*STATIC.rglob('*.css')):>13,}  style sheets")
-    return total <= SCRIPTS_MAX_BYTES
+    return total <= SCRIPTS_MAX_BYTES and each <= EACH_MAX_BYTES
 
 
 def measure(home: Path, seconds: float) -> None:

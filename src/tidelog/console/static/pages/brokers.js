@@ -1,14 +1,14 @@
-// All brokers and how evenly they lead.
+// All brokers and how evenly they lead; and one of them: what it holds, leads and is asked for.
 
-import { h, render } from "../lib/dom.js";
-import { fetched } from "../lib/fetched.js";
-import { plural } from "../lib/format.js";
-import { effect } from "../lib/signal.js";
-import { BrokerTable } from "../lib/tables.js";
-import { Card, Command, Heading } from "../lib/widgets.js";
+import {
+  Badge, BrokerTable, bytes, Card, Command, Configs, count, effect, Empty, Fact, fetched, h, Heading, PartitionTable,
+  percent, plural, render, since, Table,
+} from "../lib/kit.js";
 
 /** @param {HTMLElement} root @param {import("../app.js").Context} context */
-export function mount(root, context) {
+export const mount = (root, context) => (context.params.id ? mountOne : mountAll)(root, context);
+
+function mountAll(root, context) {
   context.title("Brokers");
   const brokers = fetched(() => context.api.get("/api/brokers"));
   context.stream.watch("overview", {
@@ -34,3 +34,52 @@ function facts(brokers) {
 }
 
 const uneven = (brokers) => brokers.every((broker) => broker.state === "alive") && brokers.some((broker) => broker.leaders !== broker.preferred);
+
+function mountOne(root, context) {
+  const id = context.params.id;
+  context.title(`Broker ${id}`);
+  const broker = fetched(() => context.api.get(`/api/brokers/${encodeURIComponent(id)}`));
+  context.stream.watch("overview", {
+    node: ({ node, state }) => {
+      if (String(node) === id && broker.data.peek()) broker.data.value = { ...broker.data.peek(), state };
+    },
+  });
+  context.every(broker.refresh, 2000);
+  const stop = effect(() => render(root, broker.show(`broker ${id}`, draw)));
+  return { unmount: stop };
+}
+
+function draw(data) {
+  const requests = Object.entries(data.requests ?? {}).filter(([, times]) => times).sort((a, b) => b[1] - a[1]);
+  const asked = requests.reduce((sum, [, times]) => sum + times, 0);
+  return [
+    h(Heading, { title: `Broker ${data.id}`, crumbs: h("a", { href: "/brokers" }, "Brokers"), facts: [
+      h(Badge, { state: data.state }), data.state !== "alive" && data.since_ms ? ` for ${since(data.since_ms)}` : "", ` ${data.address ?? ""}`, data.rack ? ` · rack ${data.rack}` : ""] },
+      h("a", { class: "button", href: `/chaos?node=${data.id}` }, "Break it")),
+    data.findings?.length > 0 && h("ul", { class: "health", "aria-label": "Findings" }, data.findings.map((finding) =>
+      h("li", { class: "warn" }, finding.problem, finding.advice && h("span", { class: "next" }, "next: ",
+        h(Command, { command: finding.advice }))))),
+    h("dl", { class: "facts-row" },
+      h(Fact, { name: "Leads", value: count(data.leaders), more: `preferred for ${count(data.preferred)}`, state: data.leaders !== data.preferred ? "warn" : "" }),
+      h(Fact, { name: "Replicas", value: count(data.replicas) }),
+      h(Fact, { name: "Disk free", value: bytes(data.usable_bytes), more: data.disk_bytes === null ? null : `${bytes(data.disk_bytes)} used` }),
+      h(Fact, { name: "Quorum", value: data.quorum ?? "–", more: data.quorum_lag !== null && data.quorum_lag !== undefined ? `lag ${count(data.quorum_lag)}` : null }),
+      h(Fact, { name: "Requests", value: count(asked), more: "since it started" }),
+      h(Fact, { name: "Up", value: since(data.up_ms) || "–" })),
+    h(Card, { title: "Replicas hosted", aside: `${percent(data.leaders, data.replicas)} led here` },
+      h(PartitionTable, { rows: data.partitions ?? [], caption: `Replicas on broker ${data.id}`,
+      empty: h(Empty, { title: "No replica lives here" }, "New topics will place some on this broker.") })),
+    h(Card, { title: "Requests by API" }, h(Requests, { requests, asked })),
+    h(Card, { title: "Config" }, h(Configs, { configs: data.config ?? [] })),
+  ];
+}
+
+function Requests({ requests, asked }) {
+  return h(Table, { caption: "Requests by API", rows: requests, rowKey: ([api]) => api,
+    empty: h(Empty, { title: "No request was counted" }, "A broker that is down, or not Tidelog's, does not tell."), columns: [
+      { name: "API", cell: ([api]) => api },
+      { name: "Requests", number: true, cell: ([, times]) => count(times) },
+      { name: "Share", cell: ([, times]) => [h("span", { class: "share", "aria-hidden": "true" },
+        h("span", { style: { width: percent(times, asked).replace(" ", "") } })), " ", h("small", null, percent(times, asked))] },
+    ] });
+}
