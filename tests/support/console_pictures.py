@@ -20,12 +20,13 @@ from support.console_pages import open_page
 PICTURES = Path(__file__).parents[1] / "console" / "browser" / "pictures"
 DIFFERENCES = Path(__file__).parents[2] / "build" / "console-pictures"
 PAGES = {
-    "stories": "/lab",
-    "reconcile": "/lab/reconcile?step=4",
-    "quorum": "/lab/controller-failover?step=3",
+    "stories": ("/lab", "body"),
+    "reconcile": ("/lab/reconcile?step=4", "section.card:has(.strips)"),
+    "quorum": ("/lab/controller-failover?step=3", "main"),
 }
+"""Which page, and what of it."""
 THEMES = ("light", "dark")
-SIZE = {"width": 1000, "height": 900}
+SIZE = {"width": 1280, "height": 800}
 TOLERANCE = 24
 """Of 255, in the worst of red, green and blue."""
 ALLOWED = 0.01
@@ -100,13 +101,14 @@ def take(page: Page, url: str, name: str, theme: str) -> bytes:
     """How a page looks when nothing moves any more."""
     page.set_viewport_size(SIZE)  # type: ignore[arg-type]  # a dict with its two keys
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
-    open_page(page, url + PAGES[name])
-    return photograph(page)
+    open_page(page, url + PAGES[name][0])
+    return photograph(page, name)
 
 
-def photograph(page: Page) -> bytes:
+def photograph(page: Page, name: str) -> bytes:
     page.evaluate("document.fonts.ready.then(() => {})")
-    return page.screenshot(animations="disabled", caret="hide")
+    part = page.locator(PAGES[name][1]).first
+    return part.screenshot(animations="disabled", caret="hide")
 
 
 def compare(page: Page, before: bytes, now: bytes) -> Difference:

@@ -42,7 +42,7 @@ def test_a_page_looks_as_its_picture_does(
         left = DIFFERENCES / f"{name}-{theme}.png"
         left.write_bytes(difference.picture)
         pytest.fail(
-            f"{PAGES[name]} in {theme}: {100 * difference.share:.1f} % looks otherwise, red in "
+            f"{PAGES[name][0]} in {theme}: {100 * difference.share:.1f} % looks otherwise, red in "
             f"{left}. If it is meant to: make pictures, and look at what has changed"
         )
 
@@ -67,7 +67,7 @@ def test_a_changed_look_is_found_and_other_letters_are_not(
     found = {}
     for name, style in (CHANGES | HARMLESS).items():
         restyle(page, style)
-        found[name] = compare(page, before, photograph(page))
+        found[name] = compare(page, before, photograph(page, "reconcile"))
         restyle(page, "")
     print({name: round(each.share, 4) for name, each in found.items()})
     assert {name for name, each in found.items() if not each.is_allowed} == set(CHANGES)
