@@ -49,7 +49,9 @@ COMPARE = """async ([before, now, tolerance]) => {
       for (let x = 0; x + SIDE <= width; x += SIDE) {
         const { data } = brush.getImageData(x, y, SIDE, SIDE);
         const mean = [0, 0, 0];
-        for (let i = 0; i < data.length; i += 4) for (let c = 0; c < 3; c += 1) mean[c] += data[i + c];
+        for (let i = 0; i < data.length; i += 4) {
+          for (let c = 0; c < 3; c += 1) mean[c] += data[i + c];
+        }
         row.push(mean.map((sum) => sum / (SIDE * SIDE)));
       }
       rows.push(row);

@@ -1,8 +1,8 @@
 // All brokers and how evenly they lead; and one of them: what it holds, leads and is asked for.
 
 import {
-  Badge, BrokerTable, bytes, Card, Command, Configs, count, effect, Empty, Fact, fetched, h, Heading, PartitionTable,
-  percent, plural, render, since, Table,
+  Badge, BrokerLink, BrokerTable, bytes, Card, Command, Configs, count, effect, Empty, Fact, fetched, h,
+  Heading, PartitionLink, PartitionTable, percent, plural, render, signal, since, Table,
 } from "../lib/kit.js";
 
 /** @param {HTMLElement} root @param {import("../app.js").Context} context */
@@ -11,6 +11,14 @@ export const mount = (root, context) => (context.params.id ? mountOne : mountAll
 function mountAll(root, context) {
   context.title("Brokers");
   const brokers = fetched(() => context.api.get("/api/brokers"));
+  const plan = signal(null);
+  const show = () => context.attempt(async () => { plan.value = await context.api.get("/api/balance"); });
+  const apply = () => context.attempt(async () => {
+    const { moved, failed } = await context.api.post("/api/balance", {});
+    plan.value = null;
+    context.notify([`Moved ${plural(moved, "leadership")}.`, ...failed].join(" "), failed.length ? "bad" : "ok");
+    brokers.refresh();
+  });
   context.stream.watch("overview", {
     node: ({ node, state }) => {
       const known = brokers.data.peek();
@@ -21,9 +29,7 @@ function mountAll(root, context) {
   const stop = effect(() => render(root, brokers.show("brokers", (data) => [
     h(Heading, { title: "Brokers", facts: facts(data) }),
     h(Card, null, h(BrokerTable, { brokers: data })),
-    uneven(data) && h(Card, { title: "Leaders are not where they should be" }, h("div", { class: "card-body" },
-      h("p", null, "Some partitions are led by another than their preferred replica. They move back by themselves after a while; to do it now:"),
-      h(Command, { command: "tidelog leaders elect" }))),
+    (uneven(data) || plan.value) && h(Balance, { plan: plan.value, show, apply, may: context.session.may.admin }),
   ])));
   return { unmount: stop };
 }
@@ -31,6 +37,39 @@ function mountAll(root, context) {
 function facts(brokers) {
   const alive = brokers.filter((broker) => broker.state === "alive").length;
   return `${alive} of ${plural(brokers.length, "broker")} alive`;
+}
+
+function Balance({ plan, show, apply, may }) {
+  return h(Card, { title: "Leaders are not where they should be", aside: "a plan first, then apply" },
+    !plan && h("div", { class: "card-body" },
+      h("p", null, "Some partitions are led by another than their preferred replica. They move back by themselves after a while; to do it now, here or in a terminal: ",
+        h(Command, { command: "tidelog leaders balance" })),
+      h("button", { onclick: show }, "Show the plan")),
+    plan && [h(Shares, { rows: plan.brokers }), h(Moves, { rows: plan.partitions }),
+      h("div", { class: "card-body row spread" },
+        h("span", { role: "status" }, plan.moving ? `${plural(plan.moving, "leadership")} would move.` : "Nothing can move now."),
+        may && plan.moving > 0 && h("button", { class: "danger", onclick: apply }, "Apply the plan"))]);
+}
+
+/** How many partitions each broker leads, before and after. */
+function Shares({ rows }) {
+  const most = Math.max(...rows.map((row) => Math.max(row.before, row.after)), 1);
+  const bar = (part) => [h("span", { class: "share", "aria-hidden": "true" },
+    h("span", { style: { width: `${(100 * part) / most}%` } })), ` ${count(part)}`];
+  return h(Table, { caption: "Leaderships before and after", rows, rowKey: (row) => row.broker, columns: [
+    { name: "Broker", cell: (row) => h(BrokerLink, { id: row.broker }) },
+    { name: "Leads now", cell: (row) => bar(row.before) },
+    { name: "After", cell: (row) => bar(row.after) },
+    { name: "Should lead", number: true, cell: (row) => count(row.preferred) },
+  ] });
+}
+
+function Moves({ rows }) {
+  return h(Table, { caption: "Partitions that are led by another", rows, rowKey: (row) => row.name, columns: [
+    { name: "Partition", cell: (row) => h(PartitionLink, { name: row.name }) },
+    { name: "From", cell: (row) => h(BrokerLink, { id: row.leader }) },
+    { name: "To", cell: (row) => (row.obstacle ? h("span", { class: "warn-text" }, `stays: ${row.obstacle}`) : h(BrokerLink, { id: row.preferred })) },
+  ] });
 }
 
 const uneven = (brokers) => brokers.every((broker) => broker.state === "alive") && brokers.some((broker) => broker.leaders !== broker.preferred);
