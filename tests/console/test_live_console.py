@@ -183,10 +183,10 @@ def test_a_kill_is_told_at_once_and_undone_from_the_list_of_faults(cluster, cons
 
 def test_leaderships_are_given_back_by_a_plan(cluster, console):
     topic = cluster.topic("balanced", assignment=[[1, 2, 3]])
-    cluster.kill(1)
+    assert console.post("/api/chaos", {"kind": "kill", "node": 1})[0] == 200
     cluster.wait(lambda: cluster.partition(topic, 0).leader not in (None, 1))
     leader = cluster.partition(topic, 0).leader
-    cluster.restart(1)
+    assert console.delete("/api/chaos/kill-1")[0] == 200
     cluster.wait(lambda: len(cluster.partition(topic, 0).isr) == 3)
     plan = console.ok("/api/balance")
     away = next(each for each in plan["partitions"] if each["name"] == f"{topic}-0")
