@@ -24,7 +24,7 @@ def main() -> int:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        page = browser.new_page()
+        page = browser.new_context().new_page()  # which may have a second one
         for name in PAGES:
             for theme in THEMES:
                 path = picture_of(name, theme)

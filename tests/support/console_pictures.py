@@ -5,8 +5,9 @@ letters alike, and neither do two sets of fonts, so pixels are not compared. A p
 blocks of 20 × 20 pixels, and of a block only its mean colour counts: letters become a grey that
 hardly depends on their shapes. A block is like the other picture if that has such a colour in the
 same place or one block beside it, because a word that is wider moves what follows. Some blocks may
-differ all the same. What is left to be found: colours, hatches, borders, arrows, things that are
-gone, that stand elsewhere, or on top of each other.
+differ all the same. What is left to be found: colours, arrows, things that are gone, that stand
+elsewhere, or on top of each other. What is smaller than a block (a hatch, a border) is asserted by
+other tests.
 """
 
 import base64
@@ -29,8 +30,8 @@ THEMES = ("light", "dark")
 SIZE = {"width": 1280, "height": 800}
 TOLERANCE = 24
 """Of 255, in the worst of red, green and blue."""
-ALLOWED = 0.01
-"""Of all blocks."""
+ALLOWED = 0.004
+"""Of all blocks. Other letters differ in 0.001 of them, arrows that are gone in 0.014."""
 
 COMPARE = """async ([before, now, tolerance]) => {
   const SIDE = 20;
@@ -67,20 +68,22 @@ COMPARE = """async ([before, now, tolerance]) => {
     return false;
   };
   const [old, fresh] = [await pixels(before), await pixels(now)];
-  if (old.width !== fresh.width || old.height !== fresh.height) return { share: 1, picture: now };
   const [was, is] = [blocks(old), blocks(fresh)];
+  const rows = Math.max(was.length, is.length);
+  const columns = Math.max(was[0].length, is[0].length);
   let differing = 0;
   fresh.brush.fillStyle = "rgb(255 0 0 / 50%)";
-  is.forEach((row, y) => row.forEach((colour, x) => {
-    if (isLike(colour, was, x, y) && isLike(was[y][x], is, x, y)) return;
+  for (let y = 0; y < rows; y += 1) for (let x = 0; x < columns; x += 1) {
+    const [before, now] = [was[y]?.[x], is[y]?.[x]];
+    if (before && now && isLike(now, was, x, y) && isLike(before, is, x, y)) continue;
     differing += 1;
     fresh.brush.fillRect(x * SIDE, y * SIDE, SIDE, SIDE);
-  }));
+  }
   const blob = await fresh.canvas.convertToBlob();
   const bytes = new Uint8Array(await blob.arrayBuffer());
   let text = "";
   for (const byte of bytes) text += String.fromCharCode(byte);
-  return { share: differing / (is.length * is[0].length), picture: btoa(text) };
+  return { share: differing / (rows * columns), picture: btoa(text) };
 }"""
 
 

@@ -15,12 +15,11 @@ from support.console_pictures import (
 )
 
 CHANGES = {
-    "no hatch": ".strips .cell.differs rect { fill: none !important }",
     "no arrows": ".arrows { display: none }",
     "another leader epoch's colour": ".epoch-0 rect { fill: #b83280 !important }",
-    "another background": "body, .topbar, .sidebar { background: #fdf6e3 !important }",
+    "another background": ".card { background: #f5e6c8 !important }",
     "a narrower page": "main { padding-right: 240px !important }",
-    "no borders and shadows, larger words": "body { font-size: 18px !important }",
+    "larger words": "body { font-size: 18px !important }",
 }
 """Each has to be found."""
 HARMLESS = {
