@@ -181,6 +181,39 @@ def test_a_kill_is_told_at_once_and_undone_from_the_list_of_faults(cluster, cons
     eventually(lambda: healthy_overview(console))
 
 
+def test_leaderships_are_given_back_by_a_plan(cluster, console):
+    topic = cluster.topic("balanced", assignment=[[1, 2, 3]])
+    assert console.post("/api/chaos", {"kind": "kill", "node": 1})[0] == 200
+    cluster.wait(lambda: cluster.partition(topic, 0).leader not in (None, 1))
+    leader = cluster.partition(topic, 0).leader
+    assert console.delete("/api/chaos/kill-1")[0] == 200
+    cluster.wait(lambda: len(cluster.partition(topic, 0).isr) == 3)
+    plan = console.ok("/api/balance")
+    away = next(each for each in plan["partitions"] if each["name"] == f"{topic}-0")
+    assert (away["leader"], away["preferred"], away["obstacle"]) == (leader, 1, None)
+    share = next(each for each in plan["brokers"] if each["broker"] == 1)
+    assert share["before"] < share["after"] == share["preferred"]
+    status, done = console.post("/api/balance", {})
+    assert (status, done["moved"], done["failed"]) == (200, plan["moving"], [])
+    eventually(lambda: console.ok("/api/balance")["moving"] == 0)
+    eventually(lambda: healthy_overview(console))
+
+
+def test_who_watches_a_partition_sees_what_a_fetch_says_and_what_is_answered(cluster, console):
+    topic = cluster.topic("overheard", replication_factor=3)
+    with console.stream(f"/api/stream?watch=partition:{topic}-0") as stream:
+        stream.until(lambda event, _: event == "snapshot")
+        write(cluster, topic, "a", "b")
+        wanted = {"Fetch offset 2, last epoch 0", "records 0–1, HW 0", "no records, HW 2"}
+        said = set()
+
+        def hear(_, data):
+            said.update(each["text"] for each in data.get("messages", ()))
+            return wanted <= said
+
+        stream.until(hear)
+
+
 def kind_in(data, kind):
     return next((each for each in data.get("events", ()) if each["kind"] == kind), None)
 

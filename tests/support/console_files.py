@@ -4,6 +4,8 @@ import gzip
 import re
 from pathlib import Path
 
+from tidelog.console.static_files import compressed, sent
+
 STATIC = Path(__file__).parents[2] / "src" / "tidelog" / "console" / "static"
 IMPORTED = re.compile(r"""(?:from|import)\s+"(\.[^"]+\.js)"|"(\./(?:pages|views)/[^"]+\.js)",""")
 HOST = re.compile(r"""(?:https?:)?//([\w-]+(?:\.[\w-]+)+)""")
@@ -12,8 +14,13 @@ NAMESPACES = {"www.w3.org"}
 
 
 def gzipped(*paths: Path) -> int:
-    """As one stream: what a reader downloads who takes them all at once."""
-    return len(gzip.compress(b"".join(path.read_bytes() for path in paths), 9))
+    """What a browser downloads: each file by itself, as the console sends it."""
+    return sum(len(compressed(path, path.stat().st_mtime_ns)) for path in paths)
+
+
+def as_one_stream(*paths: Path) -> int:
+    """What they would weigh if they came together."""
+    return len(gzip.compress(b"".join(sent(path, path.stat().st_mtime_ns) for path in paths), 9))
 
 
 def scripts() -> list[Path]:

@@ -13,6 +13,7 @@ from tidelog.client import Admin, Client, PartitionView
 from tidelog.client.admin import PREFERRED, UNCLEAN, ElectionResult
 from tidelog.client.errors import error_name
 from tidelog.core.errors import Error
+from tidelog.survey.leader_balance import obstacle, plan
 
 COMMANDS = {
     "elect": Lazy("tidelog.cli.leaders", "Elect leaders of partitions.", "elect"),
@@ -118,18 +119,11 @@ def balance(context: click.Context, /, *, asking: Asking, dry_run: bool, output:
     """
 
     async def work(client: Client) -> tuple[list[dict[str, Any]], int]:
-        view = await client.view()
-        away = [
-            each
-            for topic in view.topics.values()
-            for each in topic.partitions
-            if each.leader != each.preferred
-        ]
-        rows = [plan_row(each) for each in away]
-        moving = [(each.topic, each.partition) for each in away if can_move(each)]
-        if dry_run or not moving:
+        found = plan(await client.view())
+        rows = [plan_row(each) for each in found.away]
+        if dry_run or not found.moving:
             return rows, 0
-        results = await Admin(client).elect_leaders(moving)
+        results = await Admin(client).elect_leaders(found.moving)
         return rows, sum(failed(each) for each in results)
 
     rows, failures = asking.run(work)
@@ -140,14 +134,11 @@ def balance(context: click.Context, /, *, asking: Asking, dry_run: bool, output:
     context.exit(ERROR if failures else OK)
 
 
-def can_move(partition: PartitionView) -> bool:
-    return partition.preferred in partition.isr
-
-
 def plan_row(partition: PartitionView) -> dict[str, Any]:
+    reason = obstacle(partition)
     return {
         "partition": f"{partition.topic}-{partition.partition}",
         "leader": partition.leader,
         "preferred": partition.preferred,
-        "move": "yes" if can_move(partition) else f"no: {partition.preferred} is not in sync",
+        "move": "yes" if reason is None else f"no: {reason}",
     }

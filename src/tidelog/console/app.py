@@ -8,6 +8,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
 from tidelog.console import (
+    balance_api,
     chaos_api,
     controller_api,
     errors,
@@ -28,6 +29,7 @@ from tidelog.console.refusal import Refused, on_refused
 API_ROUTES: list[BaseRoute] = [
     *session_api.ROUTES,
     *overview_api.ROUTES,
+    *balance_api.ROUTES,
     *stream_api.ROUTES,
     *topics_api.ROUTES,
     *records_api.ROUTES,

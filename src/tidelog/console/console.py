@@ -8,7 +8,7 @@ from http import HTTPStatus
 from starlette.requests import Request
 
 from tidelog.console.chaos import Chaos
-from tidelog.console.hub import Hub
+from tidelog.console.hub import NO_BROKER, Hub
 from tidelog.console.lab_desk import LabDesk
 from tidelog.console.place import Place
 from tidelog.console.refusal import Refused
@@ -70,3 +70,14 @@ def refuse_many_viewers(console: Console) -> None:
 def session_of(request: Request) -> Session:
     """Refused if whoever asks has to log in first."""
     return console_of(request).sessions.of(request)
+
+
+def asking_session_of(request: Request) -> Session:
+    """For what only the cluster itself can answer: it is not asked if no broker runs, as it would
+    be asked again and again for a quarter of a minute."""
+    hub = console_of(request).hub
+    session = session_of(request)
+    if hub is not None and hub.is_gone:
+        reason = f"{NO_BROKER}; what was known of it is on the overview"
+        raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, reason, "tidelog ps")
+    return session

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from tidelog.client import Admin
 from tidelog.client.admin import QuorumReplica
 from tidelog.console import live
-from tidelog.console.console import console_of, session_of
+from tidelog.console.console import asking_session_of, console_of
 from tidelog.console.hub import Hub
 from tidelog.console.node_client import NodeSilent
 from tidelog.console.overview_api import hub_for
@@ -19,7 +19,7 @@ LAST_ENTRIES = 200
 
 
 async def get_controller(request: Request) -> Response:
-    session = session_of(request)
+    session = asking_session_of(request)
     quorum = await Admin(session.client).quorum()
     hub = await hub_for(console_of(request), session)
 

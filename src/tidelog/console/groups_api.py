@@ -10,14 +10,14 @@ from starlette.routing import Route
 from tidelog.client import KafkaError
 from tidelog.client.groups import GroupAdmin, ListedGroup
 from tidelog.console.bodies import json_body
-from tidelog.console.console import session_of
+from tidelog.console.console import asking_session_of
 from tidelog.console.live import Document
 from tidelog.console.refusal import bad_input
 from tidelog.console.sessions import Session
 from tidelog.core.errors import Error
 from tidelog.survey.group_seek import seek
 from tidelog.survey.groups import GroupSurvey, PartitionLag, survey
-from tidelog.survey.lag_state import LagWindow, one_look, worst
+from tidelog.survey.lag_state import OK, LagWindow, one_look, worst
 from tidelog.survey.seek_targets import parse_target, parse_topics
 
 AT_ONCE = 16
@@ -27,7 +27,7 @@ WINDOW_MS = 10_000
 
 
 async def list_groups(request: Request) -> Response:
-    session = session_of(request)
+    session = asking_session_of(request)
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def look(listed: ListedGroup) -> Document | None:
@@ -72,8 +72,16 @@ def head_of(session: Session, found: GroupSurvey) -> Document:
         "members": len(found.group.members),
         "coordinator": found.group.coordinator,
         "lag": found.lag,
-        "burrow": worst(states_of(session, found).values()),
+        "burrow": health_of(session, found),
     }
+
+
+def health_of(session: Session, found: GroupSurvey) -> str | None:
+    """A group keeps up if that is known of each of its partitions."""
+    states = states_of(session, found)
+    judged = [each for each in found.partitions if each.committed is not None]
+    state = worst(states.values())
+    return None if state == OK and len(states) < len(judged) else state
 
 
 def states_of(session: Session, found: GroupSurvey) -> dict[tuple[str, int], str]:
@@ -87,7 +95,7 @@ def states_of(session: Session, found: GroupSurvey) -> dict[tuple[str, int], str
 
 
 async def get_group(request: Request) -> Response:
-    session = session_of(request)
+    session = asking_session_of(request)
     found = await survey(session.client, request.path_params["group"])
     head = head_of(session, found)
     states = states_of(session, found)
@@ -124,7 +132,7 @@ def partition_row(partition: PartitionLag, state: str | None) -> Document:
 
 
 async def seek_group(request: Request) -> Response:
-    session = session_of(request)
+    session = asking_session_of(request)
     body = await json_body(request)
     to, topics, doing = body.get("to"), body.get("topics") or [], body.get("apply", False)
     if not isinstance(to, str):

@@ -45,6 +45,7 @@ CATCH_UP_SECONDS = 5.0
 KEPT_TIMELINE = 8_000
 FREQUENT = frozenset(("RecordsAppended", "HighWatermarkAdvanced"))
 """They come with every produce and fetch, and would push everything else out of the timeline."""
+NO_BROKER = "no broker of the cluster runs"
 
 
 class Node:
@@ -146,6 +147,18 @@ class Hub:
                 self._looks[key] = (count - 1, task)
             else:
                 task.cancel()
+                known = self.model.partitions.get(key)
+                if known is not None:
+                    known.is_overheard = False
+
+    @property
+    def is_gone(self) -> bool:
+        """No broker runs, as far as is known; nobody knows while nothing is gathered."""
+        if not self._tasks or not all(feed.caught_up.is_set() for feed in self.feeds.values()):
+            return False
+        known = self.local.state.nodes
+        brokers = [n for n in self.nodes.values() if n.id not in known or known[n.id].is_broker]
+        return all(node.state == DOWN for node in brokers)
 
     def wake_viewers(self) -> None:
         for viewer in self._viewers:
@@ -382,6 +395,9 @@ class Hub:
         while True:
             begin = time.monotonic()
             await self.look_once(key)
+            known = self.model.partitions.get(key)
+            if known is not None:
+                known.is_overheard = True  # asked for, its leader tells what it hears and answers
             self.wake_viewers()
             took = time.monotonic() - begin
             await asyncio.sleep(max(LOOK_SECONDS - took, took))

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidelog.console.divergence import LogShape, diverges_at
 from tidelog.console.feed import ALIVE, DOWN
-from tidelog.console.hub import Hub, Node
+from tidelog.console.hub import NO_BROKER, Hub, Node
 from tidelog.console.model import Key, Model, Partition, ReplicaLog, Unwell
 from tidelog.survey.health import NO_QUORUM_LEADER
 from tidelog.survey.partition_state import OFFLINE, UNDER_MIN_ISR, UNDER_REPLICATED, judge
@@ -82,6 +82,8 @@ def quorum_lag(hub: Hub) -> int | None:
 
 def health(hub: Hub) -> list[Document]:
     """Sentences, worst first; one that says so if all is well."""
+    if hub.is_gone:
+        return [_sentence(BAD, NO_BROKER, None, "tidelog ps"), *_nodes(hub)]
     found = [*_partitions(hub), *_nodes(hub)]
     found.sort(key=lambda each: each["severity"] != BAD)
     if not found:
@@ -206,6 +208,11 @@ def row(partition: Partition) -> Document:
         "since_ms": partition.since_ms,
         "bytes": None,
     }
+
+
+def by_name(topic: str) -> tuple[bool, str]:
+    """Topics of the cluster itself come last: nobody looks for them first."""
+    return topic.startswith("__"), topic
 
 
 def partition_document(hub: Hub, partition: Partition) -> Document:

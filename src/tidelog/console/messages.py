@@ -14,46 +14,76 @@ class Known(Protocol):
 
     @property
     def leader(self) -> int: ...
-
-
-def message_of(follower: int, leader: int, offset: int, now_ms: int) -> Message:
-    """A follower's fetch, as its leader has seen it."""
-    return {
-        "from": follower,
-        "to": leader,
-        "kind": FETCH,
-        "text": f"Fetch offset {offset}",
-        "offset": offset,
-        "epoch": None,
-        "wall_ms": now_ms,
-        "explain": f"Broker {follower} asks for records from offset {offset} on, which tells the "
-        f"leader that it has everything before.",
-    }
+    @property
+    def is_overheard(self) -> bool: ...
 
 
 def add_message(messages: deque[Message], message: Message) -> None:
-    """An append is told up to 50 ms late, so the leader may have seen the follower's next fetch
-    before. That fetch names an offset behind the records, so the answer belongs before it."""
+    """By the leader's clock: what it says it has heard comes up to 100 ms after its events."""
     place = len(messages)
-    if message["kind"] == ANSWER:
-        follower = message["to"]
-        for index in range(len(messages) - 1, -1, -1):
-            other = messages[index]
-            if follower not in (other["from"], other["to"]):
-                continue
-            if other["kind"] != FETCH or other["offset"] <= message["offset"]:
-                break
-            place = index
+    while place and messages[place - 1]["wall_ms"] > message["wall_ms"]:
+        place -= 1
     if messages and len(messages) == messages.maxlen:
+        if place == 0:
+            return
         messages.popleft()
-        place = max(0, place - 1)
+        place -= 1
     messages.insert(place, message)
 
 
+def overheard(leader: int, told: Mapping[str, Any]) -> Message:
+    """What a leader has heard from a follower, or answered."""
+    answers = told["high_watermark"] is not None
+    told_by, told_to = (leader, told["replica"]) if answers else (told["replica"], leader)
+    text, explain = (_answered if answers else _asked)(leader, told)
+    return {
+        "from": told_by,
+        "to": told_to,
+        "kind": ANSWER if answers else FETCH,
+        "text": text,
+        "offset": told["offset"],
+        "epoch": None if told["last_epoch"] < 0 else told["last_epoch"],
+        "wall_ms": told["wall_ms"],
+        "explain": explain,
+    }
+
+
+def _asked(leader: int, told: Mapping[str, Any]) -> tuple[str, str]:
+    follower, offset, epoch = told["replica"], told["offset"], told["last_epoch"]
+    last = "none" if epoch < 0 else str(epoch)
+    says = "has no records yet" if epoch < 0 else f"says that its last record is of epoch {epoch}"
+    explain = (
+        f"Broker {follower} asks for records from offset {offset} on, which tells broker {leader} "
+        f"that it has everything before. It {says}."
+    )
+    return f"Fetch offset {offset}, last epoch {last}", explain
+
+
+def _answered(leader: int, told: Mapping[str, Any]) -> tuple[str, str]:
+    follower, first, end = told["replica"], told["offset"], told["end_offset"]
+    high_watermark = told["high_watermark"]
+    records = f"records from {first} on" if end < 0 else span(first, end)
+    explain = (
+        f"Broker {leader} gives broker {follower} {records}, and says that everything below offset "
+        f"{high_watermark} is committed."
+    )
+    return f"{records}, HW {high_watermark}", explain
+
+
+def span(first: int, end: int) -> str:
+    """Records in words; `end` is the offset after the last."""
+    if first == end:
+        return "no records"
+    return f"record {first}" if first == end - 1 else f"records {first}–{end - 1}"
+
+
 def messages_of(partition: Known, event: Mapping[str, Any]) -> Iterator[Message]:
+    """What a follower has appended is the answer that it got. Leaders tell more of their answers,
+    but only while somebody watches."""
     match event["kind"]:
         case "RecordsAppended" if event["broker"] != partition.leader:
-            yield _answer(partition, event)
+            if not partition.is_overheard:
+                yield _answer(partition, event)
         case "FetchDiverged":
             yield from _diverged(event)
         case "LogTruncated":
@@ -61,17 +91,17 @@ def messages_of(partition: Known, event: Mapping[str, Any]) -> Iterator[Message]
 
 
 def _answer(partition: Known, event: Mapping[str, Any]) -> Message:
-    first, last = event["base_offset"], event["next_offset"] - 1
-    span = f"record {first}" if first == last else f"records {first}–{last}"
+    first = event["base_offset"]
+    records = span(first, event["next_offset"])
     return {
         "from": partition.leader,
         "to": event["broker"],
         "kind": ANSWER,
-        "text": span,
+        "text": records,
         "offset": first,
         "epoch": event["leader_epoch"],
         "wall_ms": event["wall_ms"],
-        "explain": f"Broker {event['broker']} has appended {span} of leader epoch "
+        "explain": f"Broker {event['broker']} has appended {records} of leader epoch "
         f"{event['leader_epoch']}, which it fetched from its leader.",
     }
 

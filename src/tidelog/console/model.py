@@ -5,11 +5,11 @@ Counts are kept with every change, so nothing here walks over all partitions.
 
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidelog.client.view import PartitionView
-from tidelog.console.messages import Message, add_message, message_of, messages_of
+from tidelog.console.messages import Message, add_message, messages_of, overheard
 from tidelog.core.types import NO_LEADER
 from tidelog.survey.partition_state import HEALTHY, judge
 
@@ -49,6 +49,8 @@ class Partition:
 
     __slots__ = (
         "follower_ends",
+        "heard",
+        "is_overheard",
         "isr",
         "key",
         "leader",
@@ -77,6 +79,10 @@ class Partition:
         self.follower_ends: dict[int, int] = {}
         """How far followers are in the eyes of the leader."""
         self.messages: deque[Message] = deque(maxlen=KEPT_MESSAGES)
+        self.is_overheard = False
+        """Somebody looks at it, so its leader tells what it hears and answers."""
+        self.heard: dict[int, int] = {}
+        """The number of the last message that each node told."""
 
     @property
     def name(self) -> str:
@@ -170,7 +176,8 @@ class Model:
             if "epochs" in told:
                 log.epochs = [(each[0], each[1]) for each in told["epochs"]]
         if told["role"] == "leader" and told["leader_epoch"] >= partition.leader_epoch:
-            self._see_followers(partition, node, told, now_ms)
+            self._see_followers(partition, told)
+            _hear(partition, node, told.get("overheard", ()))
         self._count(partition)
         return partition
 
@@ -187,16 +194,11 @@ class Model:
         if told["role"] == "leader":
             partition.since_ms = told["under_replicated_since_ms"] or partition.since_ms
 
-    def _see_followers(
-        self, partition: Partition, leader: int, told: Mapping[str, Any], now_ms: int
-    ) -> None:
+    def _see_followers(self, partition: Partition, told: Mapping[str, Any]) -> None:
         partition.parked_produces = told["parked_produces"]
         for each in told["followers"]:
-            broker, end = each["broker"], each["log_end_offset"]
-            if end >= 0 and partition.follower_ends.get(broker) not in (None, end):
-                partition.messages.append(message_of(broker, leader, end, now_ms))
-            if end >= 0:
-                partition.follower_ends[broker] = end
+            if each["log_end_offset"] >= 0:
+                partition.follower_ends[each["broker"]] = each["log_end_offset"]
 
     # -- events
 
@@ -246,6 +248,18 @@ class Model:
             self.preferred[replicas[0]] += change
         for broker in replicas:
             self.replicas[broker] += change
+
+
+def _hear(partition: Partition, node: int, told: Sequence[Mapping[str, Any]]) -> None:
+    """The messages that a leader had not told before. A process that is new counts from 1."""
+    if not told:
+        return
+    last = told[-1]["number"]
+    known = partition.heard.get(node, 0)
+    partition.heard[node] = last
+    for each in told:
+        if each["number"] > known or last < known:
+            add_message(partition.messages, overheard(node, each))
 
 
 def _appended(partition: Partition, event: Mapping[str, Any]) -> None:

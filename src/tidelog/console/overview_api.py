@@ -89,7 +89,8 @@ async def hosted_rows(hub: Hub | None, session: Session, broker_id: int) -> list
         ][:PARTITIONS_SHOWN]
     hosted = (p for p in hub.model.partitions.values() if broker_id in p.replicas)
     seen = (p for p in hosted if session.access.sees(p.key[0]))
-    return [live.row(each) for each in islice(seen, PARTITIONS_SHOWN)]
+    shown = sorted(islice(seen, PARTITIONS_SHOWN), key=lambda p: (live.by_name(p.key[0]), p.key))
+    return [live.row(each) for each in shown]
 
 
 async def disk_bytes(session: Session, broker_id: int) -> int | None:

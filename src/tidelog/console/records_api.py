@@ -15,7 +15,7 @@ from tidelog.client.partitioner import partition_of_key
 from tidelog.client.producer import NewRecord
 from tidelog.console import sse
 from tidelog.console.bodies import json_body
-from tidelog.console.console import Console, console_of, refuse_many_viewers, session_of
+from tidelog.console.console import Console, asking_session_of, console_of, refuse_many_viewers
 from tidelog.console.live import Document
 from tidelog.console.queries import number_in
 from tidelog.console.record_pages import read_page
@@ -33,7 +33,7 @@ VALUE_MAX = 1024 * 1024
 
 
 async def get_records(request: Request) -> Response:
-    client, query = session_of(request).client, request.query_params
+    client, query = asking_session_of(request).client, request.query_params
     topic = await named_topic(client, topic_in(query))
     limit = min(number_in(request, "limit", LIMIT), LIMIT_MAX)
     position = parse_position(query.get("from") or f"-{LIMIT}", option="from")
@@ -79,7 +79,7 @@ def chosen_partitions(request: Request, topic: TopicView, key: bytes | None) -> 
 
 
 async def get_tail(request: Request) -> Response:
-    session = session_of(request)
+    session = asking_session_of(request)
     refuse_many_viewers(console_of(request))
     topic = await named_topic(session.client, topic_in(request.query_params))
     positions = {}
@@ -135,7 +135,7 @@ async def tail_once(
 
 
 async def produce(request: Request) -> Response:
-    session = session_of(request)
+    session = asking_session_of(request)
     body = await json_body(request)
     topic = await named_topic(session.client, topic_in({"topic": text_in(body, "topic") or ""}))
     index = body.get("partition")

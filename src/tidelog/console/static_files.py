@@ -1,6 +1,11 @@
-"""The pages: files under `static`, and `index.html` for every other address that is no API."""
+"""The pages: files under `static`, and `index.html` for every other address that is no API.
+
+Scripts travel without the words that are for who reads the source: comments that have lines of
+their own, and indentation. Lines keep their numbers, and so do the errors that name them.
+"""
 
 import gzip
+import re
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
@@ -22,6 +27,8 @@ KINDS = {
 }
 """Nothing else lies there."""
 TEXTS = (".html", ".js", ".css", ".svg")
+COMMENT = re.compile(rb"^[ \t]*(?://[^\n]*|/\*(?:[^*]|\*(?!/))*\*/[ \t]*)$", re.MULTILINE)
+INDENTATION = re.compile(rb"^[ \t]+", re.MULTILINE)
 
 
 async def static_file(request: Request) -> Response:
@@ -50,10 +57,12 @@ def unless_known(request: Request, path: Path, kind: str) -> Response:
     headers = {"ETag": answer.headers["etag"]}
     if path.suffix in TEXTS:
         headers["Vary"] = "Accept-Encoding"
+        content = sent(path, status.st_mtime_ns)
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["ETag"] = headers["ETag"].removesuffix('"') + '-gzip"'
             headers["Content-Encoding"] = "gzip"
-            answer = Response(compressed(path, status.st_mtime_ns), media_type=kind)
+            content = compressed(path, status.st_mtime_ns)
+        answer = Response(content, media_type=kind)
     if request.headers.get("if-none-match") == headers["ETag"]:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": headers["ETag"]})
     answer.headers.update(headers)
@@ -61,6 +70,18 @@ def unless_known(request: Request, path: Path, kind: str) -> Response:
 
 
 @lru_cache(maxsize=256)
-def compressed(path: Path, _modified_ns: int) -> bytes:
+def compressed(path: Path, modified_ns: int) -> bytes:
     """Of a file as it was then."""
-    return gzip.compress(path.read_bytes(), mtime=0)
+    return gzip.compress(sent(path, modified_ns), mtime=0)
+
+
+@lru_cache(maxsize=256)
+def sent(path: Path, _modified_ns: int) -> bytes:
+    content = path.read_bytes()
+    return lean(content) if path.suffix == ".js" else content
+
+
+def lean(script: bytes) -> bytes:
+    """No text of our scripts spans lines, so what looks like a comment is one."""
+    without = COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), script)
+    return INDENTATION.sub(b"", without)

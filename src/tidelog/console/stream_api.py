@@ -74,7 +74,17 @@ async def stream(request: Request) -> Response:
 class Telling:
     """One viewer of a live cluster: a place in the ring, and what was told last."""
 
-    __slots__ = ("_console", "_cursor", "_hub", "_last", "_place", "_session", "_told_at", "_watch")
+    __slots__ = (
+        "_console",
+        "_cursor",
+        "_hub",
+        "_last",
+        "_may_describe",
+        "_place",
+        "_session",
+        "_told_at",
+        "_watch",
+    )
 
     def __init__(self, console: Console, session: Session, watch: Watch, hub: Hub) -> None:
         self._console = console
@@ -82,6 +92,7 @@ class Telling:
         self._watch = watch
         self._hub = hub
         self._place = 0
+        self._may_describe = False
         self._cursor = Cursor()
         self._last: dict[str, Any] = {}
         self._told_at = 0.0
@@ -106,9 +117,11 @@ class Telling:
         if not self._console.sessions.is_open(session):
             return False
         await session.access.refresh(session.client)
+        rights = await session.access.rights(session.client)
+        self._may_describe = rights.may_describe
         if self._watch.key is not None:
             return session.access.sees(self._watch.key[0])
-        return (await session.access.rights(session.client)).may_describe
+        return rights.may_describe
 
     async def _beginning(self, cursor: Cursor | None) -> AsyncGenerator[bytes, None]:
         """What was missed since the cursor, or how things are."""
@@ -180,25 +193,26 @@ class Telling:
         return live.may_see(entry.data, self._session.access.sees)
 
     def _changes(self) -> dict[str, Any]:
-        """What is different from the last frame."""
-        now: dict[str, Any] = {}
+        """What is different from the last frame. Every page shows how the cluster is, if its user
+        may know."""
+        now: dict[str, Any] = {"health": live.health(self._hub)} if self._may_describe else {}
         if self._watch.key is not None:
             partition = self._hub.model.partitions.get(self._watch.key)
             if partition is not None:
-                now = {
+                now |= {
                     "partition": live.row(partition),
                     "replicas": live.replicas(self._hub, partition),
                     "parked_produces": partition.parked_produces,
                     "messages": list(partition.messages),
                 }
         elif self._watch.kind == OVERVIEW:
-            now = self._overview_now()
+            now |= self._overview_now()
         changed = {key: value for key, value in now.items() if self._last.get(key) != value}
         self._last.update(changed)
         return changed
 
     def _overview_now(self) -> dict[str, Any]:
-        now: dict[str, Any] = {"health": live.health(self._hub)}
+        now: dict[str, Any] = {}
         moment = int(time.monotonic() / OVERVIEW_SECONDS)
         if self._last.get("moment") != moment:  # counts and rates need not be told more often
             self._last["moment"] = moment

@@ -15,7 +15,7 @@ from tidelog.client.groups import GroupAdmin
 from tidelog.client.offsets import end_offsets
 from tidelog.console import live, polled
 from tidelog.console.bodies import json_body
-from tidelog.console.console import console_of, session_of
+from tidelog.console.console import asking_session_of, console_of
 from tidelog.console.hub import Hub
 from tidelog.console.queries import number_in
 from tidelog.console.refusal import bad_input
@@ -43,7 +43,7 @@ Lags = dict[str, dict[str, int]]
 
 
 async def list_topics(request: Request) -> Response:
-    session, hub = session_of(request), console_of(request).hub
+    session, hub = asking_session_of(request), console_of(request).hub
     page = max(1, number_in(request, "page", 1))
     wanted = request.query_params.get("search", "").lower()
     names = await matching(await known_names(hub, session), wanted)
@@ -61,10 +61,10 @@ async def known_names(hub: Hub | None, session: Session) -> list[str]:
     its whole metadata is much to ask for."""
     if hub is not None and session.access.is_unlimited:
         await hub.ready()
-        return sorted(hub.model.topics)
+        return sorted(hub.model.topics, key=live.by_name)
     if hub is not None:
         await hub.ready()
-    return sorted((await session.client.view()).topics)
+    return sorted((await session.client.view()).topics, key=live.by_name)
 
 
 async def matching(names: list[str], wanted: str) -> list[str]:
@@ -127,7 +127,7 @@ async def _lags(session: Session, wanted: frozenset[str]) -> Lags:
 
 
 async def get_topic(request: Request) -> Response:
-    session, hub = session_of(request), console_of(request).hub
+    session, hub = asking_session_of(request), console_of(request).hub
     topic = await named_topic(session.client, request.path_params["name"])
     lags = await lags_of(session, [topic.name])
     groups = [{"group": group, "lag": lag} for group, lag in lags.get(topic.name, {}).items()]
@@ -200,7 +200,7 @@ def config_row(entry: ConfigEntry) -> live.Document:
 
 
 async def create_topic(request: Request) -> Response:
-    session = session_of(request)
+    session = asking_session_of(request)
     body = await json_body(request)
     name, configs = body.get("name"), body.get("configs") or {}
     if not isinstance(name, str) or not name:
@@ -235,7 +235,7 @@ def whole_in(body: Mapping[str, Any], name: str) -> int:
 
 
 async def delete_topic(request: Request) -> Response:
-    session = session_of(request)
+    session = asking_session_of(request)
     name = request.path_params["name"]
     await named_topic(session.client, name)
     await Admin(session.client).delete_topic(name)

@@ -95,7 +95,9 @@ class LiveNode:
         partition = PartitionId(topic_id, index)
         hosted = broker.replicas.hosted.get(partition)
         if hosted is not None:
-            return ReplicaView(self._hosted(broker, hosted), tuple(hosted.log.epochs.entries))
+            epochs = tuple(hosted.log.epochs.entries)
+            overheard = broker.fetches.overheard.watch(partition)
+            return ReplicaView(self._hosted(broker, hosted), epochs, overheard)
         problem = broker.replicas.problems.get(partition)
         if problem is None:
             return None

@@ -319,7 +319,11 @@ def summary_of(view: NodeView, stream: EventStream) -> dict[str, object]:
 
 
 def replica_state(replica: ReplicaView) -> dict[str, object]:
-    return {**partition_state(replica.partition), "epochs": [list(each) for each in replica.epochs]}
+    return {
+        **partition_state(replica.partition),
+        "epochs": [list(each) for each in replica.epochs],
+        "overheard": [each._asdict() for each in replica.overheard],
+    }
 
 
 def partition_state(partition: PartitionView) -> dict[str, object]:

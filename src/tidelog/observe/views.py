@@ -4,7 +4,7 @@ The node implements `NodeView`; metrics, `/state` and `/healthz` are made from i
 costs anything while nobody looks.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tidelog.core.types import NO_LEADER, LogEntry
@@ -86,12 +86,32 @@ class PartitionView(NamedTuple):
         return not self.under_replicated and not self.under_min_isr
 
 
+class OverheardMessage(NamedTuple):
+    """A follower's fetch, or its leader's answer, while somebody watches the partition."""
+
+    number: int
+    """Counts from 1 in every process of a node."""
+    wall_ms: int
+    replica: int
+    """The follower that asked."""
+    offset: int
+    """The fetch offset, of a fetch and of the answer to it."""
+    last_epoch: int
+    """What a fetch said of the follower's last record; -1 if it has none, and in an answer."""
+    end_offset: int
+    """After the records of an answer; -1 if nobody looked, and in a fetch."""
+    high_watermark: int | None
+    """What an answer told; None in a fetch."""
+
+
 class ReplicaView(NamedTuple):
     """One hosted partition, and the epoch history of its log."""
 
     partition: PartitionView
     epochs: tuple[tuple[int, int], ...]
     """(leader epoch, start offset), ascending."""
+    overheard: Sequence[OverheardMessage] = ()
+    """The last messages between its leader and its followers, if this is the leader."""
 
 
 class PartitionPage(NamedTuple):

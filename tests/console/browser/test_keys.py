@@ -1,8 +1,45 @@
 """The console is worked with the keyboard alone, and its keys are the reader's to change."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from support.console_pages import Complaints, LiveConsole, open_page
+from support.console_story import GROUP, TOPIC
+
+EVERY_PAGE = (
+    "/",
+    "/topics",
+    f"/topics/{TOPIC}?tab=produce",
+    f"/topics/{TOPIC}/records?partition=0&from=earliest",
+    f"/p/{TOPIC}-0",
+    "/timeline",
+    "/groups",
+    f"/groups/{GROUP}",
+    "/brokers",
+    "/controller",
+    "/chaos",
+    "/metrics-view",
+    "/lab",
+    "/lab/reconcile?step=4",
+    "/help",
+    "/login",
+)
+CONTROLS = """() => {
+  const all = document.querySelectorAll(
+    "a[href], button, input, select, textarea, summary, [tabindex='0']");
+  return [...all].filter((each) => each.checkVisibility() && !each.disabled && each.tabIndex >= 0)
+    .map((each, number) => {
+      each.dataset.stop = String(number);
+      return each.outerHTML.slice(0, 120);
+    });
+}"""
+STANDS_AT = """() => {
+  const at = document.activeElement;
+  const style = getComputedStyle(at);
+  const shows = style.outlineStyle !== "none" || style.boxShadow !== "none";
+  return [at.dataset?.stop ?? null, shows, at.outerHTML.slice(0, 120)];
+}"""
+MOVING = "document.getAnimations().filter((each) => each.playState === 'running').length"
 
 
 def heading(page: Page, text: str) -> None:
@@ -55,3 +92,26 @@ def test_a_key_can_be_changed_and_stays_so(
     heading(page, "Overview")
     page.keyboard.press("q")
     heading(page, "Groups")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", EVERY_PAGE)
+def test_the_tab_key_comes_to_every_control_and_shows_where_it_is(
+    path: str, live: LiveConsole, page: Page, complaints: Complaints
+) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    open_page(page, live.url + path)
+    assert page.evaluate(MOVING) == 0, "reduced motion"
+    page.get_by_role("link", name="Skip to the page").focus()
+    wanted = dict(enumerate(page.evaluate(CONTROLS)))
+    reached = set()
+    for _ in range(2 * len(wanted) + 10):
+        stop, shows, what = page.evaluate(STANDS_AT)
+        if stop is not None:
+            assert shows, f"nobody sees that the focus is on {what}"
+            reached.add(int(stop))
+        page.keyboard.press("Tab")
+        if len(reached) == len(wanted):
+            break
+    missed = [what for stop, what in wanted.items() if stop not in reached]
+    assert not missed

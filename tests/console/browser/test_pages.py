@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
 from support.console_pages import Complaints, LiveConsole, console_of, open_page, settled
 from support.console_story import GROUP, TOPIC
@@ -51,9 +51,12 @@ def test_a_page_opens_and_can_be_read_by_everybody(
 ) -> None:
     open_page(page, live.url + path)
     expect(page.get_by_role("heading", level=1)).to_have_text(PAGES[path])
-    assert not findings(page), "light"
-    page.emulate_media(color_scheme="dark")  # the same elements in other colours
-    assert not findings(page, "color-contrast"), "dark"
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        assert not findings(page), theme
+    page.set_viewport_size(SMALL)
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"{wide} pixels too wide for a small screen"
 
 
 def test_the_inspection_finds_what_it_must_find(page: Page) -> None:
@@ -63,14 +66,11 @@ def test_the_inspection_finds_what_it_must_find(page: Page) -> None:
     assert "label" in findings(page)
 
 
-def test_no_page_is_wider_than_a_small_screen(
-    live: LiveConsole, context: BrowserContext, page: Page, complaints: Complaints
+def test_on_a_small_screen_the_navigation_is_behind_a_button(
+    live: LiveConsole, page: Page, complaints: Complaints
 ) -> None:
     page.set_viewport_size(SMALL)
-    for path in PAGES:
-        open_page(page, live.url + path)
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"{path} is {wide} pixels too wide"
+    open_page(page, live.url)
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Groups").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Groups")
@@ -103,6 +103,27 @@ def test_what_is_not_there_is_said_in_plain_words(live: LiveConsole, page: Page)
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
     open_page(page, f"{live.url}/topics?search=nothing-here")
     expect(page.get_by_text("No topic has “nothing-here” in its name")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("states", "summary"),
+    [
+        ([], "0 groups"),
+        (["OK", "OK"], "2 groups · all keep up"),
+        (["OK", None], "2 groups · 1 not known yet"),
+        (["STOP", None, "OK"], "3 groups · 1 not well · 1 not known yet"),
+    ],
+)
+def test_groups_keep_up_only_if_that_is_known_of_all(
+    simulator: str, page: Page, states: list[str | None], summary: str
+) -> None:
+    rows = [
+        {"group": f"group-{number}", "state": "Empty", "burrow": state}
+        for number, state in enumerate(states)
+    ]
+    page.route("**/api/groups", lambda route: route.fulfill(json=rows))
+    page.goto(f"{simulator}/groups")
+    expect(page.locator(".facts")).to_have_text(summary)
 
 
 def test_the_theme_that_was_chosen_is_kept(live: LiveConsole, page: Page) -> None:

@@ -7,10 +7,10 @@ from playwright.sync_api import Page, expect
 from support.console_pages import Complaints, LiveConsole, open_page
 from support.console_story import TOPIC
 
-LIVE = (f"/p/{TOPIC}-0", "/timeline", "/lab/reconcile?step=4")
+LIVE = (f"/p/{TOPIC}-0", "/timeline")
 ALONE = (
     "/lab",
-    "/lab/unclean-election?step=5",
+    "/lab/reconcile?step=4",
     "/lab/controller-failover?step=3",
     "/lab/sim?seed=8",
 )

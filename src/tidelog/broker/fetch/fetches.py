@@ -25,6 +25,7 @@ from tidelog.broker.fetch.fetch_sessions import (
     PartitionFetch,
 )
 from tidelog.broker.fetch.gathering import Gathering
+from tidelog.broker.fetch.overheard import Overheard
 from tidelog.broker.fetch.session_reader import Found, SessionReader
 from tidelog.core.errors import Error
 from tidelog.core.types import PartitionId
@@ -78,6 +79,7 @@ class Fetches:
         "_traffic",
         "_turn_end",
         "_waiting",
+        "overheard",
         "sessions",
     )
 
@@ -98,6 +100,7 @@ class Fetches:
         self._traffic = traffic
         self._host = host
         self._now_ms = host.clock.monotonic_ms
+        self.overheard = Overheard(host.clock)
         self.sessions = FetchSessions(
             settings.whole("max.incremental.fetch.session.cache.slots"),
             host.entropy.below,
@@ -145,6 +148,8 @@ class Fetches:
         found = self._reader.look(
             session, call, scope, full=opened.full, counted_ms=now, reads=reads
         )
+        if self.overheard.partitions and scope.is_follower:
+            self.overheard.note_fetch(scope.replica_id, session, found.looks)
         if self._is_enough(found, scope, opened):
             self._answer(call, scope, opened, found)
             return
@@ -180,6 +185,8 @@ class Fetches:
         session, traffic = opened.session, self._traffic
         if scope.is_follower:
             traffic.replication_bytes_out += found.size_bytes
+            if self.overheard.partitions:
+                self.overheard.note_answer(scope.replica_id, found.looks)
         else:
             traffic.bytes_out += found.size_bytes
         call.answer(fetch_answer.response(self._metadata.image, session, scope, found.looks))

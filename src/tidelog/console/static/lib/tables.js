@@ -9,7 +9,7 @@ export function BrokerTable({ brokers }) {
     { name: "Broker", cell: (broker) => h(BrokerLink, { id: broker.id }) },
     { name: "State", cell: (broker) => [h(Badge, { state: broker.state }), broker.state !== "alive" && broker.since_ms && h("small", null, ` ${since(broker.since_ms)}`)] },
     { name: "Address", cell: (broker) => h("span", { class: "mono" }, broker.address ?? "–") },
-    { name: "Rack", cell: (broker) => broker.rack ?? "–" },
+    { name: "Rack", optional: true, cell: (broker) => broker.rack ?? "–" },
     { name: "Leads", number: true, title: "Partitions it leads, and how many it should", cell: (broker) => [count(broker.leaders),
       h("small", null, ` of ${count(broker.preferred)}`)] },
     { name: "Replicas", number: true, cell: (broker) => count(broker.replicas) },
@@ -30,7 +30,7 @@ export function PartitionTable({ rows, caption, empty }) {
     { name: "Log start", number: true, cell: (row) => count(row.log_start) },
     { name: "High watermark", number: true, cell: (row) => count(row.high_watermark) },
     { name: "Log end", number: true, cell: (row) => count(row.log_end) },
-    { name: "Size", number: true, cell: (row) => bytes(row.bytes) },
+    { name: "Size", number: true, optional: true, cell: (row) => bytes(row.bytes) },
   ] });
 }
 

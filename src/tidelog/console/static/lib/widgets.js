@@ -35,6 +35,10 @@ export function Card({ title, aside, children, ...more }) {
     children);
 }
 
+/** A card whose content keeps off its edges. */
+export const Panel = ({ children, ...more }) =>
+  h(Card, more, h("div", { class: more.title ? "card-body" : "card-body top" }, children));
+
 /** A number with its name. */
 export function Fact({ name, value, more, state }) {
   return h("div", { class: `fact ${state ?? ""}` },
@@ -43,11 +47,13 @@ export function Fact({ name, value, more, state }) {
 
 /**
  * A table that scrolls inside itself when the screen is small.
- * Columns: `{name, cell(row), number?, wide?, label?}`.
+ * Columns: `{name, cell(row), number?, wide?, optional?}`; an optional one is left out if nothing in
+ * it is known.
  * @param {any} props
  */
 export function Table({ caption, columns, rows, rowKey, rowClass, empty }) {
   if (!rows.length && empty) return empty;
+  columns = columns.filter((column) => !column.optional || rows.some((row) => column.cell(row) !== "–"));
   return h("div", { class: "table-wrap", tabindex: 0, role: "region", "aria-label": caption },
     h("table", null,
       h("caption", { class: "unseen" }, caption),

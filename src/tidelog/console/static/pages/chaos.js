@@ -1,10 +1,9 @@
 // Faults as buttons, and what is broken now with a way back.
 
-import { h, render } from "../lib/dom.js";
-import { fetched } from "../lib/fetched.js";
-import { clock, plural } from "../lib/format.js";
-import { effect, signal } from "../lib/signal.js";
-import { Badge, BrokerLink, Card, Empty, Heading, Table, confirmed, since } from "../lib/widgets.js";
+import {
+  Badge, BrokerLink, Card, clock, confirmed, effect, Empty, fetched, h, Heading, plural, render, signal, since,
+  Table,
+} from "../lib/kit.js";
 
 /** What each fault does, in one sentence. */
 const FAULTS = {

@@ -1,10 +1,9 @@
 // The metadata quorum: who leads it, what it decides, and why.
 
-import { h, render } from "../lib/dom.js";
-import { fetched } from "../lib/fetched.js";
-import { count, ids } from "../lib/format.js";
-import { effect, signal } from "../lib/signal.js";
-import { Badge, BrokerLink, Card, Empty, Fact, Field, Heading, PartitionLink, Table } from "../lib/widgets.js";
+import {
+  Badge, BrokerLink, Card, count, effect, Empty, Fact, fetched, Field, h, Heading, ids, PartitionLink, render,
+  signal, Table,
+} from "../lib/kit.js";
 
 /** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {
@@ -56,7 +55,7 @@ function Registrations({ rows }) {
       { name: "Broker", cell: (row) => h(BrokerLink, { id: row.broker }) },
       { name: "State", cell: (row) => h(Badge, { state: row.in_controlled_shutdown ? "stopping" : row.fenced ? "fenced" : "alive" }) },
       { name: "Broker epoch", number: true, cell: (row) => count(row.broker_epoch) },
-      { name: "Endpoints", wide: true, cell: (row) => h("span", { class: "mono" }, row.endpoints.join(" ")) },
+      { name: "Endpoints", cell: (row) => h("span", { class: "mono" }, row.endpoints.join(" ")) },
     ] });
 }
 

@@ -1,9 +1,7 @@
 // The keys, the words and the places where more is said.
 
-import { h, render } from "../lib/dom.js";
 import { keyName } from "../lib/keys.js";
-import { effect, signal } from "../lib/signal.js";
-import { Card, Command, Heading, Words } from "../lib/widgets.js";
+import { Card, Command, effect, h, Heading, render, signal, Words } from "../lib/kit.js";
 
 const WORDS = [
   ["leader, follower", "Roles of a replica. Clients write to the leader; followers fetch from it and hold the same records."],
@@ -28,15 +26,17 @@ const COMMANDS = [
   ["Read with your own client", "kcat -b BOOTSTRAP -t orders -C -e"],
 ];
 
-const FIRST_TEST = `# pip install 'tidelog[testing]' confluent-kafka
-from confluent_kafka import Producer
-
-def test_orders_are_written(tidelog):
-    topic = tidelog.topic("orders")
-    producer = Producer({"bootstrap.servers": tidelog.bootstrap_servers})
-    producer.produce(topic, b"1")
-    assert producer.flush(10) == 0
-`;
+const FIRST_TEST = [
+  "# pip install 'tidelog[testing]' confluent-kafka",
+  "from confluent_kafka import Producer",
+  "",
+  "def test_orders_are_written(tidelog):",
+  '    topic = tidelog.topic("orders")',
+  '    producer = Producer({"bootstrap.servers": tidelog.bootstrap_servers})',
+  '    producer.produce(topic, b"1")',
+  "    assert producer.flush(10) == 0",
+  "",
+].join("\n");
 
 /** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {

@@ -1,8 +1,6 @@
 // Who are you? Asked only where the cluster wants to know.
 
-import { h, render } from "../lib/dom.js";
-import { effect, signal } from "../lib/signal.js";
-import { Card, Failed, Field } from "../lib/widgets.js";
+import { Card, effect, Failed, Field, h, render, signal } from "../lib/kit.js";
 
 /** @param {HTMLElement} root @param {import("../app.js").Context} context */
 export function mount(root, context) {

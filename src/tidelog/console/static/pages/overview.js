@@ -1,11 +1,9 @@
 // How the cluster is, in words first.
 
-import { h, render } from "../lib/dom.js";
-import { fetched } from "../lib/fetched.js";
-import { byteRate, clock, count, plural, rate } from "../lib/format.js";
-import { effect } from "../lib/signal.js";
-import { BrokerTable } from "../lib/tables.js";
-import { Card, Command, Empty, Fact, Heading, since } from "../lib/widgets.js";
+import {
+  BrokerTable, byteRate, Card, clock, Command, count, effect, Empty, Fact, fetched, h, Heading, plural, rate, render,
+  since,
+} from "../lib/kit.js";
 
 const EVENTS_MAX = 20;
 /** Too frequent to be news: the partition page shows them. */
@@ -62,7 +60,7 @@ function draw(data) {
       h(Fact, { name: "Under-replicated", value: count(data.under_replicated), state: data.under_replicated ? "warn" : "" }),
       h(Fact, { name: "Offline", value: count(data.offline), state: data.offline ? "bad" : "" }),
       h(Fact, { name: "Active controller", value: data.controller.id ?? "nobody", state: data.controller.id === null ? "bad two" : "two",
-        more: `epoch ${data.controller.epoch} · offset ${count(data.controller.metadata_offset)} · lag ${count(data.controller.quorum_lag)}` })),
+        more: data.controller.id !== null && `epoch ${data.controller.epoch} · offset ${count(data.controller.metadata_offset)} · lag ${count(data.controller.quorum_lag)}` })),
     h(Card, { title: "Brokers", aside: h("a", { href: "/brokers" }, "All about brokers") },
       h(BrokerTable, { brokers: data.brokers })),
     h(Card, { title: "Last events", aside: h("a", { href: "/timeline" }, "Timeline") }, h(Events, { events: data.events })),

@@ -1,12 +1,10 @@
 // Records of a topic: where to start, how to read them, and the live tail.
 
 import { withQuery } from "../lib/api.js";
-import { h, render } from "../lib/dom.js";
-import { fetched } from "../lib/fetched.js";
-import { bytes, count, moment } from "../lib/format.js";
-import { effect, signal } from "../lib/signal.js";
+import {
+  Badge, bytes, Card, count, effect, Empty, fetched, Field, h, Heading, moment, PartitionLink, render, signal,
+} from "../lib/kit.js";
 import { openStream } from "../lib/sse.js";
-import { Badge, Card, Empty, Field, Heading, PartitionLink } from "../lib/widgets.js";
 
 const LIMIT = 50;
 const TAIL_MAX = 200;

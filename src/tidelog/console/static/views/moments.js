@@ -55,8 +55,8 @@ export function lanes(events, wanted) {
   });
   for (const [broker, lane] of brokers) lane.spans = brokerSpans(events, broker);
   for (const [name, lane] of partitions) lane.spans = leaderSpans(events, name);
-  const byName = (a, b) =>
-    a.name.localeCompare(b.name, "en", { numeric: true });
+  const byName = (a, b) => // those of the cluster itself come last
+    a.name.startsWith("__") - b.name.startsWith("__") || a.name.localeCompare(b.name, "en", { numeric: true });
   return [...[...brokers.values()].sort(byName), ...[...partitions.values()].sort(byName)];
 }
 

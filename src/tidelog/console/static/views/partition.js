@@ -1,9 +1,6 @@
 /** The partition view, `/p/orders-0`: what every replica has, what they say to each other. */
 
-import { h, render } from "../lib/dom.js";
-import { clock, plural } from "../lib/format.js";
-import { Badge, Failed, Heading, Loading, since } from "../lib/widgets.js";
-import { Panel } from "./panel.js";
+import { Badge, clock, Failed, h, Heading, Loading, Panel, plural, render, since } from "../lib/kit.js";
 import { Picture } from "./picture.js";
 import { headline } from "./words.js";
 

@@ -3,8 +3,7 @@
  * sentence about the message that is pointed at. The partition page and the lab both show it.
  */
 
-import { h } from "../lib/dom.js";
-import { Table } from "../lib/widgets.js";
+import { h, Table } from "../lib/kit.js";
 import { keyOf, who } from "./arrows.js";
 import { Strips } from "./strip.js";
 import { drawable, epochWords, isKnown, standing } from "./words.js";

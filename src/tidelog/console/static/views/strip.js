@@ -78,7 +78,7 @@ export class Strips {
     if (!partition || !width) return;
     const layout = arrange(width, partition);
     this.columns.fit(partition, layout.room, this.chosen);
-    const height = layout.top + partition.replica_logs.length * ROW;
+    const height = layout.top + partition.replica_logs.length * layout.row;
     set(this.svg, "width", width);
     set(this.svg, "height", height);
     set(this.svg, "viewBox", `0 0 ${width} ${height}`);
@@ -88,7 +88,7 @@ export class Strips {
     this.drawRows(partition, layout);
     this.drawPins(partition, layout);
     this.arrows.draw(partition, layout, new Map(
-      partition.replica_logs.map((log, index) => [log.broker, layout.top + index * ROW]),
+      partition.replica_logs.map((log, index) => [log.broker, layout.top + index * layout.row]),
     ));
     this.overview.draw(partition, this.columns.first, this.columns.last, this.chosen === null);
   }
@@ -110,7 +110,7 @@ export class Strips {
         this.rows.set(log.broker, row);
         this.svg.append(row.element);
       }
-      move(row.element, 0, layout.top + index * ROW);
+      move(row.element, 0, layout.top + index * layout.row);
       row.draw(log, partition, { layout, columns: this.columns, now });
     });
   }
@@ -142,13 +142,14 @@ export class Strips {
   }
 }
 
-/** @typedef {{left: number, room: number, top: number, arrows: number,
+/** @typedef {{left: number, room: number, top: number, row: number, drop: number, arrows: number,
  * arrowsAt: number, width: number}} Layout */
 
 /** Words at the left, cells, and at the right the arrows: as many as the screen and the cells leave
- * room for. @param {number} width @param {Partition} partition @returns {Layout} */
+ * room for. On a small screen the words stand above the cells. @param {number} width @param {Partition} partition @returns {Layout} */
 function arrange(width, partition) {
-  const left = width < 700 ? 148 : 206;
+  const drop = width < 560 ? 44 : 0;
+  const left = drop ? 8 : 206;
   const tail = 74; // for the label of the log end
   const cells = (end(partition) - start(partition)) * cellWidth(partition);
   const spare = Math.max(0.42 * width, width - left - tail - cells);
@@ -156,7 +157,8 @@ function arrange(width, partition) {
   const arrows = width < 860 ? 0 : slots * ARROW_WIDTH;
   const room = Math.max(120, width - left - arrows - tail);
   const arrowsAt = left + Math.min(room, cells) + tail;
-  return { left, room, top: (partition.consumers || []).length ? 48 : 12, arrows, arrowsAt, width };
+  const top = (partition.consumers || []).length ? 48 : 12;
+  return { left, room, top, row: ROW + drop, drop, arrows, arrowsAt, width };
 }
 
 /** Wide enough for the digits of an offset; generous to short logs. @param {Partition} partition */
@@ -221,7 +223,7 @@ class Columns {
   fit(partition, room, chosen) {
     if (chosen !== null) this.batches = [];
     this.width = this.batches.length ? BATCH_WIDTH : cellWidth(partition);
-    const fitting = (width) => Math.max(4, Math.min(MOST_CELLS, Math.floor(room / width)));
+    const fitting = (width) => Math.max(2, Math.min(MOST_CELLS, Math.floor(room / width)));
     this.capacity = fitting(this.width);
     this.many = fitting(cellWidth(partition));
     if (this.batches.length) {
@@ -318,7 +320,7 @@ class Row {
     set(this.crown, "class", `strip-crown ${crown}`);
     this.drawBadge(log);
     say(this.words, log.in_isr || log.state === "alive" ? standing(log, partition, now) : lastSeen(log, now));
-    move(this.log, layout.left, 0);
+    move(this.log, layout.left, layout.drop);
     set(this.track, "d", `M0 ${CELL / 2} H${layout.width - layout.left}`);
     this.drawCells(log, columns);
     this.drawMarks(log, columns, layout);

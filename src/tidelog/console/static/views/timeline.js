@@ -5,11 +5,8 @@
  */
 
 import { withQuery } from "../lib/api.js";
-import { h, render } from "../lib/dom.js";
-import { clock, ids, moment } from "../lib/format.js";
-import { Empty, Failed, Field, Heading, Loading } from "../lib/widgets.js";
-import { GROUPS, cursorOf, groupOf, lanes, standingAt } from "./moments.js";
-import { Panel } from "./panel.js";
+import { clock, Empty, Failed, Field, h, Heading, ids, Loading, moment, Panel, render } from "../lib/kit.js";
+import { cursorOf, groupOf, GROUPS, lanes, standingAt } from "./moments.js";
 
 /** @typedef {import("./moments.js").Event} Event */
 /** @typedef {import("./moments.js").Lane} Lane */

@@ -14,7 +14,7 @@
  *   consumers: {group: string, offset: number}[], messages: Message[], mode: string}} Partition
  */
 
-import { duration, ids, plural } from "../lib/format.js";
+import { duration, ids, plural } from "../lib/kit.js";
 
 /** A cluster that is polled does not tell everything. @param {number|null|undefined} value */
 export const isKnown = (value) => value !== null && value !== undefined;
