@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.client import ClientError, ClusterUnreachable, KafkaError
-from tidelog.client.errors import error_name
 from tidelog.core.errors import Error
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.security_options import UNREACHABLE_ADVICE, advice_for
@@ -44,7 +43,7 @@ def told(error: ClientError, what: str, advice: str) -> TidelogError:
         return TidelogError(f"{what}: {error}", better)
     if isinstance(error, KafkaError):
         advice = ADVICE.get(error.error, advice)
-        return TidelogError(f"{what}: {error.message or error_name(error.error)}", advice)
+        return TidelogError(f"{what}: {error}", advice)
     if isinstance(error, ClusterUnreachable):
         return TidelogError(f"{what}: {error}", UNREACHABLE_ADVICE)
     return TidelogError(f"{what}: {error}", advice)
