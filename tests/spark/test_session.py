@@ -59,6 +59,11 @@ def test_a_session_here_has_workers_that_start_quickly(spark):
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == os.environ["PYSPARK_PYTHON"]
 
 
+def test_rows_do_not_go_through_tcp_between_java_and_python_on_one_machine(spark):
+    used = spark.range(1).rdd.map(lambda _: os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED")).first()
+    assert used == "true"
+
+
 # ---- a streaming query connects before it loads anything ----
 
 GUARD_S = 120

@@ -56,6 +56,8 @@ QUIET: Mapping[str, str] = {
 ON_THIS_MACHINE: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # What goes between Java and Python takes no way through TCP. Before 4.1 it has no effect.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 
