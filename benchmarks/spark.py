@@ -2,9 +2,10 @@
 
 Everything runs in one session, against a cluster of Tidelog and one of Apache Kafka, each of three
 brokers on this machine, of which one stands still (SIGSTOP) while the other is measured. The
-sides of a comparison take turns, so that whatever else the machine does meets all; figures are
-medians over the rounds, with the slowest and the fastest. Reads go to Spark's `noop` sink. Streams
-are told twice: with the start of the query, and as they run (batches after the first).
+sides of a comparison on one cluster take turns, so that whatever else the machine does meets all;
+then comes the other cluster. Figures are medians over the rounds, with the slowest and the fastest.
+Reads go to Spark's `noop` sink. Streams are told twice: with the start of the query, and as they
+run (batches after the first).
 """
 
 import argparse
@@ -18,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -58,7 +59,7 @@ BATCH_BYTES = 16 * 1024
 MEGABYTE = 1_000_000
 CACHE = Path(__file__).parents[1] / ".cache"
 TIDELOG, KAFKA = "Tidelog", f"Kafka {kafka_jars.VERSION}"
-CALM_S = 2.0
+CALM_S = 5.0
 """How long everything has to be in sync before anything is measured on a cluster that stood."""
 OURS, STOCK = "tidelog", "kafka"
 PLACES = (TIDELOG, KAFKA)
@@ -420,25 +421,17 @@ def measure(bench: Bench, comparison: Comparison, rounds: int) -> list[dict[str,
     """One round more than counts, for compilers and caches. A side that cannot run says why."""
     taken = {side.label: Taken([], [], []) for side in comparison.sides}
     refused: dict[str, str] = {}
-    for number in range(rounds + 1):
-        for side in comparison.sides:
-            if side.label in refused:
-                continue
-            try:
-                bench.clusters.run(side.place)
-                side.prepare()
-                before = processor_seconds()
-                begin = time.perf_counter()
-                steady = side.run()
-                seconds = time.perf_counter() - begin
-            except Exception as error:  # the border of a side: the others are measured all the same
-                refused[side.label] = words_of(error) or str(error).splitlines()[0]
-                continue
-            if number:
-                taken[side.label].rates.append(comparison.load.rows / seconds)
-                taken[side.label].processor_seconds.append(processor_seconds() - before)
-                if steady is not None:
-                    taken[side.label].steady.append(steady)
+    for place in bench.stock_places:
+        sides = [side for side in comparison.sides if side.place == place]
+        for number in range(rounds + 1):
+            for side in sides:
+                if side.label in refused:
+                    continue
+                try:
+                    bench.clusters.run(place)
+                    measure_once(side, comparison.load, taken[side.label] if number else None)
+                except Exception as error:  # the border of a side: the others are still measured
+                    refused[side.label] = words_of(error) or str(error).splitlines()[0]
     others = {side.label: taken[side.label] for side in comparison.sides if not side.is_ours}
     results = []
     for side in comparison.sides:
@@ -450,6 +443,20 @@ def measure(bench: Bench, comparison: Comparison, rounds: int) -> list[dict[str,
             result["refused"] = refused[side.label]
         results.append(result)
     return results
+
+
+def measure_once(side: Side, load: Load, taken: Taken | None) -> None:
+    side.prepare()
+    before = processor_seconds()
+    begin = time.perf_counter()
+    steady = side.run()
+    seconds = time.perf_counter() - begin
+    if taken is None:
+        return
+    taken.rates.append(load.rows / seconds)
+    taken.processor_seconds.append(processor_seconds() - before)
+    if steady is not None:
+        taken.steady.append(steady)
 
 
 def figures(found: Taken, load: Load) -> dict[str, Any]:
@@ -490,7 +497,7 @@ def ratios(ours: Taken, others: dict[str, Taken]) -> dict[str, dict[str, float]]
     return found
 
 
-def session(scratch: Path, cores: int) -> SparkSession:
+def session(scratch: Path, cores: int, conf: Mapping[str, str] | None = None) -> SparkSession:
     jars = ",".join(str(path) for path in stock_connector.jars())
     spark = open_session(
         "tidelog-bench",
@@ -500,6 +507,7 @@ def session(scratch: Path, cores: int) -> SparkSession:
             "spark.driver.memory": "2g",
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.local.dir": str(scratch / "spark"),
+            **(conf or {}),
         },
     )
     spark.sparkContext.setLogLevel("OFF")
