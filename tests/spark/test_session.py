@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tidelog.spark.session import STREAMING_WORKER, quick_python
+from tidelog.spark.session import STREAMING_WORKER, quick_python, sockets_in
 
 PACKAGE = Path(pyspark.__file__).parent
 ARCHIVE = PACKAGE / "python" / "lib" / "pyspark.zip"
@@ -60,8 +60,15 @@ def test_a_session_here_has_workers_that_start_quickly(spark):
 
 
 def test_rows_do_not_go_through_tcp_between_java_and_python_on_one_machine(spark):
-    used = spark.range(1).rdd.map(lambda _: os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED")).first()
-    assert used == "true"
+    used = spark.range(1).rdd.map(lambda _: os.environ["PYTHON_UNIX_DOMAIN_ENABLED"]).first()
+    assert used == "True"
+    directory = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
+    assert [each for each in directory.iterdir() if each.is_socket()]
+
+
+def test_a_path_that_is_too_long_for_a_socket_leaves_spark_with_tcp(tmp_path):
+    assert sockets_in(Path("/tmp/sockets"))
+    assert sockets_in(tmp_path / ("long" * 20)) == {}
 
 
 # ---- a streaming query connects before it loads anything ----

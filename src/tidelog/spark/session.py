@@ -56,9 +56,10 @@ QUIET: Mapping[str, str] = {
 ON_THIS_MACHINE: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    # What goes between Java and Python takes no way through TCP. Before 4.1 it has no effect.
-    "spark.python.unix.domain.socket.enabled": "true",
 }
+SOCKET_NAME_LENGTH = len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
+LONGEST_SOCKET_PATH = 100
+"""Systems allow a little more."""
 
 
 def check_java() -> None:
@@ -92,6 +93,7 @@ def open_session(
     settings = dict(QUIET)
     if spark_url.startswith("local"):
         settings.update(ON_THIS_MACHINE)
+        settings.update(sockets_in(_own_directory()))
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         use_python(os.environ.get("PYSPARK_PYTHON") or _own_quick_python())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -145,12 +147,28 @@ def quick_python(program: Path) -> Path:
     return program.absolute()  # Spark would look for a mere name on the PATH
 
 
+def sockets_in(directory: Path) -> Mapping[str, str]:
+    """Settings by which rows go between Java and Python through sockets of this machine and not
+    through TCP. Spark leaves their files behind. Before 4.1 they have no effect."""
+    if len(os.fsencode(directory)) + SOCKET_NAME_LENGTH > LONGEST_SOCKET_PATH:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(directory),
+    }
+
+
 @cache
 def _own_quick_python() -> str:
+    return str(quick_python(_own_directory() / "python"))
+
+
+@cache
+def _own_directory() -> Path:
     """For the sessions of this process, and gone with it."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-python-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return str(quick_python(directory / "python"))
+    return directory
 
 
 def running_session() -> "SparkSession | None":
