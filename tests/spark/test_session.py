@@ -10,6 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tidelog.spark import quiet_daemon
 from tidelog.spark.session import STREAMING_WORKER, quick_python, sockets_in
 
 PACKAGE = Path(pyspark.__file__).parent
@@ -64,6 +65,20 @@ def test_rows_do_not_go_through_tcp_between_java_and_python_on_one_machine(spark
     assert used == "True"
     directory = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
     assert [each for each in directory.iterdir() if each.is_socket()]
+
+
+def test_a_worker_whose_rows_nobody_wants_any_more_ends_without_a_word():
+    told = []
+
+    def worker(*connection):
+        told.append(connection)
+        if connection == ("gone", True):
+            raise BrokenPipeError
+        return 0
+
+    assert quiet_daemon.quiet(worker)("here", True) == 0
+    assert quiet_daemon.quiet(worker)("gone", True) == quiet_daemon.ENDED
+    assert told == [("here", True), ("gone", True)]
 
 
 def test_a_path_that_is_too_long_for_a_socket_leaves_spark_with_tcp(tmp_path):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.client.security import SECRET_NAME
-from tidelog.spark import early_worker
+from tidelog.spark import early_worker, quiet_daemon
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.save_mode import append_without_mode
 
@@ -37,11 +37,13 @@ done
 export PYTHONPATH="$kept"
 case "$1 $2" in
     "-m {streaming}") exec {python} {early_worker} "$2" ;;
+    "-m {daemon}") shift 2; exec {python} {quiet_daemon} "$@" ;;
 esac
 exec {python} "$@"
 """
 """What lies in the installed package are its archives. Those of another Spark stay."""
 STREAMING_WORKER = "pyspark.sql.streaming.python_streaming_source_runner"
+DAEMON = "pyspark.daemon"
 _VERSION = re.compile(r'version "(\d+)')
 
 REDACTION = "spark.sql.redaction.options.regex"
@@ -141,6 +143,8 @@ def quick_python(program: Path) -> Path:
         package=package,
         streaming=STREAMING_WORKER,
         early_worker=shlex.quote(early_worker.__file__),
+        daemon=DAEMON,
+        quiet_daemon=shlex.quote(quiet_daemon.__file__),
     )
     program.write_text(text)
     program.chmod(0o700)
