@@ -1,9 +1,11 @@
 """Spark's reads and writes: `format("tidelog")` beside the stock Kafka connector and Parquet.
 
-Everything runs in one session against one cluster of three brokers on this machine. The sides of
-a comparison take turns, so that whatever else the machine does meets both; figures are medians
-over the rounds, with the slowest and the fastest. Reads go to Spark's `noop` sink. Streams are
-told twice: with the start of the query, and as they run (batches after the first).
+Everything runs in one session, against a cluster of Tidelog and one of Apache Kafka, each of three
+brokers on this machine, of which one stands still (SIGSTOP) while the other is measured. The
+sides of a comparison on one cluster take turns, so that whatever else the machine does meets all;
+then comes the other cluster. Figures are medians over the rounds, with the slowest and the fastest.
+Reads go to Spark's `noop` sink. Streams are told twice: with the start of the query, and as they
+run (batches after the first).
 """
 
 import argparse
@@ -17,7 +19,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,11 +29,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, from_json
 
-from tidelog.client import Admin, Client
+from tidelog.bench.compare import kafka_jars
+from tidelog.bench.compare.kafka import KafkaSystem
+from tidelog.bench.compare.running import LocalCluster
+from tidelog.bench.compare.system import SystemFailed, SystemMissing
+from tidelog.bench.compare.tidelog_side import TidelogCluster, TidelogSystem
+from tidelog.client import Client
 from tidelog.client.links import PRODUCE
 from tidelog.spark.failure import words_of
 from tidelog.spark.session import open_session
-from tidelog.testing import Cluster
 from tidelog.wire.arrow import BatchSettings, Partitioner, encode_batches
 from tidelog.wire.protocol.schemas.produce_request import (
     PartitionProduceData,
@@ -40,6 +48,8 @@ from tidelog.wire.protocol.schemas.produce_response import ProduceResponse
 from tidelog.wire.records import CODEC_NAMES, LZ4, NONE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from spark_table import line_of, table_of
+
 from support import stock_connector
 
 PARTITIONS = 6
@@ -47,6 +57,15 @@ CHUNK_ROWS = 30_000
 BATCH_BYTES = 16 * 1024
 """As large as Java's producer makes them by default."""
 MEGABYTE = 1_000_000
+CACHE = Path(__file__).parents[1] / ".cache"
+TIDELOG, KAFKA = "Tidelog", f"Kafka {kafka_jars.VERSION}"
+CALM_S = 5.0
+"""How long everything has to be in sync before anything is measured on a cluster that stood."""
+OURS, STOCK = "tidelog", "kafka"
+PLACES = (TIDELOG, KAFKA)
+AT_ONCE = {"kafka.fetch.max.wait.ms": "10"}
+"""The stock connector asks where a partition ends behind a fetch for records that are not there
+yet, and waits half a second for each task that comes to an end (docs/spark.md)."""
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -78,14 +97,21 @@ class Side(NamedTuple):
     """One way to do it."""
 
     name: str
+    place: str
+    """The cluster that is asked; the other one stands still."""
     run: Callable[[], Steady | None]
     """Measured from its begin to its end, for a stream with the start of the query."""
     prepare: Callable[[], None] = lambda: None
     """Before each run, not measured."""
+    is_ours: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} on {self.place}"
 
 
 class Comparison(NamedTuple):
-    """Sides that do the same. Ratios are against the last one."""
+    """Sides that do the same. Each of ours has a ratio against each of the others."""
 
     name: str
     load: Load
@@ -100,14 +126,47 @@ class Taken(NamedTuple):
     steady: list[Steady]
 
 
+class Clusters:
+    """One of each system, if it can be had. One of them runs at a time."""
+
+    def __init__(self, clusters: dict[str, LocalCluster]) -> None:
+        self._clusters = clusters
+        self._running: str | None = None
+        for cluster in clusters.values():
+            cluster.pause()
+
+    def __contains__(self, place: str) -> bool:
+        return place in self._clusters
+
+    def at(self, place: str) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self._clusters[place].bootstrap_servers}
+
+    def run(self, place: str) -> LocalCluster:
+        """From now on this one runs, and is well."""
+        cluster = self._clusters[place]
+        if self._running != place:
+            if self._running is not None:
+                self._clusters[self._running].pause()
+            cluster.resume()
+            self._running = place
+            cluster.wait_in_sync(CALM_S)
+        return cluster
+
+    def paths(self) -> list[str]:
+        """The data directories of Tidelog's brokers."""
+        cluster = self._clusters[TIDELOG]
+        assert isinstance(cluster, TidelogCluster), cluster
+        return list(cluster.log_dirs())
+
+
 class Bench(NamedTuple):
     spark: SparkSession
-    cluster: Cluster
+    clusters: Clusters
     scratch: Path
 
     @property
-    def at(self) -> dict[str, str]:
-        return {"kafka.bootstrap.servers": self.cluster.bootstrap_servers}
+    def stock_places(self) -> list[str]:
+        return [each for each in PLACES if each in self.clusters]
 
 
 # ---- topics ----
@@ -130,9 +189,9 @@ def rows_of(load: Load) -> pa.RecordBatch:
     )
 
 
-def fill(cluster: Cluster, load: Load) -> None:
+def fill(cluster: LocalCluster, load: Load) -> None:
     """Write the topic, one batch per partition and request, many requests under way."""
-    cluster.topic(load.topic, partitions=PARTITIONS, replication_factor=1)
+    cluster.create_topic(load.topic, PARTITIONS, replication_factor=1)
     settings = BatchSettings(codec=load.codec, max_batch_bytes=BATCH_BYTES)
     now_ms = int(time.time() * 1000)
     batches = encode_batches(
@@ -159,11 +218,12 @@ def fill(cluster: Cluster, load: Load) -> None:
         for _ in range(times):
             await asyncio.gather(*(send(batch) for batch in batches[index]))
 
-    async def write(client: Client) -> None:
-        await client.topic(load.topic)
-        await asyncio.gather(*(write_partition(client, index) for index in range(PARTITIONS)))
+    async def write() -> None:
+        async with Client(cluster.bootstrap_servers) as client:
+            await client.topic(load.topic)
+            await asyncio.gather(*(write_partition(client, index) for index in range(PARTITIONS)))
 
-    cluster.ask(write)
+    asyncio.run(write())
 
 
 # ---- what is compared ----
@@ -173,51 +233,88 @@ def noop(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def read_batch(bench: Bench, connector: str, load: Load) -> Side:
-    reader = bench.spark.read.format(connector).options(**bench.at, subscribe=load.topic)
-    return Side(connector, lambda: noop(reader.load()))
+def both_connectors(
+    bench: Bench, made: Callable[[str, str, dict[str, str]], Side], *, at_once: bool = False
+) -> tuple[Side, ...]:
+    """Ours on Tidelog, and the stock one wherever it can be; `at_once` also told not to wait."""
+    sides = [made(OURS, TIDELOG, {})]
+    sides += [made(STOCK, each, {}) for each in bench.stock_places]
+    if at_once:
+        sides.append(made(STOCK, TIDELOG, AT_ONCE))
+    return tuple(sides)
 
 
-def read_json(bench: Bench, connector: str, load: Load) -> Side:
+def side_of(
+    connector: str,
+    place: str,
+    options: dict[str, str],
+    run: Callable[[], Steady | None],
+    prepare: Callable[[], None] = lambda: None,
+) -> Side:
+    words = (f"{name.removeprefix('kafka.')}={value}" for name, value in options.items())
+    return Side(" ".join([connector, *words]), place, run, prepare, is_ours=connector == OURS)
+
+
+def read_batches(bench: Bench, load: Load) -> tuple[Side, ...]:
+    def made(connector: str, place: str, options: dict[str, str]) -> Side:
+        at = {**bench.clusters.at(place), "subscribe": load.topic, **options}
+        reader = bench.spark.read.format(connector).options(**at)
+        return side_of(connector, place, options, lambda: noop(reader.load()))
+
+    return both_connectors(bench, made, at_once=True)
+
+
+def read_json(bench: Bench, load: Load) -> tuple[Side, ...]:
     """Fields of values, parsed on the way or by Spark."""
     fields = "id bigint, user string, note string"
-    reader = bench.spark.read.format(connector).options(**bench.at, subscribe=load.topic)
 
-    def run() -> None:
-        if connector == "tidelog":
-            noop(reader.schema(fields).option("valueFormat", "json").load())
-        else:
-            parsed = from_json(col("value").cast("string"), fields).alias("fields")
-            noop(reader.load().select(parsed).select("fields.*"))
+    def made(connector: str, place: str, options: dict[str, str]) -> Side:
+        at = {**bench.clusters.at(place), "subscribe": load.topic, **options}
+        reader = bench.spark.read.format(connector).options(**at)
 
-    return Side(connector, run)
+        def run() -> None:
+            if connector == OURS:
+                noop(reader.schema(fields).option("valueFormat", "json").load())
+            else:
+                parsed = from_json(col("value").cast("string"), fields).alias("fields")
+                noop(reader.load().select(parsed).select("fields.*"))
+
+        return side_of(connector, place, options, run)
+
+    return both_connectors(bench, made)
 
 
-def read_stream(bench: Bench, connector: str, load: Load, triggers: int) -> Side:
+def read_streams(bench: Bench, load: Load, triggers: int) -> tuple[Side, ...]:
     """As many micro-batches as triggers, from the beginning to what is there. A query of ours
     starts a Python process, which users pay for too; how fast it runs then is told besides."""
-    options = {**bench.at, "subscribe": load.topic, "startingOffsets": "earliest"}
+    usual = {"subscribe": load.topic, "startingOffsets": "earliest"}
     if triggers > 1:
-        options["maxOffsetsPerTrigger"] = str(-(-load.rows // triggers))
+        usual["maxOffsetsPerTrigger"] = str(-(-load.rows // triggers))
 
-    def run() -> Steady:
-        with tempfile.TemporaryDirectory(dir=bench.scratch) as checkpoint:
-            query = (
-                bench.spark.readStream.format(connector)
-                .options(**options)
-                .load()
-                .writeStream.format("noop")
-                .option("checkpointLocation", checkpoint)
-                .trigger(availableNow=True)
-                .start()
-            )
-            query.awaitTermination()
-            progress = [each for each in query.recentProgress if each.numInputRows]
-            rows = sum(each.numInputRows for each in progress)
-            assert rows == load.rows, (rows, load.rows)
-            return steady_of(progress)
+    def made(connector: str, place: str, options: dict[str, str]) -> Side:
+        at = {**bench.clusters.at(place), **usual, **options}
+        run = partial(run_stream, bench, connector, at, load.rows)
+        return side_of(connector, place, options, run)
 
-    return Side(connector, run)
+    return both_connectors(bench, made, at_once=triggers == 1)
+
+
+def run_stream(bench: Bench, connector: str, options: dict[str, str], rows: int) -> Steady:
+    with tempfile.TemporaryDirectory(dir=bench.scratch) as checkpoint:
+        query = (
+            bench.spark.readStream.format(connector)
+            .options(**options)
+            .load()
+            .writeStream.format("noop")
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        progress = [each for each in query.recentProgress if each.numInputRows]
+        found = sum(each.numInputRows for each in progress)
+        assert found == rows, (found, rows)
+        return steady_of(progress)
 
 
 def steady_of(progress: list[Any]) -> Steady:
@@ -231,71 +328,72 @@ def steady_of(progress: list[Any]) -> Steady:
     return Steady(rows / seconds["triggerExecution"], rows / seconds["addBatch"])
 
 
-def read_segments(bench: Bench, load: Load) -> Side:
+def read_segments(bench: Bench, load: Load) -> tuple[Side, ...]:
     """The files of every broker, which must be on this machine."""
-    paths = [str(bench.cluster.data_dir(each)) for each in bench.cluster.brokers]
-    options = {**bench.at, "path": ",".join(paths), "subscribe": load.topic}
-    reader = bench.spark.read.format("tidelog").options(**options)
-    return Side("tidelog segments", lambda: noop(reader.load()))
-
-
-def read_parquet(bench: Bench, load: Load) -> Side:
-    return Side("parquet", lambda: noop(bench.spark.read.parquet(parquet_of(bench, load))))
+    at = {**bench.clusters.at(TIDELOG), "subscribe": load.topic}
+    reader = bench.spark.read.format(OURS).options(path=",".join(bench.clusters.paths()), **at)
+    stock = bench.spark.read.format(STOCK).options(**at)
+    return (
+        Side("tidelog segments", TIDELOG, lambda: noop(reader.load()), is_ours=True),
+        side_of(STOCK, TIDELOG, {}, lambda: noop(stock.load())),
+        Side("parquet", TIDELOG, lambda: noop(bench.spark.read.parquet(parquet_of(bench, load)))),
+    )
 
 
 def parquet_of(bench: Bench, load: Load) -> str:
     """The same rows as the topic has, written once."""
     path = bench.scratch / f"parquet-{load.topic}"
     if not path.exists():
-        reader = bench.spark.read.format("kafka").options(**bench.at, subscribe=load.topic)
-        reader.load().write.option("compression", "none").parquet(str(path))
+        bench.clusters.run(TIDELOG)
+        at = {**bench.clusters.at(TIDELOG), "subscribe": load.topic}
+        rows = bench.spark.read.format(STOCK).options(**at).load()
+        rows.write.option("compression", "none").parquet(str(path))
     return str(path)
 
 
-def write_topic(bench: Bench, connector: str, load: Load, **options: str) -> Side:
+def write_topic(bench: Bench, connector: str, place: str, load: Load, **options: str) -> Side:
     """Rows of Parquet into an empty topic."""
-    label = " ".join([connector, *(f"{name}={value}" for name, value in options.items())])
-    stem = f"sink-{re.sub('[^a-z]', '-', label)}-{load.topic}"
+    label = "-".join([connector, *options.values()])
     made: list[str] = []
 
     def prepare() -> None:
         parquet_of(bench, load)
+        cluster = bench.clusters.run(place)
         if made:
-            bench.cluster.ask(lambda client: Admin(client).delete_topic(made[-1]))
-        target = f"{stem}-{len(made)}"
-        made.append(bench.cluster.topic(target, PARTITIONS, replication_factor=1))
+            cluster.delete_topic(made[-1])
+        made.append(f"sink-{label}-{load.topic}-{len(made)}")
+        cluster.create_topic(made[-1], PARTITIONS, replication_factor=1)
 
     def run() -> None:
         rows = bench.spark.read.parquet(parquet_of(bench, load)).select("key", "value")
-        writer = rows.write.format(connector).options(**bench.at, topic=made[-1], **options)
-        writer.mode("append").save()
+        at = {**bench.clusters.at(place), "topic": made[-1], **options}
+        rows.write.format(connector).options(**at).mode("append").save()
 
-    return Side(label, run, prepare)
+    return side_of(connector, place, options, run, prepare)
+
+
+def write_topics(bench: Bench, load: Load) -> tuple[Side, ...]:
+    return (
+        write_topic(bench, OURS, TIDELOG, load),
+        write_topic(bench, OURS, TIDELOG, load, exactlyOnce="false"),
+        *(write_topic(bench, STOCK, each, load) for each in bench.stock_places),
+    )
 
 
 def comparisons(bench: Bench, loads: list[Load]) -> Iterator[Comparison]:
+    plain = [load for load in loads if load.codec == NONE]
     for load in loads:
-        sides = tuple(read_batch(bench, each, load) for each in ("tidelog", "kafka"))
-        yield Comparison(f"batch read, {load.label}", load, sides)
-    for load in loads:
-        if load.codec == NONE:
-            sides = tuple(read_json(bench, each, load) for each in ("tidelog", "kafka"))
-            yield Comparison(f"fields of JSON, {load.label}", load, sides)
+        yield Comparison(f"batch read, {load.label}", load, read_batches(bench, load))
+    for load in plain:
+        yield Comparison(f"fields of JSON, {load.label}", load, read_json(bench, load))
     for load in loads:
         for triggers, words in ((1, "one batch"), (5, "five batches")):
-            sides = tuple(read_stream(bench, each, load, triggers) for each in ("tidelog", "kafka"))
+            sides = read_streams(bench, load, triggers)
             yield Comparison(f"stream in {words}, {load.label}", load, sides)
     for load in loads:
-        sides = (read_segments(bench, load), read_parquet(bench, load))
-        yield Comparison(f"segments, {load.label}", load, sides)
-    for load in loads:
-        if load.codec == NONE:
-            sides = (
-                write_topic(bench, "tidelog", load),
-                write_topic(bench, "tidelog", load, exactlyOnce="false"),
-                write_topic(bench, "kafka", load),
-            )
-            yield Comparison(f"sink, {load.label}", load, sides)
+        yield Comparison(f"segments, {load.label}", load, read_segments(bench, load))
+    for load in plain:
+        yield Comparison(f"sink, {load.label}", load, write_topics(bench, load))
 
 
 # ---- measuring ----
@@ -319,41 +417,50 @@ def processor_seconds() -> float:
     return sum(used.get(pid, 0.0) for pid in ours)
 
 
-def measure(comparison: Comparison, rounds: int) -> list[dict[str, Any]]:
+def measure(bench: Bench, comparison: Comparison, rounds: int) -> list[dict[str, Any]]:
     """One round more than counts, for compilers and caches. A side that cannot run says why."""
-    taken = {side.name: Taken([], [], []) for side in comparison.sides}
+    taken = {side.label: Taken([], [], []) for side in comparison.sides}
     refused: dict[str, str] = {}
-    for number in range(rounds + 1):
-        for side in comparison.sides:
-            if side.name in refused:
-                continue
-            try:
-                side.prepare()
-                before = processor_seconds()
-                begin = time.perf_counter()
-                steady = side.run()
-                seconds = time.perf_counter() - begin
-            except Exception as error:  # the border of a side: the others are measured all the same
-                refused[side.name] = words_of(error) or str(error).splitlines()[0]
-                continue
-            if number:
-                taken[side.name].rates.append(comparison.load.rows / seconds)
-                taken[side.name].processor_seconds.append(processor_seconds() - before)
-                if steady is not None:
-                    taken[side.name].steady.append(steady)
-    base = taken[comparison.sides[-1].name]
+    for place in bench.stock_places:
+        sides = [side for side in comparison.sides if side.place == place]
+        for number in range(rounds + 1):
+            for side in sides:
+                if side.label in refused:
+                    continue
+                try:
+                    bench.clusters.run(place)
+                    measure_once(side, comparison.load, taken[side.label] if number else None)
+                except Exception as error:  # the border of a side: the others are still measured
+                    refused[side.label] = words_of(error) or str(error).splitlines()[0]
+    others = {side.label: taken[side.label] for side in comparison.sides if not side.is_ours}
     results = []
-    for name, found in taken.items():
-        result = {"comparison": comparison.name, "side": name}
-        result.update(figures(found, base, comparison.load))
-        if name in refused:
-            result["refused"] = refused[name]
+    for side in comparison.sides:
+        result: dict[str, Any] = {"comparison": comparison.name, "side": side.label}
+        result.update(figures(taken[side.label], comparison.load))
+        if side.is_ours:
+            result["ratios"] = ratios(taken[side.label], others)
+        if side.label in refused:
+            result["refused"] = refused[side.label]
         results.append(result)
     return results
 
 
-def figures(found: Taken, base: Taken, load: Load) -> dict[str, Any]:
-    """What the rounds of a side come to, also against those of the last one."""
+def measure_once(side: Side, load: Load, taken: Taken | None) -> None:
+    side.prepare()
+    before = processor_seconds()
+    begin = time.perf_counter()
+    steady = side.run()
+    seconds = time.perf_counter() - begin
+    if taken is None:
+        return
+    taken.rates.append(load.rows / seconds)
+    taken.processor_seconds.append(processor_seconds() - before)
+    if steady is not None:
+        taken.steady.append(steady)
+
+
+def figures(found: Taken, load: Load) -> dict[str, Any]:
+    """What the rounds of a side come to."""
     if not found.rates:
         return {}
     median = statistics.median
@@ -365,37 +472,32 @@ def figures(found: Taken, base: Taken, load: Load) -> dict[str, Any]:
         "processor_seconds": round(median(found.processor_seconds), 2),
         "megabytes_per_second": round(rate * load.value_bytes / MEGABYTE),
     }
-    if base.rates:
-        result["ratio"] = round(rate / median(base.rates), 2)
-    if found.steady:
-        for field in Steady._fields:
-            rate = median(getattr(each, field) for each in found.steady)
-            result[field] = round(rate)
-            if base.steady:
-                theirs = median(getattr(each, field) for each in base.steady)
-                result[f"{field}_ratio"] = round(rate / theirs, 2)
+    for field in Steady._fields if found.steady else ():
+        result[field] = round(median(getattr(each, field) for each in found.steady))
     return result
 
 
-def line_of(result: dict[str, Any]) -> str:
-    begin = f"{result['comparison']:38} {result['side']:28}"
-    if "rows_per_second" not in result:
-        return f"{begin} not measured: {result.get('refused')}"
-    rate, low, high = (
-        result[name] / MEGABYTE for name in ("rows_per_second", "slowest", "fastest")
-    )
-    ratio = f"{result['ratio']:5.2f} ×" if "ratio" in result else ""
-    megabytes, processor = result["megabytes_per_second"], result["processor_seconds"]
-    spread = f"({low:.2f} to {high:.2f})"
-    line = f"{begin} {rate:6.2f} M/s {spread:16} {megabytes:5d} MB/s {processor:6.1f} cpu s {ratio}"
-    if "trigger_rows_per_second" not in result:
-        return line
-    running = result["trigger_rows_per_second"] / MEGABYTE
-    against = result.get("trigger_rows_per_second_ratio")
-    return f"{line}; running {running:6.2f} M/s" + ("" if against is None else f" {against:5.2f} ×")
+def ratios(ours: Taken, others: dict[str, Taken]) -> dict[str, dict[str, float]]:
+    """How many times as fast as each of the others, and as it runs; and what part of its
+    processor seconds that takes."""
+    median = statistics.median
+    found: dict[str, dict[str, float]] = {}
+    for label, theirs in others.items():
+        if not ours.rates or not theirs.rates:
+            continue
+        ratio = {
+            "rate": median(ours.rates) / median(theirs.rates),
+            "processor": median(ours.processor_seconds) / median(theirs.processor_seconds),
+        }
+        if ours.steady and theirs.steady:
+            ratio["running"] = median(
+                each.trigger_rows_per_second for each in ours.steady
+            ) / median(each.trigger_rows_per_second for each in theirs.steady)
+        found[label] = {name: round(value, 2) for name, value in ratio.items()}
+    return found
 
 
-def session(scratch: Path, cores: int) -> SparkSession:
+def session(scratch: Path, cores: int, conf: Mapping[str, str] | None = None) -> SparkSession:
     jars = ",".join(str(path) for path in stock_connector.jars())
     spark = open_session(
         "tidelog-bench",
@@ -405,10 +507,25 @@ def session(scratch: Path, cores: int) -> SparkSession:
             "spark.driver.memory": "2g",
             "spark.sql.warehouse.dir": str(scratch / "warehouse"),
             "spark.local.dir": str(scratch / "spark"),
+            **(conf or {}),
         },
     )
     spark.sparkContext.setLogLevel("OFF")
     return spark
+
+
+@contextmanager
+def clusters(wanted: bool) -> Iterator[Clusters]:
+    """Both acknowledge what is in the page cache, as stock Kafka does."""
+    with ExitStack() as stack:
+        running: dict[str, LocalCluster] = {TIDELOG: stack.enter_context(TidelogSystem().start())}
+        try:
+            if wanted:
+                system = KafkaSystem(kafka_jars.class_path(CACHE), kafka_jars.VERSION)
+                running[KAFKA] = stack.enter_context(system.start())
+        except (SystemMissing, SystemFailed) as reason:
+            print(f"without {KAFKA}: {reason}", flush=True)
+        yield Clusters(running)
 
 
 def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -419,17 +536,19 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     wanted = re.compile(arguments.only)
     results = []
     scratch = Path(tempfile.mkdtemp(prefix="tidelog-spark-bench-"))
-    with Cluster(brokers=3) as cluster:
+    with clusters(arguments.kafka) as places:
         spark = session(scratch, arguments.cores)
+        bench = Bench(spark, places, scratch)
         try:
             filled: set[Load] = set()
-            for comparison in comparisons(Bench(spark, cluster, scratch), loads):
+            for comparison in comparisons(bench, loads):
                 if not wanted.search(comparison.name):
                     continue
                 if comparison.load not in filled:
-                    fill(cluster, comparison.load)
+                    for place in bench.stock_places:
+                        fill(places.run(place), comparison.load)
                     filled.add(comparison.load)
-                for result in measure(comparison, arguments.rounds):
+                for result in measure(bench, comparison, arguments.rounds):
                     results.append(result)
                     print(line_of(result), flush=True)
         finally:
@@ -445,9 +564,19 @@ def main() -> None:
     parser.add_argument("--only", default="", help="comparisons whose name has this pattern")
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="tasks at once")
     parser.add_argument("--json", type=Path, default=Path("spark-bench.json"), help="results")
+    parser.add_argument(
+        "--no-kafka", dest="kafka", action="store_false", help="without a cluster of Kafka"
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="print the table of the results that are there"
+    )
     arguments = parser.parse_args()
+    if arguments.table:
+        print(table_of(json.loads(arguments.json.read_text()), PLACES))
+        return
     results = run(arguments)
     arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    print(table_of(results, PLACES))
     print(f"written to {arguments.json}")
 
 

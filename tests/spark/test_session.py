@@ -10,7 +10,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from tidelog.spark.session import STREAMING_WORKER, quick_python
+from tidelog.spark import quiet_daemon
+from tidelog.spark.session import STREAMING_WORKER, quick_python, sockets_in
 
 PACKAGE = Path(pyspark.__file__).parent
 ARCHIVE = PACKAGE / "python" / "lib" / "pyspark.zip"
@@ -57,6 +58,32 @@ def test_a_session_here_has_workers_that_start_quickly(spark):
     used = spark.range(1).rdd.map(lambda _: sys.path).first()
     assert not [each for each in used if each == str(ARCHIVE)]
     assert os.environ["PYSPARK_DRIVER_PYTHON"] == os.environ["PYSPARK_PYTHON"]
+
+
+def test_rows_do_not_go_through_tcp_between_java_and_python_on_one_machine(spark):
+    used = spark.range(1).rdd.map(lambda _: os.environ["PYTHON_UNIX_DOMAIN_ENABLED"]).first()
+    assert used == "True"
+    directory = Path(spark.conf.get("spark.python.unix.domain.socket.dir"))
+    assert [each for each in directory.iterdir() if each.is_socket()]
+
+
+def test_a_worker_whose_rows_nobody_wants_any_more_ends_without_a_word():
+    told = []
+
+    def worker(*connection):
+        told.append(connection)
+        if connection == ("gone", True):
+            raise BrokenPipeError
+        return 0
+
+    assert quiet_daemon.quiet(worker)("here", True) == 0
+    assert quiet_daemon.quiet(worker)("gone", True) == quiet_daemon.ENDED
+    assert told == [("here", True), ("gone", True)]
+
+
+def test_a_path_that_is_too_long_for_a_socket_leaves_spark_with_tcp(tmp_path):
+    assert sockets_in(Path("sockets"))
+    assert sockets_in(tmp_path / ("long" * 20)) == {}
 
 
 # ---- a streaming query connects before it loads anything ----

@@ -33,11 +33,11 @@ def batch(sink, number=0, *, query="q", run="run"):
     return BatchIdentity(sink, query, run, number)
 
 
-def deliver(settings, identity, messages, kind=Delivery):
+def deliver(settings, identity, messages, kind=Delivery, *, timeout_ms=20_000):
     """By a process that knows nothing of earlier ones."""
 
     async def story():
-        async with Client(settings.bootstrap, timeout_ms=20_000) as client:
+        async with Client(settings.bootstrap, timeout_ms=timeout_ms) as client:
             delivery = kind(client, MarkerLog(client), identity, settings.client)
             return await delivery.deliver(messages)
 

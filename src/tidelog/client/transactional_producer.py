@@ -23,6 +23,9 @@ from tidelog.wire.records import NONE
 TopicPartition = tuple[str, int]
 
 TIMEOUT_MS = 60_000
+INTRODUCTION_TIMEOUT_MS = 15_000
+"""Each introduction makes a new identity, which has to be committed. Whoever comes again before
+that waits anew, and where a commit takes longer than that he never gets one."""
 SECOND_VERSION_ENDS_WITH = 5
 """EndTxn from this version on is that of version 2."""
 NOTHING_OPEN, OPEN, MUST_ABORT = "nothing open", "open", "must abort"
@@ -168,7 +171,12 @@ class TransactionalProducer(BatchProducer):
         def verdict(answer: InitProducerIdResponse) -> None:
             check(answer.error_code, f"transactional id {self._name}")
 
-        answer = await self._coordinator.ask(request, InitProducerIdResponse, verdict)
+        answer = await self._coordinator.ask(
+            request,
+            InitProducerIdResponse,
+            verdict,
+            timeout_ms=min(INTRODUCTION_TIMEOUT_MS, self._client.timeout_ms),
+        )
         return answer.producer_id, answer.producer_epoch
 
     def _offsets_message(

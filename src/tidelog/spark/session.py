@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidelog.client.security import SECRET_NAME
-from tidelog.spark import early_worker
+from tidelog.spark import early_worker, quiet_daemon
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.save_mode import append_without_mode
 
@@ -37,11 +37,13 @@ done
 export PYTHONPATH="$kept"
 case "$1 $2" in
     "-m {streaming}") exec {python} {early_worker} "$2" ;;
+    "-m {daemon}") shift 2; exec {python} {quiet_daemon} "$@" ;;
 esac
 exec {python} "$@"
 """
 """What lies in the installed package are its archives. Those of another Spark stay."""
 STREAMING_WORKER = "pyspark.sql.streaming.python_streaming_source_runner"
+DAEMON = "pyspark.daemon"
 _VERSION = re.compile(r'version "(\d+)')
 
 REDACTION = "spark.sql.redaction.options.regex"
@@ -57,6 +59,9 @@ ON_THIS_MACHINE: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
+SOCKET_NAME_LENGTH = len("/.01234567-89ab-cdef-0123-456789abcdef.sock")
+LONGEST_SOCKET_PATH = 100
+"""Systems allow a little more."""
 
 
 def check_java() -> None:
@@ -90,6 +95,7 @@ def open_session(
     settings = dict(QUIET)
     if not is_submitted() and spark_url.startswith("local"):
         settings.update(ON_THIS_MACHINE)
+        settings.update(sockets_in(_own_directory()))
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         use_python(os.environ.get("PYSPARK_PYTHON") or _own_quick_python())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -144,18 +150,36 @@ def quick_python(program: Path) -> Path:
         package=package,
         streaming=STREAMING_WORKER,
         early_worker=shlex.quote(early_worker.__file__),
+        daemon=DAEMON,
+        quiet_daemon=shlex.quote(quiet_daemon.__file__),
     )
     program.write_text(text)
     program.chmod(0o700)
     return program.absolute()  # Spark would look for a mere name on the PATH
 
 
+def sockets_in(directory: Path) -> Mapping[str, str]:
+    """Settings by which rows go between Java and Python through sockets of this machine and not
+    through TCP. Spark leaves their files behind. Before 4.1 they have no effect."""
+    if len(os.fsencode(directory)) + SOCKET_NAME_LENGTH > LONGEST_SOCKET_PATH:
+        return {}
+    return {
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(directory),
+    }
+
+
 @cache
 def _own_quick_python() -> str:
+    return str(quick_python(_own_directory() / "python"))
+
+
+@cache
+def _own_directory() -> Path:
     """For the sessions of this process, and gone with it."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-python-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return str(quick_python(directory / "python"))
+    return directory
 
 
 def running_session() -> "SparkSession | None":

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.client import ClientError, ClusterUnreachable, KafkaError
-from tidelog.client.errors import error_name
 from tidelog.core.errors import Error
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.security_options import UNREACHABLE_ADVICE, advice_for
@@ -23,9 +22,15 @@ ADVICE: Final[Mapping[int, str]] = {
     Error.UNSUPPORTED_VERSION: "exactly once needs transactions of version 2 (Kafka 4.0);"
     " say exactlyOnce=false to write at least once",
     Error.NOT_ENOUGH_REPLICAS: "bring back the brokers of its replicas",
+    Error.COORDINATOR_NOT_AVAILABLE: "see `tidelog cluster health`: too few replicas of"
+    " __transaction_state are in sync, or the brokers have too much to do; then start again",
+    Error.CONCURRENT_TRANSACTIONS: "see `tidelog txn describe`: the end of the transaction before"
+    " has not reached all its partitions; then start again",
 }
 LASTING: Final = frozenset(ADVICE) - {
     Error.NOT_ENOUGH_REPLICAS,
+    Error.COORDINATOR_NOT_AVAILABLE,
+    Error.CONCURRENT_TRANSACTIONS,
     Error.UNKNOWN_TOPIC_OR_PARTITION,  # brokers hear of a topic one after the other
 }
 
@@ -44,7 +49,7 @@ def told(error: ClientError, what: str, advice: str) -> TidelogError:
         return TidelogError(f"{what}: {error}", better)
     if isinstance(error, KafkaError):
         advice = ADVICE.get(error.error, advice)
-        return TidelogError(f"{what}: {error.message or error_name(error.error)}", advice)
+        return TidelogError(f"{what}: {error}", advice)
     if isinstance(error, ClusterUnreachable):
         return TidelogError(f"{what}: {error}", UNREACHABLE_ADVICE)
     return TidelogError(f"{what}: {error}", advice)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidelog.core.coordination import Marker, TopicPartition
 from tidelog.core.errors import NO_ERROR, Error
+from tidelog.core.types import NO_OFFSET, PartitionId
 from tidelog.storage.errors import StorageError
 from tidelog.wire.records import EndTxnMarker, encode_end_txn_marker
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 COMMIT_TIMEOUT_MS = 5_000
 """Markers of other partitions wait behind one that is not replicated: not for ever. Who sent it
-sends it again, and a second marker of the same transaction changes nothing."""
+sends it again, and then waits on for the one that is in the log. A new one each time would never
+be committed in time where that takes longer than this."""
 
 Done = Callable[[Error], None]
 
@@ -32,14 +35,24 @@ class MarkerOrder(NamedTuple):
     version: int
 
 
+class Uncommitted(NamedTuple):
+    """A marker in a log, and what has to be committed for it to count."""
+
+    marker: Marker
+    role: LeaderReplica
+    required_offset: int
+
+
 class MarkerWriter:
     """Writes end markers into logs that this broker leads. One per broker."""
 
-    __slots__ = ("_host", "_replicas")
+    __slots__ = ("_host", "_replicas", "_uncommitted")
 
     def __init__(self, replicas: Replicas, host: NodeHost) -> None:
         self._replicas = replicas
         self._host = host
+        self._uncommitted: dict[tuple[PartitionId, int], Uncommitted] = {}
+        """The last marker of a producer in a partition, while nobody was told that it counts."""
 
     def write(self, partition: TopicPartition, order: MarkerOrder, done: Done) -> None:
         """`done` is called once: at once if the marker is refused, else when it is committed."""
@@ -59,13 +72,33 @@ class MarkerWriter:
         if error is not NO_ERROR:
             done(error)
             return
-        try:
-            required_offset = self._append(hosted, role, marker)
-        except StorageError as failure:
-            replicas.directories.on_error(hosted.directory, failure)
-            done(failure.kafka_error)
-            return
-        OpenMarker(replicas, hosted, role, done).wait_for(required_offset, self._host.timers)
+        required_offset = self._required_offset(hosted, role, marker)
+        if required_offset is None:
+            try:
+                required_offset = self._append(hosted, role, marker)
+            except StorageError as failure:
+                replicas.directories.on_error(hosted.directory, failure)
+                done(failure.kafka_error)
+                return
+        key = hosted.partition, marker.producer_id
+        self._uncommitted[key] = Uncommitted(marker, role, required_offset)
+        open_marker = OpenMarker(replicas, hosted, role, partial(self._answered, key, done))
+        open_marker.wait_for(required_offset, self._host.timers)
+
+    def _required_offset(self, hosted: Hosted, role: LeaderReplica, marker: Marker) -> int | None:
+        """Of the same marker, if this leader has appended it; None where it has something to end
+        or is not there."""
+        known = self._uncommitted.get((hosted.partition, marker.producer_id))
+        if known is None or known.role is not role or known.marker != marker:
+            return None
+        producer = hosted.log.producers.get(marker.producer_id)
+        ends_something = producer is not None and producer.current_txn_first_offset != NO_OFFSET
+        return None if ends_something else known.required_offset
+
+    def _answered(self, key: tuple[PartitionId, int], done: Done, error: Error) -> None:
+        if error is not Error.REQUEST_TIMED_OUT:
+            self._uncommitted.pop(key, None)
+        done(error)
 
     def _append(self, hosted: Hosted, role: LeaderReplica, marker: Marker) -> int:
         batch = encode_end_txn_marker(
