@@ -25,6 +25,10 @@ COMMIT_TIMEOUT_MS = 5_000
 sends it again, and then waits on for the one that is in the log. A new one each time would never
 be committed in time where that takes longer than this."""
 
+REMEMBERED = 1_000
+"""Markers whose sender may never come again, because another broker leads now: the oldest are
+forgotten. One that does come is appended again, which changes nothing."""
+
 Done = Callable[[Error], None]
 
 
@@ -81,9 +85,15 @@ class MarkerWriter:
                 done(failure.kafka_error)
                 return
         key = hosted.partition, marker.producer_id
-        self._uncommitted[key] = Uncommitted(marker, role, required_offset)
+        self._remember(key, Uncommitted(marker, role, required_offset))
         open_marker = OpenMarker(replicas, hosted, role, partial(self._answered, key, done))
         open_marker.wait_for(required_offset, self._host.timers)
+
+    def _remember(self, key: tuple[PartitionId, int], uncommitted: Uncommitted) -> None:
+        self._uncommitted.pop(key, None)  # the newest is the last
+        self._uncommitted[key] = uncommitted
+        if len(self._uncommitted) > REMEMBERED:
+            del self._uncommitted[next(iter(self._uncommitted))]
 
     def _required_offset(self, hosted: Hosted, role: LeaderReplica, marker: Marker) -> int | None:
         """Of the same marker, if this leader has appended it; None where it has something to end
