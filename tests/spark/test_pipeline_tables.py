@@ -126,7 +126,7 @@ def test_files_can_be_left_out_by_offset_and_time(tmp_path):
     ("options", "words"),
     [
         ({}, "the option path is missing"),
-        ({"path": "s3://bucket/t"}, "is not a directory"),
+        ({"path": "hdfs://name/t"}, "there are no tables at hdfs://"),
         ({"path": "t", "tableformat": "orc"}, "delta, iceberg, parquet"),
         ({"path": "t", "tabelformat": "delta"}, "did you mean tableFormat"),
     ],

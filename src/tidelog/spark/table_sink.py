@@ -1,12 +1,15 @@
 """`format("tidelog_table")`: a stream into a Delta, Iceberg or Parquet table, exactly once.
 
-Our own pipelines register it; there is nothing of Tidelog's topics in it. Options: `path`,
-`tableFormat` (delta, parquet, iceberg) and `partitionBy` (columns with commas between them).
+Our own pipelines register it; there is nothing of Tidelog's topics in it. Options: `path` (a
+directory, or a place in an object store), `tableFormat` (delta, parquet, iceberg), `partitionBy`
+(columns with commas between them), for Iceberg `catalog` and `table`. `storeSecrets` and
+`catalogSecrets` are JSON; Spark shows no option with such a name.
 
 Rows that have a `badReason` are not written to the table. `onBadRecord=skip` leaves them out, and
 `dead-letter` writes them to a topic (`deadLetterTopic`, and `kafka.…` for the cluster).
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,11 +21,15 @@ from tidelog.spark.failure import InvalidOption
 from tidelog.spark.options import Options
 from tidelog.spark.spark_releases import StreamArrowWriter, as_batches
 from tidelog.spark.tables.forms import open_table
+from tidelog.spark.tables.store_options import store_options
+from tidelog.spark.tables.stores import located, scheme_of
 from tidelog.spark.tables.words import (
     DELTA,
     FORMS,
+    ICEBERG,
     BatchFiles,
     BatchId,
+    CatalogTable,
     TableSpec,
     WrittenFile,
 )
@@ -40,6 +47,10 @@ KNOWN = (
     "path",
     "tableFormat",
     "partitionBy",
+    "storeSecrets",
+    "catalog",
+    "catalogSecrets",
+    "table",
     "checkpointLocation",
     "queryName",
     "pipeline",
@@ -170,12 +181,38 @@ class TableWriter(StreamArrowWriter):
 def spec_of(values: Mapping[str, str]) -> TableSpec:
     options = Options(values)
     options.refuse_unknown(KNOWN, ())
-    path = options.required("path", "say where the table lies")
-    if "://" in path:
-        raise InvalidOption(f"the path {path} is not a directory", "give a local directory")
+    path = located(options.required("path", "say where the table lies"))
     form = options.one_of("tableFormat", DELTA, FORMS)
     columns = (options.text("partitionBy") or "").split(",")
-    return TableSpec(path, form, tuple(each.strip() for each in columns if each.strip()))
+    named = tuple(each.strip() for each in columns if each.strip())
+    given = store_options(scheme_of(path), json.loads(options.text("storeSecrets") or "{}"))
+    return TableSpec(path, form, named, given, _catalog_of(options, form))
+
+
+def _catalog_of(options: Options, form: str) -> CatalogTable | None:
+    if options.text("catalog") is None:
+        return None
+    if form != ICEBERG:
+        raise InvalidOption(f"a {form} table is in no catalog", "leave out the option catalog")
+    table = options.required("table", "say which table of the catalog: namespace.name")
+    secrets = json.loads(options.text("catalogSecrets") or "{}")
+    return CatalogTable(options.required("catalog", "name it"), table, tuple(secrets.items()))
+
+
+def sink_options(spec: TableSpec) -> dict[str, str]:
+    """What `spec_of` makes the same table of."""
+    told = {
+        "path": spec.path,
+        "tableFormat": spec.form,
+        "partitionBy": ",".join(spec.partition_by),
+    }
+    if spec.options.given:
+        told["storeSecrets"] = json.dumps(spec.options.values)
+    if spec.catalog is not None:
+        told["catalog"] = spec.catalog.catalog
+        told["table"] = spec.catalog.table
+        told["catalogSecrets"] = json.dumps(dict(spec.catalog.options))
+    return told
 
 
 def register_table_sink(spark: "SparkSession") -> None:

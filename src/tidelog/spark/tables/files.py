@@ -1,11 +1,9 @@
 """Parquet files as a task writes them: one after the other for each set of partition values."""
 
 import json
-import os
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -13,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidelog.spark.tables.new_file import NewFile
+from tidelog.spark.tables.stores import Store, told
 from tidelog.spark.tables.words import WrittenFile
 
 FILE_BYTES = 256 * 1024 * 1024
@@ -27,7 +27,7 @@ Values = tuple[tuple[str, Any], ...]
 class Layout(NamedTuple):
     """What a form of tables wants of its files."""
 
-    directory: Path
+    directory: Store
     partition_by: tuple[str, ...] = ()
     keeps_columns: bool = False
     """Whether files hold the columns too that they are partitioned by."""
@@ -50,15 +50,17 @@ class PartitionedFiles:
     def write(self, batch: pa.RecordBatch) -> None:
         table = pa.Table.from_batches([batch]).cast(self._schema)
         for values, rows in _split(table, self._layout.partition_by):
-            file = self._open.pop(values, None) or self._begin(values)
-            self._open[values] = file
-            file.write(rows)
-            if file.size_bytes >= FILE_BYTES:
-                self._end(values)
+            with told(self._layout.directory, "cannot write to"):
+                file = self._open.pop(values, None) or self._begin(values)
+                self._open[values] = file
+                file.write(rows)
+                if file.size_bytes >= FILE_BYTES:
+                    self._end(values)
 
     def close(self) -> None:
-        for values in list(self._open):
-            self._end(values)
+        with told(self._layout.directory, "cannot write to"):
+            for values in list(self._open):
+                self._end(values)
 
     def abandon(self) -> None:
         """After an error: nothing is finished any more."""
@@ -86,15 +88,16 @@ class PartitionedFiles:
 
 
 class _OpenFile:
-    __slots__ = ("_name", "_path", "_schema", "_sink", "_writer", "size_bytes")
+    __slots__ = ("_file", "_footer", "_name", "_schema", "_writer", "size_bytes")
 
-    def __init__(self, directory: Path, name: str, schema: pa.Schema) -> None:
+    def __init__(self, directory: Store, name: str, schema: pa.Schema) -> None:
         self._name = name
-        self._path = directory / name
         self._schema = schema
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._sink = self._path.open("wb")
-        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+        self._file = NewFile(directory, name)
+        self._footer: list[pq.FileMetaData] = []
+        self._writer = pq.ParquetWriter(
+            self._file.stream, schema, compression="zstd", metadata_collector=self._footer
+        )
         self.size_bytes = 0
 
     def write(self, rows: pa.Table) -> None:
@@ -104,18 +107,13 @@ class _OpenFile:
     def end(self, values: Values) -> WrittenFile:
         """Durable when it returns: a commit must not name bytes that a crash can take."""
         self._writer.close()
-        self._sink.flush()
-        os.fsync(self._sink.fileno())
-        self._sink.close()
-        metadata = pq.read_metadata(self._path)
+        size_bytes = self._file.end()
+        (metadata,) = self._footer
         texts = tuple((column, _as_text(value)) for column, value in values)
-        size = self._path.stat().st_size
-        return WrittenFile(self._name, size, metadata.num_rows, texts, statistics(metadata))
+        return WrittenFile(self._name, size_bytes, metadata.num_rows, texts, statistics(metadata))
 
     def abandon(self) -> None:
-        self._writer.close()
-        self._sink.close()
-        self._path.unlink(missing_ok=True)
+        self._file.abandon(self._writer.close)
 
 
 def write_files(

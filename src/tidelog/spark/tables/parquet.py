@@ -30,7 +30,7 @@ class ParquetForm:
 
     def __init__(self, spec: TableSpec) -> None:
         self._spec = spec
-        self._path = Path(spec.path)
+        self._path = spec.store.path
         self._ours = self._path / OURS
 
     def exists(self) -> bool:
@@ -88,7 +88,7 @@ class ParquetForm:
 
     def _carry_out(self, decided: dict[str, Any]) -> None:
         """Move what is still staged; what other attempts left there goes."""
-        directory = staged(self._spec, BatchId(decided["query"], decided["batch"]))
+        directory = staged(self._spec, BatchId(decided["query"], decided["batch"])).path
         for name in decided["files"]:
             if (directory / name).exists():
                 (self._path / name).parent.mkdir(parents=True, exist_ok=True)

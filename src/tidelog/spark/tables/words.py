@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from tidelog.spark.tables.store_options import StoreOptions
+from tidelog.spark.tables.stores import Store
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -10,12 +13,36 @@ DELTA, PARQUET, ICEBERG = "delta", "parquet", "iceberg"
 FORMS = (DELTA, PARQUET, ICEBERG)
 
 
+class CatalogTable(NamedTuple):
+    """Under which name a catalog knows an Iceberg table. Shows no values: some are secrets."""
+
+    catalog: str
+    """The name of a catalog in `.pyiceberg.yaml`, or the URI of one."""
+    table: str
+    """`namespace.name`."""
+    options: tuple[tuple[str, str], ...] = ()
+    """Of pyiceberg."""
+
+    def __repr__(self) -> str:
+        names = ", ".join(name for name, _ in self.options)
+        return f"CatalogTable({self.table}{', ' if names else ''}{names})"
+
+
 class TableSpec(NamedTuple):
-    """Which table: where it lies, in which form, and by which columns its files are sorted."""
+    """Which table: where it lies, in which form, and by which columns its files are sorted. Goes to
+    tasks."""
 
     path: str
+    """A directory, or the URI of a place in an object store, as `stores.located` writes it."""
     form: str
     partition_by: tuple[str, ...] = ()
+    options: StoreOptions = StoreOptions()
+    catalog: CatalogTable | None = None
+    """Of Iceberg; None: a file in the directory."""
+
+    @property
+    def store(self) -> Store:
+        return Store(self.path, self.options)
 
 
 class WrittenFile(NamedTuple):

@@ -1,0 +1,136 @@
+"""Tables in an object store, on an S3 server of its own process: exact, whoever else commits."""
+
+import pyarrow as pa
+import pytest
+
+from support import object_store, two_drivers
+from tidelog.spark.failure import TidelogError
+from tidelog.spark.tables.files import write_files
+from tidelog.spark.tables.forms import open_table, read_table
+from tidelog.spark.tables.layouts import layout_of
+from tidelog.spark.tables.store_options import store_options
+from tidelog.spark.tables.stores import located
+from tidelog.spark.tables.words import BatchFiles, BatchId, CatalogTable, TableSpec
+
+SCHEMA = pa.schema([("offset", pa.int64()), ("topic", pa.string()), ("key", pa.binary())])
+FORMS = ("delta", "iceberg")
+ROUNDS = 6
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory):
+    with object_store.running_or_skipped(tmp_path_factory.mktemp("store")) as running:
+        yield running
+
+
+@pytest.fixture(params=FORMS)
+def form(request):
+    return request.param
+
+
+def table_in(store, tmp_path, form, columns=()):
+    catalog = None
+    if form == "iceberg":
+        catalog = CatalogTable(f"sqlite:///{tmp_path}/catalog.db", "shop.orders")
+    place = located(store.place(f"{form}-{tmp_path.name}"))
+    return TableSpec(place, form, columns, store_options("s3", store.options, {}), catalog)
+
+
+def rows(first, end):
+    values = range(first, end)
+    topics = [["orders", "payments"][each % 2] for each in values]
+    return pa.record_batch([list(values), topics, [b"k"] * len(topics)], schema=SCHEMA)
+
+
+def write(spec, batch, *batches):
+    """As one attempt of a task does, and the driver after it."""
+    files = write_files(layout_of(spec, batch), SCHEMA, "part", batches)
+    return open_table(spec).commit(SCHEMA, BatchFiles(batch, files))
+
+
+@pytest.mark.parametrize("columns", [(), ("topic",)], ids=["flat", "partitioned"])
+def test_a_batch_that_comes_again_is_left_out_and_spark_reads_without_jars(
+    store, spark, tmp_path, form, columns
+):
+    spec = table_in(store, tmp_path, form, columns)
+    assert not open_table(spec).exists()
+    open_table(spec).prepare(SCHEMA)
+    assert read_table(spark, spec) is None
+    assert write(spec, BatchId("q", 0), rows(0, 30))
+    assert not write(spec, BatchId("q", 0), rows(0, 30))
+    assert write(spec, BatchId("q", 1), rows(30, 48))
+    found = read_table(spark, spec).orderBy("offset").collect()
+    assert [each.offset for each in found] == list(range(48))
+    assert [each.topic for each in found[:2]] == ["orders", "payments"]
+    assert found[0].key == b"k"
+
+
+def test_columns_that_came_later_are_null_in_older_rows(store, spark, tmp_path, form):
+    spec = table_in(store, tmp_path, form)
+    write(spec, BatchId("q", 0), rows(0, 2))
+    more = SCHEMA.append(pa.field("note", pa.string()))
+    open_table(spec).grow(more)
+    later = pa.record_batch([[2], ["orders"], [None], ["new"]], schema=more)
+    files = write_files(layout_of(spec, BatchId("q", 1)), more, "part", [later])
+    assert open_table(spec).commit(more, BatchFiles(BatchId("q", 1), files))
+    found = read_table(spark, spec).orderBy("offset").collect()
+    assert [each.note for each in found] == [None, None, "new"]
+
+
+def test_of_two_drivers_that_commit_the_same_batch_one_does(store, tmp_path, form):
+    spec = table_in(store, tmp_path, form)
+    open_table(spec).prepare(two_drivers.SCHEMA)
+    said = two_drivers.commits_of_both(spec, ROUNDS)
+    assert [one + other for one, other in zip(*said, strict=True)] == [1] * ROUNDS
+    assert len(open_table(spec).active_files()) == ROUNDS
+
+
+def test_a_driver_that_looked_before_another_committed_the_batch_leaves_it_out(
+    store, tmp_path, form, monkeypatch
+):
+    """The case in which a mark that was read too early would double rows."""
+    spec = table_in(store, tmp_path, form)
+    open_table(spec).prepare(SCHEMA)
+    batch = BatchId("q", 0)
+    ours, theirs = open_table(spec), open_table(spec)
+    files = write_files(layout_of(spec, batch), SCHEMA, "ours", [rows(0, 5)])
+    others = write_files(layout_of(spec, batch), SCHEMA, "theirs", [rows(0, 5)])
+    if form == "delta":
+        from deltalake import DeltaTable as Looked
+
+        looks = "transaction_version"
+    else:
+        from pyiceberg.table import Table as Looked
+
+        looks = "transaction"
+    real = getattr(Looked, looks)
+
+    def looked(self, *given):
+        found = real(self, *given)
+        monkeypatch.setattr(Looked, looks, real)
+        assert theirs.commit(SCHEMA, BatchFiles(batch, others))
+        return found
+
+    monkeypatch.setattr(Looked, looks, looked)
+    assert not ours.commit(SCHEMA, BatchFiles(batch, files))
+    (only,) = open_table(spec).active_files()
+    assert "/theirs-" in only
+
+
+def test_a_wrong_secret_is_told_without_it(store, tmp_path, form):
+    wrong = {**store.options, "AWS_SECRET_ACCESS_KEY": "not-the-secret"}
+    spec = table_in(store, tmp_path, form)._replace(options=store_options("s3", wrong, {}))
+    with pytest.raises(TidelogError, match=r"SignatureDoesNotMatch|403|ACCESS_DENIED") as refused:
+        open_table(spec).prepare(SCHEMA)
+    assert "not-the-secret" not in str(refused.value)
+    with pytest.raises(TidelogError, match="cannot write to s3://") as refused:
+        write_files(layout_of(spec, BatchId("q", 0)), SCHEMA, "part", [rows(0, 5)])
+    assert "not-the-secret" not in str(refused.value)
+
+
+def test_plain_parquet_and_iceberg_without_a_catalog_are_refused(store, tmp_path):
+    spec = table_in(store, tmp_path, "parquet")
+    with pytest.raises(TidelogError, match="a store has no rename"):
+        open_table(spec)
+    with pytest.raises(TidelogError, match="needs a catalog"):
+        open_table(spec._replace(form="iceberg"))
