@@ -3,7 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from support import object_store, two_drivers
+from support import object_store, spark_story, two_drivers
+from support.exactly_once import faults
+from support.exactly_once.drivers import Drivers
+from support.exactly_once.story import DRIVER, Plan, Run
+from support.exactly_once.targets import TableTarget
+from support.pipelines import Home, quick
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.tables.files import write_files
 from tidelog.spark.tables.forms import open_table, read_table
@@ -134,3 +139,61 @@ def test_plain_parquet_and_iceberg_without_a_catalog_are_refused(store, tmp_path
         open_table(spec)
     with pytest.raises(TidelogError, match="needs a catalog"):
         open_table(spec._replace(form="iceberg"))
+
+
+def test_an_archive_lies_in_the_store_and_its_secrets_nowhere_else(
+    store, cluster, spark, tmp_path, form, monkeypatch
+):
+    topic = cluster.topic(f"to-the-store-{form}", partitions=2)
+    spark_story.write(cluster, topic, range(6))
+    spec = table_in(store, tmp_path, form, ("topic",))
+    secrets = tmp_path / "s3.properties"
+    secrets.write_text("".join(f"{name}={value}\n" for name, value in store.options.items()))
+    home = Home(tmp_path / "pipelines")
+    given = ["archive", topic, "--to", spec.path.replace("s3:", "s3a:"), "--format", form]
+    given += ["--partition-by", "topic", "--store-options-file", str(secrets), "--once"]
+    given += ["-b", cluster.bootstrap_servers]
+    if spec.catalog is not None:
+        given += ["--catalog", spec.catalog.catalog, "--table", spec.catalog.table]
+    with quick(spark):
+        ran = home.done(*given)
+        spark_story.write(cluster, topic, range(6, 8))
+        for name, value in store.options.items():
+            monkeypatch.setenv(name, value)
+        given.remove("--store-options-file")
+        given.remove(str(secrets))
+        again = home.done(*given)
+        found = read_table(spark, spec).collect()
+    assert "6 in, 6 out · committed" in ran.stdout
+    assert "2 in, 2 out · committed" in again.stdout
+    assert sorted(int(each.value) for each in found) == list(range(8))
+    (directory,) = home.directory.iterdir()
+    written = [each.read_bytes() for each in directory.rglob("*") if each.is_file()]
+    said = (ran.stdout + ran.stderr + again.stdout + again.stderr).encode()
+    assert b"s3://lake/" in b"".join(written)
+    for secret in (object_store.KEY_ID, object_store.SECRET):
+        assert not [each for each in (*written, said) if secret.encode() in each]
+
+
+@pytest.mark.long
+def test_every_row_is_in_the_table_once_though_drivers_are_killed(store, cluster, tmp_path, form):
+    """One is killed just before the library commits, one right after it, one while tasks write."""
+    drivers = Drivers(tmp_path)
+    try:
+        for point in (faults.BEFORE_END, faults.AFTER_END, faults.IN_TASK):
+            name = f"{form}-{point}".replace(" ", "-")
+            directory = tmp_path / name
+            directory.mkdir()
+            target = TableTarget(form, directory, store)
+            plan = Plan(f"s3-{name}", DRIVER, point)
+            outcome = Run(cluster, drivers, tmp_path, plan, target=target).run()
+            assert (outcome.kills, outcome.restarts) == (1, 1)
+            assert outcome.exact, outcome
+        control = tmp_path / f"{form}-control"
+        control.mkdir()
+        plan = Plan(f"s3-{form}-control", DRIVER, faults.AFTER_END, markers=False)
+        target = TableTarget(form, control, store)
+        caught = Run(cluster, drivers, tmp_path, plan, target=target).run()
+        assert caught.duplicates, "a table whose mark is not asked must be caught with rows twice"
+    finally:
+        drivers.close()

@@ -1,5 +1,6 @@
 """`tidelog pipeline archive`"""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.pipeline.launching import Job, Launch, launch_job, runs_pipeline, spoken
+from tidelog.cli.pipeline.table_options import names_table, table_arguments
 from tidelog.cli.pipeline.topic_check import Looked, look_at
 from tidelog.spark.dead_letter_words import ACTIONS, DEAD_LETTER, STOP, SUFFIX
 from tidelog.spark.failure import TidelogError
@@ -16,7 +18,7 @@ from tidelog.spark.pipelines import archive as pipeline
 from tidelog.spark.pipelines.dead_letter_topics import make_topics
 from tidelog.spark.pipelines.topics import EARLIEST, LATEST, SchemaValues, Topics, stream_of
 from tidelog.spark.schema_words import GROWN, WITH_REGISTRY
-from tidelog.spark.tables.words import DELTA, FORMS, TableSpec
+from tidelog.spark.tables.words import TableSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,15 +30,7 @@ if TYPE_CHECKING:
 
 @click.command(name="archive")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
-@click.option("--to", "to", required=True, metavar="DIR", help="Where the table lies.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    default=DELTA,
-    show_default=True,
-    help="What kind of table.",
-)
+@names_table
 @click.option(
     "--partition-by",
     metavar="COLUMN,…",
@@ -89,7 +83,14 @@ if TYPE_CHECKING:
 @output_option
 @shared_options
 @click.pass_context
-def command(context: click.Context, /, asking: Asking, launch: Launch, **given: Any) -> None:
+def command(
+    context: click.Context,
+    /,
+    asking: Asking,
+    launch: Launch,
+    table_of: Callable[[tuple[str, ...]], TableSpec],
+    **given: Any,
+) -> None:
     """Keep topics as a table: every committed record is one row, exactly once.
 
     \b
@@ -99,6 +100,9 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
       tidelog pipeline archive orders --to lake/orders --format iceberg
       tidelog pipeline archive orders --to lake/orders --value-format avro \\
         --registry http://localhost:8081
+      tidelog pipeline archive orders --to s3://lake/orders --store-options-file s3.properties
+      tidelog pipeline archive orders --to s3://lake/orders --format iceberg \\
+        --catalog http://localhost:8181 --table shop.orders
       tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT" \\
         --on-bad-record dead-letter
 
@@ -107,6 +111,7 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
     columns = tuple(each.strip() for each in given["partition_by"].split(",") if each.strip())
     with spoken():
         pipeline.check_partition_by(columns)
+        table = table_of(columns)
     if (given["value_format"] == "json") != (given["schema"] is not None):
         raise CommandError(
             "--value-format json and --schema belong together",
@@ -116,7 +121,6 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
         )
     check_registry(given)
     check_bad_records(given)
-    table = TableSpec(local_directory(given["to"]), given["form"], columns)
     looked = look_at(asking, given["topics"])
     if given["registry"] is not None:
         with spoken():
@@ -194,9 +198,7 @@ def make_job(looked: Looked, archive: pipeline.Archive, given: dict[str, Any]) -
     arguments = {
         "cluster_id": looked.cluster_id,
         "topics": list(looked.names),
-        "to": table.path,
-        "format": table.form,
-        "partition_by": list(table.partition_by),
+        **table_arguments(table),
         "schema": given["schema"],
     }
     if given["registry"] is not None:

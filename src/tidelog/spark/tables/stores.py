@@ -39,7 +39,7 @@ def located(text: str) -> str:
     """The place in the one way it is written; InvalidOption if there can be none."""
     scheme, mark, rest = text.strip().partition("://")
     if not mark:
-        return str(Path(text).absolute())
+        return str(Path(text).resolve())
     known = _SCHEMES.get(scheme.lower())
     if known is None:
         raise InvalidOption(
@@ -49,7 +49,7 @@ def located(text: str) -> str:
     if known == LOCAL:
         if parts.netloc not in ("", "localhost"):
             raise InvalidOption(f"{text} is on another machine", "file:///directory")
-        return str(Path(unquote(parts.path)).absolute())
+        return str(Path(unquote(parts.path)).resolve())
     if "@" in parts.netloc and known != AZURE:
         raise InvalidOption(
             f"a place at {known}:// has a login in it, which everybody would see",
