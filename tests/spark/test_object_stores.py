@@ -1,5 +1,8 @@
 """Tables in an object store, on an S3 server of its own process: exact, whoever else commits."""
 
+import json
+import pickle
+
 import pyarrow as pa
 import pytest
 
@@ -10,12 +13,16 @@ from support.exactly_once.story import DRIVER, Plan, Run
 from support.exactly_once.targets import TableTarget
 from support.pipelines import Home, quick
 from tidelog.spark.failure import TidelogError
+from tidelog.spark.staged_files import listed
+from tidelog.spark.staging import INLINE_BYTES, Attempt, Staging, sweep
 from tidelog.spark.tables.files import write_files
 from tidelog.spark.tables.forms import open_table, read_table
 from tidelog.spark.tables.layouts import layout_of
 from tidelog.spark.tables.store_options import store_options
-from tidelog.spark.tables.stores import located
+from tidelog.spark.tables.stores import Store, located
 from tidelog.spark.tables.words import BatchFiles, BatchId, CatalogTable, TableSpec
+from tidelog.wire.kernel import scan_batches
+from tidelog.wire.records import Record, encode
 
 SCHEMA = pa.schema([("offset", pa.int64()), ("topic", pa.string()), ("key", pa.binary())])
 FORMS = ("delta", "iceberg")
@@ -142,7 +149,7 @@ def test_plain_parquet_and_iceberg_without_a_catalog_are_refused(store, tmp_path
 
 
 def test_an_archive_lies_in_the_store_and_its_secrets_nowhere_else(
-    store, cluster, spark, tmp_path, form, monkeypatch
+    store, cluster, spark, tmp_path, form
 ):
     topic = cluster.topic(f"to-the-store-{form}", partitions=2)
     spark_story.write(cluster, topic, range(6))
@@ -158,11 +165,12 @@ def test_an_archive_lies_in_the_store_and_its_secrets_nowhere_else(
     with quick(spark):
         ran = home.done(*given)
         spark_story.write(cluster, topic, range(6, 8))
-        for name, value in store.options.items():
-            monkeypatch.setenv(name, value)
         given.remove("--store-options-file")
         given.remove(str(secrets))
-        again = home.done(*given)
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in store.options.items():
+                environment.setenv(name, value)
+            again = home.done(*given)
         found = read_table(spark, spec).collect()
     assert "6 in, 6 out · committed" in ran.stdout
     assert "2 in, 2 out · committed" in again.stdout
@@ -173,6 +181,46 @@ def test_an_archive_lies_in_the_store_and_its_secrets_nowhere_else(
     assert b"s3://lake/" in b"".join(written)
     for secret in (object_store.KEY_ID, object_store.SECRET):
         assert not [each for each in (*written, said) if secret.encode() in each]
+
+
+def test_what_a_task_stages_in_a_store_is_read_by_the_commit_and_swept(store, tmp_path):
+    directory = Store(store.place(f"staging-{tmp_path.name}"), store_options("s3", store.options))
+    for number in (1, 2):
+        stage = Staging(Attempt("q", number, 0), directory)
+        stage.add("t", 0, encode([Record(0, 0, None, b"x" * INLINE_BYTES, ())]))
+        stage.add("t", 1, encode([Record(0, 0, None, b"y", ())]))
+        message = pickle.loads(pickle.dumps(stage.finish("run", "elsewhere")))
+    assert object_store.SECRET not in repr(message)
+    assert scan_batches(message.read(message.pieces[1])).column("record_count")[0] == 1
+    assert len(list(listed(directory))) == 2
+    sweep(directory, "q", 1)
+    (left,) = listed(directory)
+    assert message.path == directory.below(left.name).place
+    message.remove()
+    message.remove()
+    with pytest.raises(TidelogError, match="cannot read what was staged at s3://"):
+        message.read(message.pieces[0])
+    failed = Staging(Attempt("q", 3, 0), directory)
+    failed.add("t", 0, encode([Record(0, 0, None, b"x" * INLINE_BYTES, ())]))
+    failed.discard()
+    assert not list(listed(directory))
+
+
+def test_a_stream_is_written_exactly_once_through_a_store(store, cluster, spark, tmp_path):
+    """Rows of a task that are too many for a message, with executors that share no directory."""
+    topic = cluster.topic("staged-in-a-store", partitions=1)
+    staging = store.place(f"staging-{tmp_path.name}")
+    rows = spark.range(0, 40_000, 1, 1).selectExpr(
+        "CAST(id AS STRING) AS value", "sha2(CAST(id AS STRING), 512) AS key"
+    )
+    writer = rows.write.format("tidelog").mode("append").option("topic", topic)
+    writer = writer.option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    writer = writer.option("storeSecrets", json.dumps(store.options))
+    writer.option("compression", "none").option("stagingDir", staging).save()
+    found = spark_story.loaded(spark, cluster, subscribe=topic)
+    assert found.select("value").distinct().count() == 40_000
+    assert not list(listed(Store(staging, store_options("s3", store.options))))
+    assert list((store.directory / "buckets" / object_store.BUCKET).glob("staging-*"))
 
 
 @pytest.mark.long

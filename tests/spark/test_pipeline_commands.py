@@ -198,3 +198,7 @@ def test_ctrl_c_ends_a_pipeline_cleanly_and_it_can_be_gone_on_with(
         assert home.batches(*archive, "--once") == [], "there is nothing new"
     rows = read_table(spark, TableSpec(str(tmp_path / "lake"), "delta")).collect()
     assert sorted(json.loads(each.value) for each in rows) == list(range(6))
+
+
+def test_checkpoints_in_an_object_store_are_refused(archive):
+    refused(Home(Path("s3://lake/states")).run(*archive), 2, "would need jars")

@@ -104,6 +104,9 @@ class StoreOptions(NamedTuple):
         return f"StoreOptions({', '.join(name for name, _ in self.given)})"
 
 
+NO_OPTIONS: Final = StoreOptions()
+
+
 def store_options(
     scheme: str, given: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> StoreOptions:

@@ -4,6 +4,7 @@ A place is written in one way: an absolute path, or `s3://bucket/key`, `gs://buc
 `abfss://container@account.dfs.core.windows.net/key`, without a slash at its end.
 """
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,24 +98,19 @@ class Store(NamedTuple):
     def below(self, *names: str) -> "Store":
         return self._replace(place="/".join([self.place.rstrip("/"), *names]))
 
+    def above(self) -> "Store":
+        return self._replace(place=self.place.rpartition("/")[0])
+
     def filesystem(self) -> "tuple[FileSystem, str]":
         """pyarrow's own, and how it calls the place."""
-        from pyarrow import fs  # noqa: PLC0415 - an extra
+        if self.is_local:
+            from pyarrow.fs import LocalFileSystem  # noqa: PLC0415 - an extra
 
-        scheme = scheme_of(self.place)
-        if scheme == LOCAL:
-            return fs.LocalFileSystem(), str(self.path.absolute())
+            return LocalFileSystem(), str(self.path.absolute())
         parts = urlsplit(self.place)
-        given = self._told("arrow")
-        container = parts.netloc
-        if scheme == S3:
-            made = fs.S3FileSystem(**_truths(given, "force_virtual_addressing"))
-        elif scheme == GCS:
-            made = self._google(given)
-        else:
-            container = parts.netloc.partition("@")[0]
-            made = fs.AzureFileSystem(**given, **self._azure_endpoints("_"))
-        return made, f"{container}{parts.path}"
+        root = self._replace(place=f"{parts.scheme}://{parts.netloc}")
+        bucket = parts.netloc.partition("@")[0]
+        return _filesystem(root), f"{bucket}{parts.path}"
 
     def delta_options(self) -> dict[str, str] | None:
         """`storage_options` of delta-rs; None for a directory."""
@@ -141,8 +137,8 @@ class Store(NamedTuple):
         """Of pyiceberg's FileIO."""
         if self.is_local:
             return dict(_FILE_IO)
-        self._into_environment()
-        return {**_FILE_IO, **self._told("iceberg"), **self._azure_endpoints("-", "adls.")}
+        self.into_environment()
+        return {**_FILE_IO, **self.told_to("iceberg"), **self.azure_endpoints("-", "adls.")}
 
     def _filled(self) -> dict[str, str]:
         """The options, with what follows from others and from the place."""
@@ -154,7 +150,7 @@ class Store(NamedTuple):
             told.setdefault("AZURE_STORAGE_ACCOUNT_NAME", host.partition(".")[0])
         return told
 
-    def _told(self, library: str) -> dict[str, str]:
+    def told_to(self, library: str) -> dict[str, str]:
         names = NAMES[scheme_of(self.place)]
         told = self._filled().items()
         return {
@@ -163,25 +159,13 @@ class Store(NamedTuple):
             if (called := getattr(names[name], library)) is not None
         }
 
-    def _google(self, given: dict[str, str]) -> "FileSystem":
-        from pyarrow.fs import GcsFileSystem  # noqa: PLC0415
-
-        self._into_environment()
-        endpoint = given.pop("endpoint_override", None)
-        if endpoint is None:
-            return GcsFileSystem()
-        parts = urlsplit(endpoint)
-        return GcsFileSystem(
-            anonymous=True, scheme=parts.scheme, endpoint_override=parts.netloc or parts.path
-        )
-
-    def _into_environment(self) -> None:
+    def into_environment(self) -> None:
         """pyarrow takes Google's credentials from nowhere else."""
         name = "GOOGLE_APPLICATION_CREDENTIALS"
         if name in self.options.values:
             os.environ[name] = self.options.values[name]
 
-    def _azure_endpoints(self, between: str, before: str = "") -> dict[str, str]:
+    def azure_endpoints(self, between: str, before: str = "") -> dict[str, str]:
         """Of an emulator, or of another cloud: one address for both services."""
         endpoint = self.options.values.get("AZURE_STORAGE_ENDPOINT")
         if endpoint is None:
@@ -193,6 +177,27 @@ class Store(NamedTuple):
             for service in ("blob", "dfs")
             for name, value in names.items()
         }
+
+
+@functools.lru_cache(maxsize=32)
+def _filesystem(root: Store) -> "FileSystem":
+    """Of a bucket or a container. Its connections are used again by the same process."""
+    from pyarrow import fs  # noqa: PLC0415 - an extra
+
+    scheme = scheme_of(root.place)
+    given = root.told_to("arrow")
+    if scheme == S3:
+        return fs.S3FileSystem(**_truths(given, "force_virtual_addressing"))
+    if scheme == AZURE:
+        return fs.AzureFileSystem(**given, **root.azure_endpoints("_"))
+    root.into_environment()
+    endpoint = given.get("endpoint_override")
+    if endpoint is None:
+        return fs.GcsFileSystem()
+    parts = urlsplit(endpoint)
+    return fs.GcsFileSystem(
+        anonymous=True, scheme=parts.scheme, endpoint_override=parts.netloc or parts.path
+    )
 
 
 @contextmanager
