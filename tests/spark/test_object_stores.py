@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from support import object_store, spark_story, two_drivers
+from support import rest_catalog as rest_catalog_process
 from support.exactly_once import faults
 from support.exactly_once.drivers import Drivers
 from support.exactly_once.story import DRIVER, Plan, Run
@@ -25,7 +26,7 @@ from tidelog.wire.kernel import scan_batches
 from tidelog.wire.records import Record, encode
 
 SCHEMA = pa.schema([("offset", pa.int64()), ("topic", pa.string()), ("key", pa.binary())])
-FORMS = ("delta", "iceberg")
+DELTA, WITH_SQL, WITH_REST = "delta", "iceberg in a SQL catalog", "iceberg in a REST catalog"
 ROUNDS = 6
 
 
@@ -35,17 +36,24 @@ def store(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(params=FORMS)
-def form(request):
-    return request.param
+@pytest.fixture(scope="session")
+def rest_catalog():
+    with rest_catalog_process.running_or_skipped() as uri:
+        yield uri
 
 
-def table_in(store, tmp_path, form, columns=()):
+@pytest.fixture(params=[DELTA, WITH_SQL, WITH_REST])
+def table(request, store, tmp_path):
+    """A table that is not there yet, of each kind."""
+    form = request.param.partition(" ")[0]
     catalog = None
     if form == "iceberg":
-        catalog = CatalogTable(f"sqlite:///{tmp_path}/catalog.db", "shop.orders")
-    place = located(store.place(f"{form}-{tmp_path.name}"))
-    return TableSpec(place, form, columns, store_options("s3", store.options, {}), catalog)
+        uri = f"sqlite:///{tmp_path}/catalog.db"
+        if request.param == WITH_REST:
+            uri = request.getfixturevalue("rest_catalog")
+        catalog = CatalogTable(uri, f"shop.{tmp_path.name}")
+    place = located(store.place(f"tables/{tmp_path.name}"))
+    return TableSpec(place, form, (), store_options("s3", store.options, {}), catalog)
 
 
 def rows(first, end):
@@ -61,10 +69,8 @@ def write(spec, batch, *batches):
 
 
 @pytest.mark.parametrize("columns", [(), ("topic",)], ids=["flat", "partitioned"])
-def test_a_batch_that_comes_again_is_left_out_and_spark_reads_without_jars(
-    store, spark, tmp_path, form, columns
-):
-    spec = table_in(store, tmp_path, form, columns)
+def test_a_batch_that_comes_again_is_left_out_and_spark_reads_without_jars(spark, table, columns):
+    spec = table._replace(partition_by=columns)
     assert not open_table(spec).exists()
     open_table(spec).prepare(SCHEMA)
     assert read_table(spark, spec) is None
@@ -77,8 +83,8 @@ def test_a_batch_that_comes_again_is_left_out_and_spark_reads_without_jars(
     assert found[0].key == b"k"
 
 
-def test_columns_that_came_later_are_null_in_older_rows(store, spark, tmp_path, form):
-    spec = table_in(store, tmp_path, form)
+def test_columns_that_came_later_are_null_in_older_rows(spark, table):
+    spec = table
     write(spec, BatchId("q", 0), rows(0, 2))
     more = SCHEMA.append(pa.field("note", pa.string()))
     open_table(spec).grow(more)
@@ -89,25 +95,24 @@ def test_columns_that_came_later_are_null_in_older_rows(store, spark, tmp_path, 
     assert [each.note for each in found] == [None, None, "new"]
 
 
-def test_of_two_drivers_that_commit_the_same_batch_one_does(store, tmp_path, form):
-    spec = table_in(store, tmp_path, form)
+@pytest.mark.long
+def test_of_two_drivers_that_commit_the_same_batch_one_does(table):
+    spec = table
     open_table(spec).prepare(two_drivers.SCHEMA)
     said = two_drivers.commits_of_both(spec, ROUNDS)
     assert [one + other for one, other in zip(*said, strict=True)] == [1] * ROUNDS
     assert len(open_table(spec).active_files()) == ROUNDS
 
 
-def test_a_driver_that_looked_before_another_committed_the_batch_leaves_it_out(
-    store, tmp_path, form, monkeypatch
-):
+def test_a_driver_that_looked_before_another_committed_the_batch_leaves_it_out(table, monkeypatch):
     """The case in which a mark that was read too early would double rows."""
-    spec = table_in(store, tmp_path, form)
+    spec = table
     open_table(spec).prepare(SCHEMA)
     batch = BatchId("q", 0)
     ours, theirs = open_table(spec), open_table(spec)
     files = write_files(layout_of(spec, batch), SCHEMA, "ours", [rows(0, 5)])
     others = write_files(layout_of(spec, batch), SCHEMA, "theirs", [rows(0, 5)])
-    if form == "delta":
+    if spec.form == "delta":
         from deltalake import DeltaTable as Looked
 
         looks = "transaction_version"
@@ -129,9 +134,10 @@ def test_a_driver_that_looked_before_another_committed_the_batch_leaves_it_out(
     assert "/theirs-" in only
 
 
-def test_a_wrong_secret_is_told_without_it(store, tmp_path, form):
+@pytest.mark.parametrize("table", [DELTA, WITH_SQL], indirect=True)
+def test_a_wrong_secret_is_told_without_it(store, table):
     wrong = {**store.options, "AWS_SECRET_ACCESS_KEY": "not-the-secret"}
-    spec = table_in(store, tmp_path, form)._replace(options=store_options("s3", wrong, {}))
+    spec = table._replace(options=store_options("s3", wrong, {}))
     with pytest.raises(TidelogError, match=r"SignatureDoesNotMatch|403|ACCESS_DENIED") as refused:
         open_table(spec).prepare(SCHEMA)
     assert "not-the-secret" not in str(refused.value)
@@ -140,24 +146,40 @@ def test_a_wrong_secret_is_told_without_it(store, tmp_path, form):
     assert "not-the-secret" not in str(refused.value)
 
 
-def test_plain_parquet_and_iceberg_without_a_catalog_are_refused(store, tmp_path):
-    spec = table_in(store, tmp_path, "parquet")
+def test_plain_parquet_and_iceberg_without_a_catalog_are_refused():
     with pytest.raises(TidelogError, match="a store has no rename"):
-        open_table(spec)
+        open_table(TableSpec("s3://lake/orders", "parquet"))
     with pytest.raises(TidelogError, match="needs a catalog"):
-        open_table(spec._replace(form="iceberg"))
+        open_table(TableSpec("s3://lake/orders", "iceberg"))
+
+
+@pytest.mark.parametrize("table", [WITH_SQL, WITH_REST], indirect=True)
+def test_a_table_that_the_catalog_has_elsewhere_is_refused(table):
+    open_table(table).prepare(SCHEMA)
+    with pytest.raises(TidelogError, match="lies at s3://lake/tables/"):
+        open_table(table._replace(path="s3://lake/elsewhere")).prepare(SCHEMA)
+
+
+def test_a_catalog_that_does_not_answer_is_told_without_its_password(store):
+    uri = "postgresql+psycopg2://shop:very-secret@127.0.0.1:1/catalog"
+    options = store_options("s3", store.options, {})
+    for catalog in (CatalogTable("http://127.0.0.1:1", "a.b"), CatalogTable(uri, "a.b")):
+        spec = TableSpec("s3://lake/orders", "iceberg", (), options, catalog)
+        with pytest.raises(TidelogError) as refused:
+            open_table(spec).prepare(SCHEMA)
+        assert "very-secret" not in str(refused.value)
 
 
 def test_an_archive_lies_in_the_store_and_its_secrets_nowhere_else(
-    store, cluster, spark, tmp_path, form
+    store, cluster, spark, tmp_path, table
 ):
-    topic = cluster.topic(f"to-the-store-{form}", partitions=2)
+    topic = cluster.topic(f"{tmp_path.name}"[:60].replace("_", "-"), partitions=2)
     spark_story.write(cluster, topic, range(6))
-    spec = table_in(store, tmp_path, form, ("topic",))
+    spec = table._replace(partition_by=("topic",))
     secrets = tmp_path / "s3.properties"
     secrets.write_text("".join(f"{name}={value}\n" for name, value in store.options.items()))
     home = Home(tmp_path / "pipelines")
-    given = ["archive", topic, "--to", spec.path.replace("s3:", "s3a:"), "--format", form]
+    given = ["archive", topic, "--to", spec.path.replace("s3:", "s3a:"), "--format", spec.form]
     given += ["--partition-by", "topic", "--store-options-file", str(secrets), "--once"]
     given += ["-b", cluster.bootstrap_servers]
     if spec.catalog is not None:
@@ -224,6 +246,7 @@ def test_a_stream_is_written_exactly_once_through_a_store(store, cluster, spark,
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
 def test_every_row_is_in_the_table_once_though_drivers_are_killed(store, cluster, tmp_path, form):
     """One is killed just before the library commits, one right after it, one while tasks write."""
     drivers = Drivers(tmp_path)
