@@ -26,8 +26,9 @@ check: setup ## Format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-programs: setup ## Debian's kcat and chromium, which tests drive, if they are missing and we are root
+programs: setup ## Debian's kcat and chromium, if they are missing and we are root, and an S3 server, with Go: tests drive them
 	@$(BIN)/python scripts/debian_programs.py kcat chromium
+	@$(BIN)/python scripts/go_programs.py
 
 test: check programs ## Every test but the long ones of `make proof`
 	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark --ignore tests/console/browser -m 'not long'

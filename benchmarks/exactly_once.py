@@ -7,7 +7,7 @@
 Every run has a topic of its own on one cluster of three brokers. The control does not read the
 marker of its sink; it must be caught writing rows twice, or the proof proves nothing.
 
-With `--table` rows go into a table instead of a topic, and with `--store s3` the table lies on an S3
+With `--table` rows go into a table instead of a topic; with `--store s3` the table lies on an S3
 server of its own process; Iceberg is then in a SQL catalog. Leaders of a table are not killed:
 those of the source have nothing to do with it.
 """

@@ -5,12 +5,13 @@ import pickle
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 from support import object_store, spark_story, two_drivers
 from support import rest_catalog as rest_catalog_process
 from support.exactly_once import faults
-from support.exactly_once.drivers import Drivers
-from support.exactly_once.story import DRIVER, Plan, Run
+from support.exactly_once.drivers import Drivers, InSession
+from support.exactly_once.story import DRIVER, WORKER, Plan, Run
 from support.exactly_once.targets import TableTarget
 from support.pipelines import Home, quick
 from tidelog.spark.failure import TidelogError
@@ -34,6 +35,13 @@ ROUNDS = 6
 def store(tmp_path_factory):
     with object_store.running_or_skipped(tmp_path_factory.mktemp("store")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def session(spark):
+    cloudpickle.register_pickle_by_value(faults)  # workers of this session do not see tests
+    yield InSession(spark)
+    cloudpickle.unregister_pickle_by_value(faults)
 
 
 @pytest.fixture(scope="session")
@@ -184,6 +192,7 @@ def test_an_archive_lies_in_the_store_and_its_secrets_nowhere_else(
     given += ["-b", cluster.bootstrap_servers]
     if spec.catalog is not None:
         given += ["--catalog", spec.catalog.catalog, "--table", spec.catalog.table]
+    spark.conf.set("spark.sql.ui.explainMode", "extended")
     with quick(spark):
         ran = home.done(*given)
         spark_story.write(cluster, topic, range(6, 8))
@@ -199,7 +208,10 @@ def test_an_archive_lies_in_the_store_and_its_secrets_nowhere_else(
     assert sorted(int(each.value) for each in found) == list(range(8))
     (directory,) = home.directory.iterdir()
     written = [each.read_bytes() for each in directory.rglob("*") if each.is_file()]
-    said = (ran.stdout + ran.stderr + again.stdout + again.stderr).encode()
+    plans = spark_story.plans_of(spark)
+    spark.conf.unset("spark.sql.ui.explainMode")
+    assert spec.path in plans, "what Spark shows of the table"
+    said = (ran.stdout + ran.stderr + again.stdout + again.stderr + plans).encode()
     assert b"s3://lake/" in b"".join(written)
     for secret in (object_store.KEY_ID, object_store.SECRET):
         assert not [each for each in (*written, said) if secret.encode() in each]
@@ -245,26 +257,48 @@ def test_a_stream_is_written_exactly_once_through_a_store(store, cluster, spark,
     assert list((store.directory / "buckets" / object_store.BUCKET).glob("staging-*"))
 
 
+@pytest.fixture(params=["delta", "iceberg"])
+def target(request, store, tmp_path):
+    return TableTarget(request.param, tmp_path, store)
+
+
+def plan(target, victim, point, **more):
+    return Plan(f"s3-{target.spec.form}-{victim}-{point}".replace(" ", "-"), victim, point, **more)
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_every_row_is_in_the_table_once_though_drivers_are_killed(store, cluster, tmp_path, form):
-    """One is killed just before the library commits, one right after it, one while tasks write."""
+@pytest.mark.parametrize("point", [faults.BEFORE_END, faults.AFTER_END])
+def test_every_row_is_in_the_table_once_though_the_driver_is_killed(
+    cluster, tmp_path, target, point
+):
+    """Just before its library commits, or right after that."""
     drivers = Drivers(tmp_path)
+    killed = plan(target, DRIVER, point)
     try:
-        for point in (faults.BEFORE_END, faults.AFTER_END, faults.IN_TASK):
-            name = f"{form}-{point}".replace(" ", "-")
-            directory = tmp_path / name
-            directory.mkdir()
-            target = TableTarget(form, directory, store)
-            plan = Plan(f"s3-{name}", DRIVER, point)
-            outcome = Run(cluster, drivers, tmp_path, plan, target=target).run()
-            assert (outcome.kills, outcome.restarts) == (1, 1)
-            assert outcome.exact, outcome
-        control = tmp_path / f"{form}-control"
-        control.mkdir()
-        plan = Plan(f"s3-{form}-control", DRIVER, faults.AFTER_END, markers=False)
-        target = TableTarget(form, control, store)
-        caught = Run(cluster, drivers, tmp_path, plan, target=target).run()
-        assert caught.duplicates, "a table whose mark is not asked must be caught with rows twice"
+        outcome = Run(cluster, drivers, tmp_path, killed, target=target).run()
     finally:
         drivers.close()
+    assert (outcome.kills, outcome.restarts) == (1, 1)
+    assert outcome.exact, outcome
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", [faults.IN_TASK, faults.BEFORE_END])
+def test_every_row_is_in_the_table_once_though_a_worker_is_killed(
+    session, cluster, tmp_path, target, point
+):
+    killed = plan(target, WORKER, point)
+    outcome = Run(cluster, session, tmp_path, killed, target=target).run()
+    assert outcome.kills == 1
+    assert outcome.exact, outcome
+
+
+@pytest.mark.long
+def test_a_table_whose_mark_is_not_asked_is_caught_with_rows_twice(
+    session, cluster, tmp_path, target
+):
+    control = plan(target, WORKER, faults.AFTER_END, markers=False)
+    outcome = Run(cluster, session, tmp_path, control, target=target).run()
+    assert outcome.restarts == 1
+    assert outcome.duplicates > 0
+    assert outcome.missing == 0

@@ -29,6 +29,9 @@ INLINE_BYTES: Final = 1024 * 1024
 INLINE_BYTES_AT_MOST: Final = 4 * 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 PREFIX: Final = "tidelog-staged"
+SHARED: Final = (
+    "set stagingDir to a directory that the driver and all executors share, or to s3://…"
+)
 ORPHAN_AGE_S: Final = 7 * 24 * 3600
 _NAME: Final = re.compile(rf"{PREFIX}\.(?P<query>[^.]+)\.(?P<number>\d+)\..*")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -89,7 +92,7 @@ class StagedRows(WriterCommitMessage):
         where = self.machine.partition(" ")[0]
         return TidelogError(
             f"{self.path}, staged on {where}, cannot be read by the driver: {reason}",
-            "set stagingDir to a directory that the driver and all executors share",
+            SHARED,
         )
 
     def remove(self) -> None:
@@ -138,7 +141,7 @@ class Staging:
                 raise TidelogError(
                     f"a task wrote more than {INLINE_BYTES_AT_MOST} bytes, which is too much"
                     " to hand to the driver without a file",
-                    "set stagingDir to a directory that the driver and all executors share",
+                    SHARED,
                 )
             self._place = self._directory.below(file_name(self._attempt))
             with _usable(self._place):
