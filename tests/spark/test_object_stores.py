@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from support import object_store, spark_story, two_drivers
+from support import azure_store, object_store, spark_story, two_drivers
 from support import rest_catalog as rest_catalog_process
 from support.exactly_once import faults
 from support.exactly_once.drivers import Drivers, InSession
@@ -20,6 +20,7 @@ from tidelog.spark.staging import INLINE_BYTES, Attempt, Staging, sweep
 from tidelog.spark.tables.files import write_files
 from tidelog.spark.tables.forms import open_table, read_table
 from tidelog.spark.tables.layouts import layout_of
+from tidelog.spark.tables.reading import rows_of
 from tidelog.spark.tables.store_options import store_options
 from tidelog.spark.tables.stores import Store, located
 from tidelog.spark.tables.words import BatchFiles, BatchId, CatalogTable, TableSpec
@@ -152,6 +153,23 @@ def test_a_wrong_secret_is_told_without_it(store, table):
     with pytest.raises(TidelogError, match="cannot write to s3://") as refused:
         write_files(layout_of(spec, BatchId("q", 0)), SCHEMA, "part", [rows(0, 5)])
     assert "not-the-secret" not in str(refused.value)
+
+
+@pytest.mark.long
+def test_a_delta_table_lies_in_an_azure_store(tmp_path):
+    with azure_store.running_or_skipped(tmp_path) as given:
+        place = f"abfss://lake@{azure_store.ACCOUNT}.dfs.core.windows.net/orders"
+        options = store_options("abfss", given, {})
+        Store(place, options).filesystem()[0].create_dir(azure_store.CONTAINER)
+        spec = TableSpec(place, "delta", ("topic",), options)
+        assert write(spec, BatchId("q", 0), rows(0, 4))
+        assert not write(spec, BatchId("q", 0), rows(0, 4))
+        assert write(spec, BatchId("q", 1), rows(4, 6))
+        files = [Store(each, options) for each in open_table(spec).active_files()]
+        found = [batch.to_pylist() for each in files for batch in rows_of(each, SCHEMA)]
+        assert sorted(row["offset"] for part in found for row in part) == list(range(6))
+        with pytest.raises(TidelogError, match=r"pyiceberg 0\.12 takes the account"):
+            open_table(spec._replace(form="iceberg"))
 
 
 def test_plain_parquet_and_iceberg_without_a_catalog_are_refused():

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidelog.spark.failure import InvalidOption, TidelogError
-from tidelog.spark.tables.store_options import HIDDEN
-from tidelog.spark.tables.stores import is_local
+from tidelog.spark.tables.store_options import AZURE, HIDDEN
+from tidelog.spark.tables.stores import is_local, scheme_of
 from tidelog.spark.tables.words import TableSpec
 
 try:
@@ -49,6 +49,12 @@ def has_catalog(spec: TableSpec) -> bool:
 
 
 def check_catalog(spec: TableSpec) -> None:
+    if scheme_of(spec.path) == AZURE:
+        raise InvalidOption(
+            f"an Iceberg table cannot lie at {spec.path}: pyiceberg 0.12 takes the account for"
+            " a part of the container's name",
+            "--format delta, or another store",
+        )
     if spec.catalog is None:
         if not is_local(spec.path):
             raise InvalidOption(

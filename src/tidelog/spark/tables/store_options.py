@@ -50,12 +50,12 @@ NAMES: Final[Mapping[str, Mapping[str, Name]]] = {
         "STORAGE_EMULATOR_HOST": Name("endpoint_override", "gcs.service.host"),
     },
     AZURE: {
-        "AZURE_STORAGE_ACCOUNT_NAME": Name("account_name", "adls.account-name"),
-        "AZURE_STORAGE_ACCOUNT_KEY": Name("account_key", "adls.account-key"),
-        "AZURE_STORAGE_SAS_TOKEN": Name("sas_token", "adls.sas-token"),
-        "AZURE_CLIENT_ID": Name("client_id", "adls.client-id"),
-        "AZURE_CLIENT_SECRET": Name("client_secret", "adls.client-secret"),
-        "AZURE_TENANT_ID": Name("tenant_id", "adls.tenant-id"),
+        "AZURE_STORAGE_ACCOUNT_NAME": Name("account_name"),
+        "AZURE_STORAGE_ACCOUNT_KEY": Name("account_key"),
+        "AZURE_STORAGE_SAS_TOKEN": Name("sas_token"),
+        "AZURE_CLIENT_ID": Name("client_id"),
+        "AZURE_CLIENT_SECRET": Name("client_secret"),
+        "AZURE_TENANT_ID": Name("tenant_id"),
         "AZURE_STORAGE_ENDPOINT": Name(),
     },
 }

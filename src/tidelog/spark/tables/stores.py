@@ -5,6 +5,7 @@ A place is written in one way: an absolute path, or `s3://bucket/key`, `gs://buc
 """
 
 import functools
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -122,11 +123,18 @@ class Store(NamedTuple):
             told.setdefault("AWS_CONDITIONAL_PUT", "etag")
         host = told.pop("STORAGE_EMULATOR_HOST", None)
         if host is not None:
-            told["GOOGLE_BASE_URL"] = host
-            told["GOOGLE_SKIP_SIGNATURE"] = "true"
+            told["GOOGLE_SERVICE_ACCOUNT_KEY"] = json.dumps(
+                {
+                    "gcs_base_url": host,
+                    "disable_oauth": True,
+                    "client_email": "",
+                    "private_key": "",
+                    "private_key_id": "",
+                }
+            )
         endpoint = told.pop("AZURE_STORAGE_ENDPOINT", None)
         if endpoint is not None:
-            told["AZURE_ENDPOINT"] = endpoint
+            told["AZURE_ENDPOINT"] = f"{endpoint}/{told['AZURE_STORAGE_ACCOUNT_NAME']}"
         if any(each and each.startswith("http://") for each in (
             told.get("AWS_ENDPOINT_URL"), host, endpoint
         )):  # fmt: skip
@@ -138,7 +146,7 @@ class Store(NamedTuple):
         if self.is_local:
             return dict(_FILE_IO)
         self.into_environment()
-        return {**_FILE_IO, **self.told_to("iceberg"), **self.azure_endpoints("-", "adls.")}
+        return {**_FILE_IO, **self.told_to("iceberg")}
 
     def _filled(self) -> dict[str, str]:
         """The options, with what follows from others and from the place."""
@@ -165,15 +173,15 @@ class Store(NamedTuple):
         if name in self.options.values:
             os.environ[name] = self.options.values[name]
 
-    def azure_endpoints(self, between: str, before: str = "") -> dict[str, str]:
-        """Of an emulator, or of another cloud: one address for both services."""
+    def azure_endpoints(self) -> dict[str, str]:
+        """Of an emulator, whose one address has accounts below it."""
         endpoint = self.options.values.get("AZURE_STORAGE_ENDPOINT")
         if endpoint is None:
             return {}
         parts = urlsplit(endpoint)
         names = {"authority": parts.netloc, "scheme": parts.scheme}
         return {
-            f"{before}{service}{between}storage{between}{name}": value
+            f"{service}_storage_{name}": value
             for service in ("blob", "dfs")
             for name, value in names.items()
         }
@@ -189,7 +197,7 @@ def _filesystem(root: Store) -> "FileSystem":
     if scheme == S3:
         return fs.S3FileSystem(**_truths(given, "force_virtual_addressing"))
     if scheme == AZURE:
-        return fs.AzureFileSystem(**given, **root.azure_endpoints("_"))
+        return fs.AzureFileSystem(**given, **root.azure_endpoints())
     root.into_environment()
     endpoint = given.get("endpoint_override")
     if endpoint is None:
