@@ -2,8 +2,8 @@
 
 Our own pipelines register it; there is nothing of Tidelog's topics in it. Options: `path` (a
 directory, or a place in an object store), `tableFormat` (delta, parquet, iceberg), `partitionBy`
-(columns with commas between them), for Iceberg `catalog` and `table`. `storeSecrets` and
-`catalogSecrets` are JSON; Spark shows no option with such a name.
+(columns with commas between them), for Iceberg `table`. `storeSecrets` and `catalogSecrets` (the
+URI of a catalog may have a password) are JSON; Spark shows no option with such a name.
 
 Rows that have a `badReason` are not written to the table. `onBadRecord=skip` leaves them out, and
 `dead-letter` writes them to a topic (`deadLetterTopic`, and `kafka.…` for the cluster).
@@ -48,7 +48,6 @@ KNOWN = (
     "tableFormat",
     "partitionBy",
     "storeSecrets",
-    "catalog",
     "catalogSecrets",
     "table",
     "checkpointLocation",
@@ -190,13 +189,14 @@ def spec_of(values: Mapping[str, str]) -> TableSpec:
 
 
 def _catalog_of(options: Options, form: str) -> CatalogTable | None:
-    if options.text("catalog") is None:
+    told = options.text("catalogSecrets")
+    if told is None:
         return None
     if form != ICEBERG:
-        raise InvalidOption(f"a {form} table is in no catalog", "leave out the option catalog")
+        raise InvalidOption(f"a {form} table is in no catalog", "leave out catalogSecrets")
     table = options.required("table", "say which table of the catalog: namespace.name")
-    secrets = json.loads(options.text("catalogSecrets") or "{}")
-    return CatalogTable(options.required("catalog", "name it"), table, tuple(secrets.items()))
+    name, secrets = json.loads(told)
+    return CatalogTable(name, table, tuple(secrets.items()))
 
 
 def sink_options(spec: TableSpec) -> dict[str, str]:
@@ -209,9 +209,8 @@ def sink_options(spec: TableSpec) -> dict[str, str]:
     if spec.options.given:
         told["storeSecrets"] = json.dumps(spec.options.values)
     if spec.catalog is not None:
-        told["catalog"] = spec.catalog.catalog
         told["table"] = spec.catalog.table
-        told["catalogSecrets"] = json.dumps(dict(spec.catalog.options))
+        told["catalogSecrets"] = json.dumps([spec.catalog.catalog, dict(spec.catalog.options)])
     return told
 
 
