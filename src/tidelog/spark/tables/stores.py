@@ -119,7 +119,7 @@ class Store(NamedTuple):
         if scheme == LOCAL:
             return None
         told = self._filled()
-        if scheme == S3:
+        if scheme == S3 and "AWS_S3_LOCKING_PROVIDER" not in told:
             told.setdefault("AWS_CONDITIONAL_PUT", "etag")
         host = told.pop("STORAGE_EMULATOR_HOST", None)
         if host is not None:
