@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, WriterCommitMessage
 
@@ -31,7 +31,6 @@ from tidelog.spark.tables.words import (
     BatchId,
     CatalogTable,
     TableSpec,
-    WrittenFile,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +62,8 @@ class TaskFiles(WriterCommitMessage):
     """What one task wrote, and for which batch: commit() is not told whose it is."""
 
     batch: BatchId
-    files: tuple[WrittenFile, ...]
+    files: tuple[Any, ...]
+    """WrittenFile, or what another table sink makes of rows."""
     letters: "StagedRows | None" = None
     run_id: str = ""
 
@@ -115,7 +115,7 @@ class TableWriter(StreamArrowWriter):
 
     def _files(
         self, batch: BatchId, task: int, rows: Iterator["pa.RecordBatch"]
-    ) -> tuple[WrittenFile, ...]:
+    ) -> tuple[Any, ...]:
         from tidelog.spark.tables.files import write_files  # noqa: PLC0415 - heavy
         from tidelog.spark.tables.layouts import layout_of  # noqa: PLC0415
         from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
@@ -137,7 +137,10 @@ class TableWriter(StreamArrowWriter):
         connection = connect(letters.settings.bootstrap, client, client.delivery_timeout_ms)
         stage = LetterStage(letters, Attempt(batch.query, batch.number, task), connection)
         try:
-            good = good_rows(rows, lambda bad: stage.add(bad, lambda: time.time_ns() // 1_000_000))
+            good = good_rows(
+                rows,
+                lambda bad: stage.add(self._as_records(bad), lambda: time.time_ns() // 1_000_000),
+            )
             files = self._files(batch, task, good)
             return TaskFiles(batch, files, stage.finish(run_id), run_id)
         except BaseException:
@@ -149,8 +152,6 @@ class TableWriter(StreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803 - passed by name
     ) -> None:
-        from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
-
         written = [each for each in messages if isinstance(each, TaskFiles)]
         if not written:
             return
@@ -162,8 +163,16 @@ class TableWriter(StreamArrowWriter):
 
             # First: once the table has the batch, nobody comes again to write them.
             deliver_letters(self.letters, written[0].run_id, batch, staged)
-        files = tuple(file for each in written for file in each.files)
+        self._put(batch, tuple(file for each in written for file in each.files))
+
+    def _put(self, batch: BatchId, files: tuple[Any, ...]) -> None:
+        from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
+
         open_table(self.spec).commit(table_schema(self.schema), BatchFiles(batch, files))
+
+    def _as_records(self, bad: "pa.RecordBatch") -> "pa.RecordBatch":
+        """Bad rows with the columns of records."""
+        return bad
 
     def abort(
         self,

@@ -28,6 +28,51 @@ if TYPE_CHECKING:
     from tidelog.spark.pipelines.state import PipelineState
 
 
+VALUE_OPTIONS = (
+    click.option(
+        "--max-records",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="At most so many in a batch.",
+    ),
+    click.option(
+        "--value-format",
+        type=click.Choice(["binary", "json", *WITH_REGISTRY]),
+        default="binary",
+        show_default=True,
+        help="json: values get the fields of --schema; the last three: of schemas in --registry.",
+    ),
+    click.option("--registry", metavar="URL", help="Of schemas: http://host:8081."),
+    click.option(
+        "--subject",
+        "subjects",
+        multiple=True,
+        metavar="NAME",
+        help="In the registry, again and again; TOPIC-value of each topic if not given.",
+    ),
+    click.option(
+        "--schema", metavar="DDL", help='Of values that are JSON: "id BIGINT, name STRING".'
+    ),
+    click.option(
+        "--on-bad-record",
+        type=click.Choice(ACTIONS),
+        default=STOP,
+        show_default=True,
+        help="What becomes of a record whose value is not of its format.",
+    ),
+    click.option(
+        "--dead-letter-topic", metavar="TOPIC", help=f"Where they go; TOPIC{SUFFIX} if not given."
+    ),
+)
+
+
+def value_options(function: Any) -> Any:
+    """How values are read, and what becomes of those that cannot be."""
+    for option in reversed(VALUE_OPTIONS):
+        function = option(function)
+    return function
+
+
 @click.command(name="archive")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
 @names_table
@@ -45,38 +90,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where the very first batch begins.",
 )
-@click.option(
-    "--max-records",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="At most so many in a batch.",
-)
-@click.option(
-    "--value-format",
-    type=click.Choice(["binary", "json", *WITH_REGISTRY]),
-    default="binary",
-    show_default=True,
-    help="json: values get the fields of --schema; the last three: of schemas in --registry.",
-)
-@click.option("--registry", metavar="URL", help="Of schemas: http://host:8081.")
-@click.option(
-    "--subject",
-    "subjects",
-    multiple=True,
-    metavar="NAME",
-    help="In the registry, again and again; TOPIC-value of each topic if not given.",
-)
-@click.option("--schema", metavar="DDL", help='Of values that are JSON: "id BIGINT, name STRING".')
-@click.option(
-    "--on-bad-record",
-    type=click.Choice(ACTIONS),
-    default=STOP,
-    show_default=True,
-    help="What becomes of a record whose value is not of its format.",
-)
-@click.option(
-    "--dead-letter-topic", metavar="TOPIC", help=f"Where they go; TOPIC{SUFFIX} if not given."
-)
+@value_options
 @click.option("--append", is_flag=True, help="Begin in a table that has rows already.")
 @runs_pipeline
 @asks_cluster

@@ -17,6 +17,7 @@ from tidelog.spark.failure import InvalidOption, TidelogError, words_of
 from tidelog.spark.pipelines.batches import Batch, line
 from tidelog.spark.pipelines.running import Pace, Run, Tell, follow, noting_failure
 from tidelog.spark.pipelines.state import HOME, PipelineState
+from tidelog.spark.schema_words import GROWN
 from tidelog.spark.session import LOCAL
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ def _followed(
             if not job.again(error) or error.what == before:
                 raise
             before = error.what
-            click.echo(f"{error.what}: adding them", err=True)
+            done = "adding them" if GROWN in error.what else "going on with what is there now"
+            click.echo(f"{error.what}: {done}", err=True)
 
 
 @contextmanager

@@ -5,15 +5,15 @@ import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidelog.spark.tables.new_file import NewFile
-from tidelog.spark.tables.stores import Store, told
-from tidelog.spark.tables.words import WrittenFile
+from tidelog.spark.tables.stores import Store, located, told
+from tidelog.spark.tables.words import TableFile, TableSpec, WrittenFile
 
 FILE_BYTES = 256 * 1024 * 1024
 """Uncompressed; a file is ended when it has as much."""
@@ -56,6 +56,11 @@ class PartitionedFiles:
                 file.write(rows)
                 if file.size_bytes >= FILE_BYTES:
                     self._end(values)
+
+    def write_nothing(self, values: Values) -> None:
+        """A file without rows, for a place that has to be in the table."""
+        with told(self._layout.directory, "cannot write to"):
+            self._open[values] = self._begin(values)
 
     def close(self) -> None:
         with told(self._layout.directory, "cannot write to"):
@@ -109,11 +114,52 @@ class _OpenFile:
         self._writer.close()
         size_bytes = self._file.end()
         (metadata,) = self._footer
-        texts = tuple((column, _as_text(value)) for column, value in values)
+        texts = tuple((column, as_text(value)) for column, value in values)
         return WrittenFile(self._name, size_bytes, metadata.num_rows, texts, statistics(metadata))
 
     def abandon(self) -> None:
         self._file.abandon(self._writer.close)
+
+
+def open_file(spec: TableSpec, file: TableFile) -> pa.NativeFile:
+    """A file of a table, to be read."""
+    store = Store(located(unquote(file.path)), spec.options)
+    with told(store, "cannot read"):
+        return open_stored(store)
+
+
+def open_stored(store: Store) -> pa.NativeFile:
+    filesystem, place = store.filesystem()
+    return filesystem.open_input_file(place)
+
+
+def write_stored(store: Store, rows: pa.Table) -> None:
+    """A file that belongs to another one and is there before it; durable when it returns."""
+    with told(store, "cannot write to"):
+        directory, _, name = store.place.rpartition("/")
+        file = NewFile(store._replace(place=directory), name)
+        pq.write_table(rows, file.stream, compression="zstd")
+        file.end()
+
+
+def fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """As a table that has grown has it: fields that are new are null."""
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        known = {each.name: index for index, each in enumerate(column.type)}
+        flat = column.flatten()
+        parts = [
+            fitted(flat[known[each.name]], each.type)
+            if each.name in known
+            else pa.nulls(len(column), each.type)
+            for each in kind
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(column.type):
+        inner = fitted(column.values, kind.value_type)
+        return pa.ListArray.from_arrays(column.offsets, inner, kind, mask=column.is_null())
+    return column.cast(kind)
 
 
 def write_files(
@@ -152,7 +198,7 @@ def _equals(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
     return pc.fill_null(pc.equal(column, pa.scalar(value, column.type)), False)
 
 
-def _as_text(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 

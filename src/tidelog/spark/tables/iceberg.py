@@ -18,14 +18,27 @@ from tidelog.spark.tables.catalogs import (
     said,
     table_name,
 )
+from tidelog.spark.tables.files import as_text
 from tidelog.spark.tables.layouts import iceberg_data
 from tidelog.spark.tables.schemas import check_columns, check_partitioning
 from tidelog.spark.tables.stores import Store, located
-from tidelog.spark.tables.words import BatchFiles, TableSpec
+from tidelog.spark.tables.words import (
+    BatchFiles,
+    BatchId,
+    Overtaken,
+    Replacement,
+    TableFile,
+    TableSpec,
+    WrittenFile,
+    check_not_overtaken,
+)
 
 try:
-    from pyiceberg.exceptions import CommitFailedException
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
+    from pyiceberg.exceptions import CommitFailedException, ValidationException
+    from pyiceberg.expressions.literals import literal
+    from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
 except ImportError:
     raise TidelogError(
         "Iceberg tables need the package pyiceberg", "pip install 'tidelog[iceberg]'"
@@ -35,6 +48,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+NAME_MAPPING = "schema.name-mapping.default"
 MARK = "tidelog.batch."
 TIDY = {
     "write.metadata.delete-after-commit.enabled": "true",
@@ -108,30 +122,62 @@ class IcebergForm:
         )
 
     def _commit_once(self, catalog: "Catalog", done: BatchFiles) -> bool:
-        query, number = done.batch
         table = catalog.load_table(self._name)
-        last = table.properties.get(MARK + query)
-        if last is not None and int(last) >= number:
+        if _has(table, done.batch):
             return False
-        said_of_it = {"tidelog.query": query, "tidelog.batch": str(number)}
         data = iceberg_data(self._spec)
         without_retries(table)
         with table.transaction() as transaction:
             if done.files:
                 transaction.add_files(
                     [data.below(each.name).uri for each in done.files],
-                    snapshot_properties=said_of_it,
+                    snapshot_properties=_words_of(done.batch),
                     check_duplicate_files=False,  # their names are new by construction
                 )
-            transaction.set_properties({MARK + query: str(number)})
+            transaction.set_properties(_mark(done.batch))
         return True
 
-    def active_files(self) -> list[str]:
+    def replace(self, done: Replacement) -> bool:
+        for _ in range(ATTEMPTS_MAX):
+            with self._catalog() as catalog:
+                table = catalog.load_table(self._name)
+                if _has(table, done.batch):
+                    return False
+                there = _data_files(table)
+                version = f"snapshot {table.metadata.current_snapshot_id}"
+                check_not_overtaken(self._spec.path, version, _files(table, there), done)
+                without_retries(table)
+                try:
+                    self._replace(table, there, done)
+                except (CommitFailedException, ValidationException):
+                    continue
+                return True
+        raise Overtaken(self._spec.path, version)
+
+    def _replace(self, table: "Table", there: "dict[str, DataFile]", done: Replacement) -> None:
+        data = iceberg_data(self._spec)
+        words = {} if done.batch is None else _words_of(done.batch)
+        with table.transaction() as transaction:
+            if done.batch is not None:
+                transaction.set_properties(_mark(done.batch))
+            transaction.set_properties(_name_mapping(table))
+            with transaction.update_snapshot(snapshot_properties=words).overwrite() as change:
+                for each in done.removed:
+                    change.delete_data_file(there[each.name])
+                for written in done.added:
+                    change.append_data_file(
+                        _data_file(table, data.below(written.name).uri, written)
+                    )
+
+    def files(self) -> list[TableFile]:
         if not self.exists():
             return []
         with self._catalog() as catalog:
             table = catalog.load_table(self._name)
-            return [each.file.file_path for each in table.scan().plan_files()]
+            return _files(table, _data_files(table))
+
+    def active_files(self) -> list[str]:
+        return [each.path for each in self.files()]
 
     def _location(self) -> str:
         """In a catalog of our own the metadata lie beside the data, as they always did."""
@@ -175,3 +221,66 @@ def without_retries(table: "Table") -> None:
     may have committed the same batch. Known to this object alone, and not to the table."""
     properties = {**table.metadata.properties, "commit.retry.num-retries": "0"}
     table.metadata = table.metadata.model_copy(update={"properties": properties})
+
+
+def _has(table: "Table", batch: BatchId | None) -> bool:
+    last = None if batch is None else table.properties.get(MARK + batch.query)
+    return batch is not None and last is not None and int(last) >= batch.number
+
+
+def _mark(batch: BatchId) -> dict[str, str]:
+    return {MARK + batch.query: str(batch.number)}
+
+
+def _words_of(batch: BatchId) -> dict[str, str]:
+    return {"tidelog.query": batch.query, "tidelog.batch": str(batch.number)}
+
+
+def _data_files(table: "Table") -> "dict[str, DataFile]":
+    """By manifests: a scan leaves out files without rows, and places without rows have such."""
+    snapshot = table.current_snapshot()
+    manifests = [] if snapshot is None else snapshot.manifests(table.io)
+    return {
+        entry.data_file.file_path: entry.data_file
+        for manifest in manifests
+        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+    }
+
+
+def _files(table: "Table", there: "dict[str, DataFile]") -> list[TableFile]:
+    columns = [each.name for each in table.spec().fields]
+    return [
+        TableFile(
+            path,
+            path,
+            each.file_size_in_bytes,
+            each.record_count,
+            tuple((name, as_text(each.partition[at])) for at, name in enumerate(columns)),
+        )
+        for path, each in there.items()
+    ]
+
+
+def _data_file(table: "Table", uri: str, written: WrittenFile) -> "DataFile":
+    if written.rows:
+        return parquet_file_to_data_file(table.io, table.metadata, uri)
+    # Its statistics do not tell to which place a file without rows belongs.
+    kinds = [table.schema().find_type(each.source_id) for each in table.spec().fields]
+    values = [
+        None if text is None else literal(text).to(kind).value
+        for kind, (_, text) in zip(kinds, written.values, strict=True)
+    ]
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=uri,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*values),
+        record_count=0,
+        file_size_in_bytes=written.size_bytes,
+        spec_id=table.metadata.default_spec_id,
+    )
+
+
+def _name_mapping(table: "Table") -> dict[str, str]:
+    """Our files have no numbers of fields, so readers find columns by their names."""
+    return {NAME_MAPPING: table.schema().name_mapping.model_dump_json()}

@@ -24,3 +24,9 @@ def iceberg_data(spec: TableSpec) -> Store:
 def staged(spec: TableSpec, batch: BatchId) -> Store:
     """Readers of Parquet skip what begins with an underscore."""
     return spec.store.below(OURS, "staged", f"{batch.query}-{batch.number}")
+
+
+def memory_of(spec: TableSpec, name: str) -> Store:
+    """What belongs to a data file and is for no reader: readers skip what begins with an
+    underscore, and so does who removes files that are not in the table."""
+    return spec.store.below(OURS, "memory", name.rpartition("/")[2])

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.tables.layouts import OURS, staged
 from tidelog.spark.tables.schemas import check_columns, check_partitioning
-from tidelog.spark.tables.words import BatchFiles, BatchId, TableSpec
+from tidelog.spark.tables.words import BatchFiles, BatchId, Replacement, TableFile, TableSpec
 
 SHAPE_FILE = "shape.json"
 SCHEMA_FILE = "schema.parquet"
@@ -79,6 +79,17 @@ class ParquetForm:
         replace(manifest, decided)
         self._carry_out(decided)
         return True
+
+    def replace(self, done: Replacement) -> bool:
+        raise TidelogError(
+            f"the table at {self._path} is a plain directory of Parquet files",
+            "--format delta or iceberg: readers of those see files replaced as a whole",
+        )
+
+    def files(self) -> list[TableFile]:
+        return [
+            TableFile(each, each, Path(each).stat().st_size, 0, ()) for each in self.active_files()
+        ]
 
     def active_files(self) -> list[str]:
         if not self._path.exists():
