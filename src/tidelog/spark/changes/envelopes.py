@@ -147,7 +147,8 @@ def changes_of(records: pa.RecordBatch, rules: ChangeRules) -> pa.RecordBatch:
     identity = identities(topic, key)
     reason = _reason(said, identity, records)
     bad = pc.is_valid(reason)
-    identity = pc.if_else(bad, raw_key, identity)
+    # A truncation is about its topic alone.
+    identity = pc.if_else(bad, raw_key, pc.coalesce(identity, topic.cast(pa.binary())))
     found = {
         **columns,
         words.TOPIC: topic,
