@@ -48,7 +48,9 @@ def records(pairs, kind, *, first=0, topic="t"):
         "partition": pa.array([0] * count, pa.int32()),
         "offset": pa.array(range(first, first + count), pa.int64()),
         "timestamp": pa.array([0] * count, pa.timestamp("us", "UTC")),
-        "headers": pa.nulls(count, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        "headers": pa.nulls(
+            count, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+        ),
     }
     return pa.RecordBatch.from_pydict(columns)
 
@@ -175,9 +177,11 @@ def test_a_batch_whose_files_were_replaced_meanwhile_is_not_committed(customers)
 
 
 def test_events_may_have_their_schema_around_them(customers):
-    key, value = event("c", 1, after=row(1, "ann"))
+    _, value = event("c", 1, after=row(1, "ann"))
     around = json.dumps({"schema": {"type": "struct"}, "payload": json.loads(value)}).encode()
-    customers.follow((b'{"schema": {}, "payload": {"id": 1}}', around), event("c", 2, after=row(2, "b")))
+    customers.follow(
+        (b'{"schema": {}, "payload": {"id": 1}}', around), event("c", 2, after=row(2, "b"))
+    )
     assert customers.names() == {1: "ann", 2: "b"}
     customers.follow((b'{"schema": {}, "payload": {"id": 1}}', None))
     assert customers.names() == {2: "b"}
