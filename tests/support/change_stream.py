@@ -30,7 +30,7 @@ from tidelog.spark.tables.words import TableSpec
 SOURCES = Path(__file__).parents[2] / "src"
 SCHEMA = "id BIGINT, name STRING, amount BIGINT, note STRING"
 PARTITIONS = 2
-WRITTEN_TOGETHER = 20_000
+WRITTEN_TOGETHER = 4_000
 LATE_KEPT = 2_000
 COMMITTED = re.compile(r"^batch (\d+) .* committed")
 

@@ -9,7 +9,6 @@ COMMANDS = {
     "upsert": Lazy("tidelog.cli.pipeline.upsert", "What topics have led to, as a table."),
     "mirror": Lazy("tidelog.cli.pipeline.mirror", "Topics to another cluster, exactly once."),
     "health": Lazy("tidelog.cli.pipeline.health", "Failovers, ISR, lag from a cluster's events."),
-    "backfill": Lazy("tidelog.cli.pipeline.backfill", "Earlier records, into an archive's table."),
     "maintain": Lazy("tidelog.cli.pipeline.maintain", "Fewer files and older ones gone: tables."),
     "replay-dead-letters": Lazy(
         "tidelog.cli.pipeline.replay_dead_letters", "Send back what could not be decoded."
