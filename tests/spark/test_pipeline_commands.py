@@ -87,6 +87,20 @@ def test_wrong_use_is_told_before_anything_is_started(home, archive, more, text)
     refused(home.run(*archive, *more), 2, text)
 
 
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (["--format", "parquet"], "cannot follow changes"),
+        (["--change-format", "debezium"], "change events of Debezium are not binary"),
+        (["--key", "id,id"], "named twice"),
+        (["--value-format", "json"], "belong together"),
+        (["--buckets", "0"], "--buckets"),
+    ],
+)
+def test_wrong_use_of_upsert_is_told_before_anything_is_started(home, archive, more, text):
+    refused(home.run("upsert", *archive[1:], *more), 2, text)
+
+
 def test_health_needs_brokers_that_write_events(home, cluster):
     ran = home.run("health", "-b", cluster.bootstrap_servers)
     refused(ran, 1, "there is no topic __tidelog_events", "tidelog.events.topic.enable=true")
@@ -124,7 +138,9 @@ def test_a_pipeline_that_runs_is_not_started_twice(home, archive, spark):
     assert home.status("archive-commanded")["state"] == "failed", "its process is gone"
 
 
-@pytest.mark.parametrize("command", ["archive", "mirror", "health", "list", "status"])
+@pytest.mark.parametrize(
+    "command", ["archive", "upsert", "maintain", "mirror", "health", "list", "status"]
+)
 def test_every_help_shows_an_example_before_the_options(home, command):
     before_options = home.done(command, "--help").stdout.partition("Options:")[0]
     assert f"tidelog pipeline {command}" in before_options.partition("Example")[2]
@@ -141,7 +157,9 @@ def test_list_and_status_tell_of_nothing_and_of_what_ran(home):
         *("one", "mirror", "stopped", "3", "1,200", "1,200")
     ]
     document = home.done("list", "-o", "json").document
-    assert [each["kind"] for each in document["kinds"]] == ["archive", "mirror", "health"]
+    assert [each["kind"] for each in document["kinds"]] == [
+        *("archive", "upsert", "mirror", "health")
+    ]
     assert [each["name"] for each in document["pipelines"]] == ["one"]
     refused(home.run("status", "onne"), 2, 'did you mean "one"?')
 

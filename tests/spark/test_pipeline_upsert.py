@@ -1,9 +1,11 @@
 """What topics have led to, kept as tables, against a real cluster, through the command."""
 
 import json
+import random
 
 import pytest
 
+from support import change_stream as stream
 from support.pipelines import Home, quick
 from support.spark_story import write_records
 from tidelog.client import NewRecord
@@ -34,7 +36,7 @@ def tombstone(number):
     return NewRecord(None, json.dumps({"id": number}).encode())
 
 
-@pytest.mark.parametrize("form", ["delta", "iceberg"])
+@pytest.mark.parametrize("form", ["delta", pytest.param("iceberg", marks=pytest.mark.long)])
 def test_a_table_is_what_change_events_have_led_to_however_late_they_come(
     home, cluster, spark, tmp_path, form
 ):
@@ -78,3 +80,16 @@ def test_a_table_is_what_change_events_have_led_to_however_late_they_come(
     write_records(cluster, topic, [tombstone(3), event("c", 60, after=row(2, "bo"))])
     home.done(*given)
     assert table() == ({1: "anna", 2: "bo", 3: "cid"}, 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_table_is_its_source_though_drivers_are_killed(cluster, tmp_path, form):
+    topic = cluster.topic(f"source-{form}", partitions=stream.PARTITIONS)
+    source = stream.SourceTable(7, 3_000)
+    stream.fill(cluster, topic, source, 20_000)
+    given = stream.arguments(topic, tmp_path / "lake", form, cluster.bootstrap_servers, batch=4_000)
+    outcome = stream.run_with_kills(given, tmp_path / "pipelines", 2, random.Random(7))
+    assert outcome.kills == 2
+    found = stream.difference(source, tmp_path / "lake", form)
+    assert found == {"missing": 0, "extra": 0, "wrong": 0, "rows": len(source.rows)}
