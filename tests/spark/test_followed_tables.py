@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.change_stream import SourceTable
 from tidelog.spark.changes import debezium, envelopes, words
 from tidelog.spark.changes.buckets import Attempt, Bucket, Following, by_bucket
 from tidelog.spark.changes.words import DEBEZIUM, ChangeRules
@@ -185,6 +186,23 @@ def test_events_may_have_their_schema_around_them(customers):
     assert customers.names() == {1: "ann", 2: "b"}
     customers.follow((b'{"schema": {}, "payload": {"id": 1}}', None))
     assert customers.names() == {2: "b"}
+
+
+def test_a_table_is_its_source_after_thousands_of_changes(spec):
+    """Inserts, updates, deletes with tombstones, and events that come again too late."""
+    fields = [("id", pa.int64()), ("name", pa.string()), ("amount", pa.int64())]
+    kind = debezium.json_type(pa.struct([*fields, ("note", pa.string())]))
+    table = Followed(spec, ChangeRules(DEBEZIUM, ("id",), buckets=BUCKETS), kind)
+    source = SourceTable(seed=3, keys=300)
+    events = [(each.key, each.value) for each in source.events(5_000)]
+    assert min(source.counts) > 100, source.counts
+    while events:
+        table.follow(*events[:700])
+        events = events[700:]
+    names = [*dict(fields), "note"]
+    found = {each["id"]: {name: each[name] for name in names} for each in table.rows()}
+    assert found == source.rows
+    assert len(found) == len(table.rows())
 
 
 def test_a_compacted_topic_is_followed_by_its_offsets(spec):
