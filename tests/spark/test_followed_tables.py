@@ -1,19 +1,23 @@
 """Tables that follow changes, without Spark: what tasks write and the driver commits."""
 
 import json
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support import object_store
 from support.change_stream import SourceTable
 from tidelog.spark.changes import debezium, envelopes, words
 from tidelog.spark.changes.buckets import Attempt, Bucket, Following, by_bucket
 from tidelog.spark.changes.words import DEBEZIUM, ChangeRules
 from tidelog.spark.failure import InvalidOption
+from tidelog.spark.pipelines import maintenance
 from tidelog.spark.tables.files import open_file
 from tidelog.spark.tables.forms import open_table
-from tidelog.spark.tables.words import BatchId, Overtaken, Replacement, TableSpec
+from tidelog.spark.tables.store_options import store_options
+from tidelog.spark.tables.words import BatchId, CatalogTable, Overtaken, Replacement, TableSpec
 from tidelog.spark.value_format import json_or_null
 
 ROW = pa.struct([("id", pa.int64()), ("name", pa.string())])
@@ -134,6 +138,27 @@ def test_a_row_is_what_its_last_change_says_however_late_others_come(customers):
     assert len(nothing.added) == 1, "that something came late is remembered of rows, for tombstones"
     customers.follow(event("c", 50, after=row(2, "bo")), tombstone(1))
     assert customers.names() == {1: "anna", 2: "bo"}, "the tombstone belongs to what came late"
+
+
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_a_table_in_an_object_store_follows_and_is_put_in_order(form, tmp_path):
+    """Its memory stays as long as the files that it belongs to, and goes with them."""
+    with object_store.running_or_skipped(tmp_path / "store") as store:
+        catalog = CatalogTable(f"sqlite:///{tmp_path}/catalog.db", "shop.customers")
+        options = store_options("s3", store.options)
+        place = TableSpec(store.place("customers"), form, (words.BUCKET,), options)
+        spec = place._replace(catalog=catalog if form == "iceberg" else None)
+        customers = Followed(
+            spec, ChangeRules(DEBEZIUM, ("id",), buckets=1), debezium.json_type(ROW)
+        )
+        customers.follow(event("c", 10, after=row(1, "ann")), event("d", 20, row(2, "bob")))
+        customers.follow(event("u", 30, after=row(1, "anna")))
+        limits, now_ms = maintenance.Limits(older_than_ms=0), int(time.time() * 1000) + 2000
+        planned = maintenance.plan(spec, limits, now_ms).unused.files
+        assert len(planned) == 2, "the file that was replaced, and what was remembered beside it"
+        assert maintenance.clear(spec, limits, now_ms).files == planned
+        customers.follow(event("c", 15, after=row(2, "late")))
+        assert customers.names() == {1: "anna"}
 
 
 def test_a_deletion_is_forgotten_after_its_time(customers):
