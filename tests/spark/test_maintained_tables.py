@@ -134,6 +134,11 @@ def test_plain_parquet_and_a_table_that_is_not_there_are_refused(tmp_path):
         maintenance.plan(TableSpec(str(tmp_path / "no"), "delta"), NOW, 0)
 
 
+def test_the_help_shows_an_example_before_the_options():
+    told = CliRunner().invoke(cli, ["pipeline", "maintain", "--help"]).stdout
+    assert "tidelog pipeline maintain --to" in told.partition("Options:")[0].partition("Example")[2]
+
+
 def test_the_command_tells_its_plan_and_does_it(spec):
     for number in range(3):
         append(spec, number)

@@ -138,9 +138,7 @@ def test_a_pipeline_that_runs_is_not_started_twice(home, archive, spark):
     assert home.status("archive-commanded")["state"] == "failed", "its process is gone"
 
 
-@pytest.mark.parametrize(
-    "command", ["archive", "upsert", "maintain", "mirror", "health", "list", "status"]
-)
+@pytest.mark.parametrize("command", ["archive", "upsert", "mirror", "health", "list", "status"])
 def test_every_help_shows_an_example_before_the_options(home, command):
     before_options = home.done(command, "--help").stdout.partition("Options:")[0]
     assert f"tidelog pipeline {command}" in before_options.partition("Example")[2]
