@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check programs test demo sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots exactly-once examples clean
+.PHONY: help setup check programs test demo sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots exactly-once change-stream examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -26,8 +26,9 @@ check: setup ## Format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-programs: setup ## Debian's kcat and chromium, which tests drive, if they are missing and we are root
+programs: setup ## Debian's kcat and chromium, if they are missing and we are root, and an S3 server, with Go: tests drive them
 	@$(BIN)/python scripts/debian_programs.py kcat chromium
+	@$(BIN)/python scripts/go_programs.py
 
 test: check programs ## Every test but the long ones of `make proof`
 	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark --ignore tests/console/browser -m 'not long'
@@ -46,6 +47,7 @@ sim: setup ## The long proof: 500 seeds, every crash state, every mutant
 	$(BIN)/tidelog sim mutants
 
 MINUTES  ?= 10
+EVENTS   ?= 1000000
 CAMPAIGN ?= campaign
 
 campaign: setup ## More whole-node seeds for MINUTES=10, added to the table in CAMPAIGN=campaign
@@ -107,6 +109,9 @@ proof: programs ## The long stories: a standalone Spark cluster, killed drivers,
 
 exactly-once: setup ## Kill drivers, workers, executors and leaders while Spark writes; count the rows
 	$(BIN)/python benchmarks/exactly_once.py --runs 20
+
+change-stream: setup ## A million change events into Delta and Iceberg while drivers are killed; EVENTS=20000 for less
+	$(BIN)/python benchmarks/change_stream.py --events $(EVENTS)
 
 clean: ## Remove what setup and tests made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .cache dist build src/tidelog/_native/*.so src/tidelog/_native/not_compiled.txt

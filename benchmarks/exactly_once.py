@@ -2,12 +2,18 @@
 
     make exactly-once
     python benchmarks/exactly_once.py --runs 20 --seed 7
+    python benchmarks/exactly_once.py --runs 20 --table delta --store s3
 
 Every run has a topic of its own on one cluster of three brokers. The control does not read the
 marker of its sink; it must be caught writing rows twice, or the proof proves nothing.
+
+With `--table` rows go into a table instead of a topic; with `--store s3` the table lies on an S3
+server of its own process; Iceberg is then in a SQL catalog. Leaders of a table are not killed:
+those of the source have nothing to do with it.
 """
 
 import argparse
+import contextlib
 import random
 import shutil
 import sys
@@ -17,6 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from support import object_store
 from support.exactly_once import faults
 from support.exactly_once.drivers import WITH_EXECUTORS, Drivers
 from support.exactly_once.story import (
@@ -31,25 +38,31 @@ from support.exactly_once.story import (
     Plan,
     Run,
 )
+from support.exactly_once.targets import TableTarget
 from tidelog.testing import Cluster
 
 POINTS = (*COMMIT_POINTS, faults.IN_TASK, AT_RANDOM)
 KINDS = (DRIVER, WORKER, LEADER, DRIVER)
+TABLE_KINDS = (DRIVER, WORKER, DRIVER)
 WIDTHS = (5, 9, 15, 6, 6, 9, 6, 6, 8, 6)
 
 
-def plans(runs, chance):
+def plans(runs, chance, kinds):
     """Every point for the driver, then the others in turn; one run in ten loses an executor."""
-    points = {kind: chance.sample(POINTS, len(POINTS)) for kind in (DRIVER, WORKER, LEADER)}
+    points = {kind: chance.sample(POINTS, len(POINTS)) for kind in kinds}
     for index in range(runs):
         number = chance.randrange(BATCHES)
         if index % 10 == 9:
             yield Plan(f"run-{index}", EXECUTOR, faults.IN_TASK, number)
             continue
-        kind = KINDS[index % len(KINDS)]
+        kind = kinds[index % len(kinds)]
         mine = points[kind]
         mine.append(mine.pop(0))
         yield Plan(f"run-{index}", kind, mine[-1], number)
+
+
+def store_of(given, directory):
+    return object_store.running(directory) if given.store else contextlib.nullcontext()
 
 
 def row(*cells):
@@ -79,23 +92,35 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--table", choices=["delta", "iceberg"])
+    parser.add_argument("--store", choices=["s3"], help="where the table lies; else in a directory")
     given = parser.parse_args()
+    if given.store and not given.table:
+        parser.error("--store is for a --table")
     chance = random.Random(given.seed)
     directory = Path(tempfile.mkdtemp(prefix="tidelog-exactly-once-"))
     drivers = Drivers(directory)
     print(f"seed {given.seed}, {ROWS} rows in {BATCHES} batches per run")
     row("run", "victim", "point", "batch", "kills", "restarts", "rows", "twice", "missing", "took")
     began = time.monotonic()
+
+    def run(plan):
+        target = None
+        if given.table:
+            (directory / "tables" / plan.name).mkdir(parents=True)
+            target = TableTarget(given.table, directory / "tables" / plan.name, store)
+        return Run(cluster, drivers, directory, plan, chance, target=target).run()
+
     try:
-        with Cluster(brokers=3) as cluster:
+        with Cluster(brokers=3) as cluster, store_of(given, directory) as store:
             outcomes = []
-            for plan in plans(given.runs, chance):
-                outcomes.append(Run(cluster, drivers, directory, plan, chance).run())
+            for plan in plans(given.runs, chance, TABLE_KINDS if given.table else KINDS):
+                outcomes.append(run(plan))
                 show(outcomes[-1])
                 if plan.spark_url == WITH_EXECUTORS:
                     drivers.drop(WITH_EXECUTORS)
             control = Plan("ctrl", DRIVER, faults.AFTER_END, 2, markers=False)
-            caught = Run(cluster, drivers, directory, control, chance).run()
+            caught = run(control)
             show(caught)
     finally:
         drivers.close()

@@ -182,9 +182,9 @@ def assert_nothing_lost(nodes: RollingNodes, seen: Seen) -> None:
 
 def assert_closed(nodes: RollingNodes) -> None:
     for node in NODES:
-        for listener in ("PLAINTEXT", "CONTROLLER"):
+        for door in ("PLAINTEXT", "CONTROLLER"):
             with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(("localhost", nodes.port(node, listener)), GUARD_S)
+                socket.create_connection(("localhost", nodes.port(node, door)), GUARD_S)
     admin = AdminClient({**logged_in(nodes, "orders-app"), "log_level": "0"})
     with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
         admin.create_topics([NewTopic("mine", 1, 1)])["mine"].result(GUARD_S)

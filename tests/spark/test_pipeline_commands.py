@@ -75,12 +75,32 @@ def test_brokers_that_cannot_be_reached_are_told(home, tmp_path):
         (["--value-format", "json"], "belong together"),
         (["--schema", "id BIGINT"], "belong together"),
         (["--name", "../up"], "it names a directory"),
-        (["--to", "s3://bucket/orders"], "directories of this machine"),
+        (["--to", "hdfs://name/orders"], "there are no tables at hdfs://"),
+        (["--to", __file__], "a table is a directory, or a place in an object store"),
+        (["--to", "s3://lake/orders", "--format", "parquet"], "a store has no rename"),
+        (["--to", "s3://lake/orders", "--format", "iceberg"], "needs a catalog"),
+        (["--to", "s3://lake/o", "--store-option", "aws_regoin=x"], "did you mean AWS_REGION"),
+        (["--catalog", "http://localhost:8181"], "belong together"),
+        (["--table", "shop.orders"], "are for a catalog"),
         (["--every", "often"], "--every"),
     ],
 )
 def test_wrong_use_is_told_before_anything_is_started(home, archive, more, text):
     refused(home.run(*archive, *more), 2, text)
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (["--format", "parquet"], "cannot follow changes"),
+        (["--change-format", "debezium"], "change events of Debezium are not binary"),
+        (["--key", "id,id"], "named twice"),
+        (["--value-format", "json"], "belong together"),
+        (["--buckets", "0"], "--buckets"),
+    ],
+)
+def test_wrong_use_of_upsert_is_told_before_anything_is_started(home, archive, more, text):
+    refused(home.run("upsert", *archive[1:], *more), 2, text)
 
 
 def test_health_needs_brokers_that_write_events(home, cluster):
@@ -123,7 +143,7 @@ def test_a_pipeline_that_runs_is_not_started_twice(home, archive, spark):
 @pytest.mark.parametrize(
     "command",
     [
-        *("archive", "mirror", "health", "run", "deploy"),
+        *("archive", "upsert", "mirror", "health", "run", "deploy"),
         *("replay-dead-letters", "list", "status"),
     ],
 )
@@ -145,7 +165,9 @@ def test_list_and_status_tell_of_nothing_and_of_what_ran(home):
         *("one", "mirror", "stopped", "3", "1,200", "1,200")
     ]
     document = home.done("list", "-o", "json").document
-    assert [each["kind"] for each in document["kinds"]] == ["archive", "mirror", "health"]
+    assert [each["kind"] for each in document["kinds"]] == [
+        *("archive", "upsert", "mirror", "health")
+    ]
     assert [each["name"] for each in document["pipelines"]] == ["one"]
     refused(home.run("status", "onne"), 2, 'did you mean "one"?')
 
@@ -203,3 +225,7 @@ def test_ctrl_c_ends_a_pipeline_cleanly_and_it_can_be_gone_on_with(
         assert home.batches(*archive, "--once") == [], "there is nothing new"
     rows = read_table(spark, TableSpec(str(tmp_path / "lake"), "delta")).collect()
     assert sorted(json.loads(each.value) for each in rows) == list(range(6))
+
+
+def test_checkpoints_in_an_object_store_are_refused(archive):
+    refused(Home(Path("s3://lake/states")).run(*archive), 2, "would need jars")

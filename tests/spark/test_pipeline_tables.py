@@ -9,11 +9,12 @@ from deltalake import DeltaTable
 from pyspark.errors import StreamingQueryException
 
 from tidelog.spark.failure import TidelogError
-from tidelog.spark.table_sink import TableDataSource, TableWriter, spec_of
+from tidelog.spark.table_sink import TableDataSource, TableWriter, sink_options, spec_of
 from tidelog.spark.tables.files import write_files
 from tidelog.spark.tables.forms import open_table, read_table
 from tidelog.spark.tables.layouts import layout_of
-from tidelog.spark.tables.words import FORMS, BatchFiles, BatchId, TableSpec
+from tidelog.spark.tables.store_options import StoreOptions
+from tidelog.spark.tables.words import FORMS, BatchFiles, BatchId, CatalogTable, TableSpec
 
 SCHEMA = pa.schema(
     [
@@ -126,7 +127,7 @@ def test_files_can_be_left_out_by_offset_and_time(tmp_path):
     ("options", "words"),
     [
         ({}, "the option path is missing"),
-        ({"path": "s3://bucket/t"}, "is not a directory"),
+        ({"path": "hdfs://name/t"}, "there are no tables at hdfs://"),
         ({"path": "t", "tableformat": "orc"}, "delta, iceberg, parquet"),
         ({"path": "t", "tabelformat": "delta"}, "did you mean tableFormat"),
     ],
@@ -177,3 +178,16 @@ def test_a_query_that_fails_after_its_commit_leaves_exact_rows(form, tmp_path, s
     found = sorted(each.value for each in read_table(spark, spec).collect())
     assert found == list(range(len(found))), "each value is there exactly once"
     assert len(found) % 50 == 0
+
+
+def test_options_of_the_sink_make_the_same_table_and_show_no_secret():
+    catalog = CatalogTable("postgresql://shop:very-secret@db/lake", "a.b", (("token", "secret-2"),))
+    options = StoreOptions((("AWS_ACCESS_KEY_ID", "secret-3"), ("AWS_REGION", "eu-west-1")))
+    spec = TableSpec("s3://lake/orders", "iceberg", ("date",), options, catalog)
+    told = sink_options(spec)
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_REGION"):
+            environment.delenv(name, raising=False)
+        assert spec_of(told) == spec
+    shown = {name: text for name, text in told.items() if not name.endswith("Secrets")}
+    assert "secret" not in str(shown)

@@ -8,7 +8,7 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from support.exactly_once.story import consumed
+from support.exactly_once.targets import consumed
 from tidelog.bench.compare import kafka_jars
 from tidelog.bench.compare.kafka import KafkaSystem
 from tidelog.bench.compare.system import SystemMissing

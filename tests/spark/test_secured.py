@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from support.pipelines import Home, quick
-from support.spark_story import refused, write
+from support.spark_story import plans_of, refused, write
 from tidelog.config.properties import write_properties
 from tidelog.spark.failure import words_of
 from tidelog.testing import Cluster
@@ -98,13 +98,6 @@ def logged_into(spark, path):
         root.setLevel(levels["OFF"])
         context.updateLoggers()
         appender.stop()
-
-
-def plans_of(spark):
-    """Of every query so far, as the page of Spark and its event log have them."""
-    store = spark._jsparkSession.sharedState().statusStore()
-    listed = store.executionsList()
-    return "\n".join(listed.apply(at).physicalPlanDescription() for at in range(int(listed.size())))
 
 
 def values(frame):

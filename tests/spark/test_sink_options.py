@@ -18,7 +18,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tidelog.spark import staging
+from tidelog.spark import staged_files, staging
 from tidelog.spark.failure import InvalidOption, TidelogError
 from tidelog.spark.options import Options
 from tidelog.spark.outgoing_rows import OutgoingRows, together
@@ -31,6 +31,7 @@ from tidelog.spark.sink_options import (
     sink_settings,
 )
 from tidelog.spark.staging import Attempt, Staging, staging_directory, sweep, this_machine
+from tidelog.spark.tables.stores import Store
 from tidelog.wire.kernel import scan_batches
 from tidelog.wire.records import LZ4, ZSTD, Record, encode
 
@@ -190,7 +191,7 @@ def batch(value):
 
 
 def test_little_is_handed_over_in_the_message_itself(tmp_path):
-    stage = Staging(Attempt("q", 3, 0), tmp_path)
+    stage = Staging(Attempt("q", 3, 0), Store(str(tmp_path)))
     for partition in (0, 0, 1, 0):
         stage.add("t", partition, batch(b"%d" % partition))
     message = pickle.loads(pickle.dumps(stage.finish("run", "here")))
@@ -201,7 +202,7 @@ def test_little_is_handed_over_in_the_message_itself(tmp_path):
 
 
 def test_much_is_handed_over_in_a_file_that_appears_when_it_is_whole(tmp_path):
-    stage = Staging(Attempt("q", 3, 0), tmp_path / "made")
+    stage = Staging(Attempt("q", 3, 0), Store(str(tmp_path / "made")))
     stage.add("t", 0, batch(b"x" * staging.INLINE_BYTES))
     stage.add("t", 1, batch(b"y"))
     assert [path.suffix for path in (tmp_path / "made").iterdir()] == [".partial"]
@@ -216,7 +217,7 @@ def test_much_is_handed_over_in_a_file_that_appears_when_it_is_whole(tmp_path):
 
 
 def test_a_task_that_fails_leaves_no_file(tmp_path):
-    stage = Staging(Attempt("q", 3, 0), tmp_path)
+    stage = Staging(Attempt("q", 3, 0), Store(str(tmp_path)))
     stage.add("t", 0, batch(b"x" * staging.INLINE_BYTES))
     stage.discard()
     assert list(tmp_path.iterdir()) == []
@@ -229,7 +230,7 @@ def test_too_much_without_a_place_names_the_option():
 
 
 def test_a_file_that_the_driver_cannot_see_names_the_option(tmp_path):
-    stage = Staging(Attempt("q", 3, 0), tmp_path)
+    stage = Staging(Attempt("q", 3, 0), Store(str(tmp_path)))
     stage.add("t", 0, batch(b"x" * staging.INLINE_BYTES))
     message = stage.finish("run", "worker-7 some-boot")
     message.remove()
@@ -238,9 +239,9 @@ def test_a_file_that_the_driver_cannot_see_names_the_option(tmp_path):
 
 
 def test_the_place_to_stage_is_shared_by_tasks_and_driver(tmp_path):
-    assert staging_directory(settings(stagingDir="/shared"), "elsewhere").as_posix() == "/shared"
+    assert staging_directory(settings(stagingDir="/shared"), "elsewhere") == Store("/shared")
     given = settings(checkpointLocation=f"file://{tmp_path}")
-    assert staging_directory(given, "elsewhere") == tmp_path / "tidelog-staging"
+    assert staging_directory(given, "elsewhere") == Store(f"{tmp_path}/tidelog-staging")
     assert staging_directory(settings(), "elsewhere") is None
     assert staging_directory(settings(), this_machine()) is not None
     gone = settings(checkpointLocation=str(tmp_path / "not-here"))
@@ -258,11 +259,11 @@ def test_files_of_decided_batches_and_very_old_ones_are_swept(tmp_path):
     for query, number in (("mine", 1), ("mine", 2), ("mine", 3), ("other", 1)):
         (tmp_path / staging.file_name(Attempt(query, number, 0))).touch()
     (tmp_path / "somebody else's").touch()
-    old = tmp_path / (staging.file_name(Attempt("other", 9, 0)) + staging.PARTIAL)
+    old = tmp_path / (staging.file_name(Attempt("other", 9, 0)) + staged_files.PARTIAL)
     old.touch()
     long_ago = time.time() - staging.ORPHAN_AGE_S - 60
     os.utime(old, (long_ago, long_ago))
-    sweep(tmp_path, "mine", 2)
+    sweep(Store(str(tmp_path)), "mine", 2)
     left = sorted(path.name.split(".")[1:3] for path in tmp_path.iterdir() if "." in path.name)
     assert left == [["mine", "3"], ["other", "1"]]
-    sweep(tmp_path / "not there", "mine", 2)
+    sweep(Store(str(tmp_path / "not there")), "mine", 2)

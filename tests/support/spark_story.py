@@ -51,3 +51,10 @@ def refused(words):
     line = words_of(caught.value)
     assert line is not None, str(caught.value)[:2000]
     assert words in line, line
+
+
+def plans_of(spark):
+    """Of every query so far, as the page of Spark and its event log have them."""
+    store = spark._jsparkSession.sharedState().statusStore()
+    listed = store.executionsList()
+    return "\n".join(listed.apply(at).physicalPlanDescription() for at in range(int(listed.size())))

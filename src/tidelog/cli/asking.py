@@ -204,6 +204,10 @@ def command_config_option(function: Any) -> Any:
 
 
 def read_command_config(path: str | None) -> dict[str, str]:
+    return read_properties_file(path, "security.protocol=SASL_SSL")
+
+
+def read_properties_file(path: str | None, example: str) -> dict[str, str]:
     """The properties in a file; none without one."""
     if path is None:
         return {}
@@ -214,7 +218,7 @@ def read_command_config(path: str | None) -> dict[str, str]:
         raise CommandError(
             f"cannot read {path}",
             why=getattr(reason, "strerror", None) or str(reason),
-            advice="security.protocol=SASL_SSL, one property in a line",
+            advice=f"{example}, one property in a line",
             code=USAGE,
         ) from None
 

@@ -44,8 +44,8 @@ class Guessing(NamedTuple):
     failures: int
 
 
-class NodeHttpAccess:
-    """Implements `observe.http.HttpAccess`."""
+class HttpDoor:
+    """Implements `observe.http.Door`."""
 
     __slots__ = (
         "_guessing",

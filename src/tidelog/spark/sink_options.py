@@ -1,5 +1,6 @@
 """Options of the sink, and which columns a row needs to become a record."""
 
+import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,6 +15,8 @@ from tidelog.spark.client_settings import (
 )
 from tidelog.spark.failure import InvalidOption, TidelogError
 from tidelog.spark.options import Options
+from tidelog.spark.tables.store_options import store_options
+from tidelog.spark.tables.stores import Store, located, scheme_of
 from tidelog.wire.arrow import BatchSettings
 from tidelog.wire.records import CODEC_NAMES
 
@@ -25,6 +28,7 @@ OPTIONS: Final = (
     "exactlyOnce",
     "sinkId",
     "stagingDir",
+    "storeSecrets",
     "compression",
     "includeHeaders",  # of the stock sink, which writes headers without it too
     "txnAppId",
@@ -74,7 +78,7 @@ class SinkSettings(NamedTuple):
     exactly_once: bool
     sink_id: str | None
     application: Application | None
-    staging_dir: str | None
+    staging: Store | None
     checkpoint: str | None
     """The checkpoint's local path, if it has one."""
     client: ClientSettings
@@ -110,7 +114,7 @@ def sink_settings(options: Options) -> SinkSettings:
         exactly_once,
         _name_of("sinkId", options),
         _application(options, exactly_once=exactly_once),
-        _name_of("stagingDir", options),
+        _staging(options),
         local_path(options.text("checkpointLocation")),
         client,
         BatchSettings(
@@ -128,6 +132,17 @@ def _offset_map(options: Options, *, exactly_once: bool) -> str | None:
             "offsetMap is kept exactly once, and exactlyOnce is false", "leave one of the two out"
         )
     return cluster_id
+
+
+def _staging(options: Options) -> Store | None:
+    """A directory as it was given, for it may be another one on each machine; or a place in an
+    object store, with what the driver knows of the way there."""
+    directory = _name_of("stagingDir", options)
+    if directory is None or "://" not in directory:
+        return None if directory is None else Store(directory)
+    place = located(directory)
+    given = json.loads(options.text("storeSecrets") or "{}")
+    return Store(place, store_options(scheme_of(place), given))
 
 
 def _name_of(option: str, options: Options) -> str | None:

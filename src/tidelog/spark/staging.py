@@ -1,23 +1,27 @@
 """What tasks hand to the commit: encoded batches, in the message itself or in a file.
 
-A file appears under its name when it is whole (write, fsync, rename). Nobody reads it but the
-commit of the same attempt, so what a lost attempt leaves behind is only in the way.
+Nobody reads a file but the commit of the same attempt, so what a lost attempt leaves behind is only
+in the way.
 """
 
 import os
 import re
 import socket
-import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.sql.datasource import WriterCommitMessage
 
+from tidelog.spark import staged_files
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.sink_options import SinkSettings, temporary_directory
+from tidelog.spark.staged_files import StagedFile
+from tidelog.spark.tables.store_options import NO_OPTIONS, StoreOptions
+from tidelog.spark.tables.stores import Store, told
 from tidelog.wire.records import Buffer, read_header
 
 INLINE_BYTES: Final = 1024 * 1024
@@ -25,7 +29,9 @@ INLINE_BYTES: Final = 1024 * 1024
 INLINE_BYTES_AT_MOST: Final = 4 * 1024 * 1024
 PIECE_BYTES: Final = 1024 * 1024
 PREFIX: Final = "tidelog-staged"
-PARTIAL: Final = ".partial"
+SHARED: Final = (
+    "set stagingDir to a directory that the driver and all executors share, or to s3://…"
+)
 ORPHAN_AGE_S: Final = 7 * 24 * 3600
 _NAME: Final = re.compile(rf"{PREFIX}\.(?P<query>[^.]+)\.(?P<number>\d+)\..*")
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -72,20 +78,25 @@ class StagedRows(WriterCommitMessage):
     origins: tuple[Origin, ...] = ()
     """Where they came from, of rows that are mirrored."""
 
+    options: StoreOptions = NO_OPTIONS
+    """How to get there, if the path is in a store."""
+
+    @property
+    def place(self) -> Store:
+        assert self.path is not None, self.pieces
+        return Store(self.path, self.options)
+
     def read(self, piece: Piece) -> bytearray:
         """A fresh copy of the batches, to be stamped in place."""
         end = piece.position + piece.size_bytes
         if self.inline is not None:
             return bytearray(memoryview(self.inline)[piece.position : end])
-        assert self.path is not None, self.pieces
         try:
-            with open(self.path, "rb", buffering=0) as file:
-                file.seek(piece.position)
-                found = bytearray(piece.size_bytes)
-                size_bytes = file.readinto(found)
+            with told(self.place, "cannot read what was staged at"):
+                found = staged_files.read(self.place, piece.position, piece.size_bytes)
         except OSError as error:
             raise self._unreadable(error.strerror or str(error)) from None
-        if size_bytes != piece.size_bytes:
+        if len(found) != piece.size_bytes:
             raise self._unreadable(f"it ends before position {end}")
         return found
 
@@ -93,26 +104,27 @@ class StagedRows(WriterCommitMessage):
         where = self.machine.partition(" ")[0]
         return TidelogError(
             f"{self.path}, staged on {where}, cannot be read by the driver: {reason}",
-            "set stagingDir to a directory that the driver and all executors share",
+            SHARED,
         )
 
     def remove(self) -> None:
         if self.path is not None:
-            Path(self.path).unlink(missing_ok=True)
+            with told(self.place, "cannot remove what was staged at"):
+                staged_files.remove(self.place)
 
 
 class Staging:
     """Collects the batches of one task. Small amounts stay in memory."""
 
-    __slots__ = ("_attempt", "_directory", "_file", "_memory", "_path", "_pieces", "_position")
+    __slots__ = ("_attempt", "_directory", "_file", "_memory", "_pieces", "_place", "_position")
 
-    def __init__(self, attempt: Attempt, directory: Path | None) -> None:
+    def __init__(self, attempt: Attempt, directory: Store | None) -> None:
         """Without a directory, what does not fit into the message is refused."""
         self._attempt = attempt
         self._directory = directory
         self._memory: list[Buffer] = []
-        self._file: IO[bytes] | None = None
-        self._path: Path | None = None
+        self._file: StagedFile | None = None
+        self._place: Store | None = None
         self._pieces: list[Piece] = []
         self._position = 0
 
@@ -141,32 +153,31 @@ class Staging:
                 raise TidelogError(
                     f"a task wrote more than {INLINE_BYTES_AT_MOST} bytes, which is too much"
                     " to hand to the driver without a file",
-                    "set stagingDir to a directory that the driver and all executors share",
+                    SHARED,
                 )
-            self._path = self._directory / file_name(self._attempt)
-            try:
-                self._directory.mkdir(parents=True, exist_ok=True)
-                self._file = open(f"{self._path}{PARTIAL}", "xb", buffering=0)  # noqa: SIM115
-            except OSError as error:
-                raise _unusable(self._directory, error) from None
-        for batch in self._memory:
-            _write_all(self._file, batch, self._directory)
+            self._place = self._directory.below(file_name(self._attempt))
+            with _usable(self._place):
+                self._file = staged_files.begin(self._place)
+        assert self._place is not None, "a file has a place"
+        with _usable(self._place):
+            for batch in self._memory:
+                self._file.write(batch)
         self._memory.clear()
 
     def finish(self, run_id: str, machine: str) -> StagedRows:
         query_id, pieces = self._attempt.query_id, tuple(self._pieces)
         if self._file is None:
             return StagedRows(query_id, run_id, pieces, b"".join(self._memory), None, machine)
-        os.fsync(self._file.fileno())
-        self._file.close()
-        os.rename(f"{self._path}{PARTIAL}", str(self._path))
-        return StagedRows(query_id, run_id, pieces, None, str(self._path), machine)
+        assert self._place is not None, "a file has a place"
+        with _usable(self._place):
+            self._file.finish()
+        place, options = self._place
+        return StagedRows(query_id, run_id, pieces, None, place, machine, options=options)
 
     def discard(self) -> None:
         """Nothing is left of it."""
         if self._file is not None:
-            self._file.close()
-            Path(f"{self._path}{PARTIAL}").unlink(missing_ok=True)
+            self._file.discard()
 
 
 def _may_join(last: Piece, piece: Piece) -> bool:
@@ -174,20 +185,16 @@ def _may_join(last: Piece, piece: Piece) -> bool:
     return same and last.size_bytes + piece.size_bytes <= PIECE_BYTES
 
 
-def _write_all(file: IO[bytes], batch: Buffer, directory: Path | None) -> None:
-    left = memoryview(batch)
+@contextmanager
+def _usable(place: Store) -> Iterator[None]:
     try:
-        while left:
-            left = left[file.write(left) :]
+        with told(place, "rows cannot be staged in"):
+            yield
     except OSError as error:
-        raise _unusable(directory, error) from None
-
-
-def _unusable(directory: Path | None, error: OSError) -> TidelogError:
-    return TidelogError(
-        f"rows cannot be staged in {directory}: {error.strerror or error}",
-        "set stagingDir to a directory with space that may be written to",
-    )
+        raise TidelogError(
+            f"rows cannot be staged in {place.path.parent}: {error.strerror or error}",
+            "set stagingDir to a directory with space that may be written to",
+        ) from None
 
 
 def file_name(attempt: Attempt) -> str:
@@ -196,15 +203,15 @@ def file_name(attempt: Attempt) -> str:
     return f"{PREFIX}.{query}.{attempt.number}.{attempt.task}.{some}"
 
 
-def staging_directory(settings: SinkSettings, driver: str) -> Path | None:
+def staging_directory(settings: SinkSettings, driver: str) -> Store | None:
     """Where a task stages: as the option says, else beside the checkpoint, else on the machine
     that it shares with the driver. None: there is no such place."""
-    if settings.staging_dir is not None:
-        return Path(settings.staging_dir)
+    if settings.staging is not None:
+        return settings.staging
     if settings.checkpoint is not None and Path(settings.checkpoint).is_dir():
-        return Path(settings.checkpoint) / "tidelog-staging"
+        return Store(settings.checkpoint).below("tidelog-staging")
     if driver == this_machine():
-        return temporary_directory() / f"tidelog-staging-{os.getuid()}"
+        return Store(str(temporary_directory() / f"tidelog-staging-{os.getuid()}"))
     return None
 
 
@@ -215,28 +222,14 @@ def this_machine() -> str:
     return f"{socket.gethostname()} {boot_id}"
 
 
-def sweep(directory: Path, query_id: str, number: int) -> None:
+def sweep(directory: Store, query_id: str, number: int) -> None:
     """Remove what lost attempts left: of this query up to this micro-batch, which is decided, and
     of anybody if it is very old."""
     query = re.sub(r"[^A-Za-z0-9_-]", "_", query_id)[:80]
-    for path in _listed(directory):
-        name = _NAME.fullmatch(path.name)
+    for found in staged_files.listed(directory):
+        name = _NAME.fullmatch(found.name)
         if name is None:
             continue
         decided = name["query"] == query and int(name["number"]) <= number
-        if decided or _age_s(path) > ORPHAN_AGE_S:
-            path.unlink(missing_ok=True)
-
-
-def _listed(directory: Path) -> Iterable[Path]:
-    try:
-        return list(directory.iterdir())
-    except OSError:
-        return ()
-
-
-def _age_s(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:
-        return 0.0  # somebody else has removed it
+        if decided or found.age_s > ORPHAN_AGE_S:
+            staged_files.remove(directory.below(found.name))

@@ -1,16 +1,19 @@
 """`format("tidelog_table")`: a stream into a Delta, Iceberg or Parquet table, exactly once.
 
-Our own pipelines register it; there is nothing of Tidelog's topics in it. Options: `path`,
-`tableFormat` (delta, parquet, iceberg) and `partitionBy` (columns with commas between them).
+Our own pipelines register it; there is nothing of Tidelog's topics in it. Options: `path` (a
+directory, or a place in an object store), `tableFormat` (delta, parquet, iceberg), `partitionBy`
+(columns with commas between them), for Iceberg `table`. `storeSecrets` and `catalogSecrets` (the
+URI of a catalog may have a password) are JSON; Spark shows no option with such a name.
 
 Rows that have a `badReason` are not written to the table. `onBadRecord=skip` leaves them out, and
 `dead-letter` writes them to a topic (`deadLetterTopic`, and `kafka.…` for the cluster).
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, WriterCommitMessage
 
@@ -18,13 +21,16 @@ from tidelog.spark.failure import InvalidOption
 from tidelog.spark.options import Options
 from tidelog.spark.spark_releases import StreamArrowWriter, as_batches
 from tidelog.spark.tables.forms import open_table
+from tidelog.spark.tables.store_options import store_options
+from tidelog.spark.tables.stores import located, scheme_of
 from tidelog.spark.tables.words import (
     DELTA,
     FORMS,
+    ICEBERG,
     BatchFiles,
     BatchId,
+    CatalogTable,
     TableSpec,
-    WrittenFile,
 )
 
 if TYPE_CHECKING:
@@ -40,6 +46,9 @@ KNOWN = (
     "path",
     "tableFormat",
     "partitionBy",
+    "storeSecrets",
+    "catalogSecrets",
+    "table",
     "checkpointLocation",
     "queryName",
     "pipeline",
@@ -53,7 +62,8 @@ class TaskFiles(WriterCommitMessage):
     """What one task wrote, and for which batch: commit() is not told whose it is."""
 
     batch: BatchId
-    files: tuple[WrittenFile, ...]
+    files: tuple[Any, ...]
+    """WrittenFile, or what another table sink makes of rows."""
     letters: "StagedRows | None" = None
     run_id: str = ""
 
@@ -105,7 +115,7 @@ class TableWriter(StreamArrowWriter):
 
     def _files(
         self, batch: BatchId, task: int, rows: Iterator["pa.RecordBatch"]
-    ) -> tuple[WrittenFile, ...]:
+    ) -> tuple[Any, ...]:
         from tidelog.spark.tables.files import write_files  # noqa: PLC0415 - heavy
         from tidelog.spark.tables.layouts import layout_of  # noqa: PLC0415
         from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
@@ -127,7 +137,10 @@ class TableWriter(StreamArrowWriter):
         connection = connect(letters.settings.bootstrap, client, client.delivery_timeout_ms)
         stage = LetterStage(letters, Attempt(batch.query, batch.number, task), connection)
         try:
-            good = good_rows(rows, lambda bad: stage.add(bad, lambda: time.time_ns() // 1_000_000))
+            good = good_rows(
+                rows,
+                lambda bad: stage.add(self._as_records(bad), lambda: time.time_ns() // 1_000_000),
+            )
             files = self._files(batch, task, good)
             return TaskFiles(batch, files, stage.finish(run_id), run_id)
         except BaseException:
@@ -139,8 +152,6 @@ class TableWriter(StreamArrowWriter):
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803 - passed by name
     ) -> None:
-        from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
-
         written = [each for each in messages if isinstance(each, TaskFiles)]
         if not written:
             return
@@ -152,8 +163,16 @@ class TableWriter(StreamArrowWriter):
 
             # First: once the table has the batch, nobody comes again to write them.
             deliver_letters(self.letters, written[0].run_id, batch, staged)
-        files = tuple(file for each in written for file in each.files)
+        self._put(batch, tuple(file for each in written for file in each.files))
+
+    def _put(self, batch: BatchId, files: tuple[Any, ...]) -> None:
+        from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
+
         open_table(self.spec).commit(table_schema(self.schema), BatchFiles(batch, files))
+
+    def _as_records(self, bad: "pa.RecordBatch") -> "pa.RecordBatch":
+        """Bad rows with the columns of records."""
+        return bad
 
     def abort(
         self,
@@ -170,12 +189,38 @@ class TableWriter(StreamArrowWriter):
 def spec_of(values: Mapping[str, str]) -> TableSpec:
     options = Options(values)
     options.refuse_unknown(KNOWN, ())
-    path = options.required("path", "say where the table lies")
-    if "://" in path:
-        raise InvalidOption(f"the path {path} is not a directory", "give a local directory")
+    path = located(options.required("path", "say where the table lies"))
     form = options.one_of("tableFormat", DELTA, FORMS)
     columns = (options.text("partitionBy") or "").split(",")
-    return TableSpec(path, form, tuple(each.strip() for each in columns if each.strip()))
+    named = tuple(each.strip() for each in columns if each.strip())
+    given = store_options(scheme_of(path), json.loads(options.text("storeSecrets") or "{}"))
+    return TableSpec(path, form, named, given, _catalog_of(options, form))
+
+
+def _catalog_of(options: Options, form: str) -> CatalogTable | None:
+    told = options.text("catalogSecrets")
+    if told is None:
+        return None
+    if form != ICEBERG:
+        raise InvalidOption(f"a {form} table is in no catalog", "leave out catalogSecrets")
+    table = options.required("table", "say which table of the catalog: namespace.name")
+    name, secrets = json.loads(told)
+    return CatalogTable(name, table, tuple(secrets.items()))
+
+
+def sink_options(spec: TableSpec) -> dict[str, str]:
+    """What `spec_of` makes the same table of."""
+    told = {
+        "path": spec.path,
+        "tableFormat": spec.form,
+        "partitionBy": ",".join(spec.partition_by),
+    }
+    if spec.options.given:
+        told["storeSecrets"] = json.dumps(spec.options.values)
+    if spec.catalog is not None:
+        told["table"] = spec.catalog.table
+        told["catalogSecrets"] = json.dumps([spec.catalog.catalog, dict(spec.catalog.options)])
+    return told
 
 
 def register_table_sink(spark: "SparkSession") -> None:

@@ -113,6 +113,12 @@ def _bad_columns(piece: pa.RecordBatch, bad: dict[int, str]) -> dict[str, pa.Arr
     return {REASON: reasons, RAW_VALUE: values}
 
 
+def json_or_null(raw: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values as JSON of a type; null where one is malformed."""
+    parts = [pa.nulls(1, kind) if part is None else part for part in _parsed(raw, kind)]
+    return pa.concat_arrays(parts) if parts else pa.array([], kind)
+
+
 def _parsed(raw: pa.Array, kind: pa.DataType) -> list[pa.Array | None]:
     """The values in order, in as few arrays as possible; None stands for a malformed one."""
     if len(raw) == 0:

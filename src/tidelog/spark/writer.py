@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from pyspark import TaskContext
@@ -75,7 +74,7 @@ def deliver(
     written = connection.run(delivery.deliver(staged))
     _markers[connection] = markers
     remove(staged)
-    for directory in {Path(rows.path).parent for rows in staged if rows.path is not None}:
+    for directory in {rows.place.above() for rows in staged if rows.path is not None}:
         sweep(directory, batch.query_id, batch.number)
     return written
 

@@ -5,9 +5,11 @@ import sys
 
 from pyspark.sql import functions
 
-from support.exactly_once.faults import FORMAT, FaultySource
+from support.exactly_once.faults import FORMAT, TABLE_FORMAT, FaultySource, FaultyTableSource
 from tidelog.spark.failure import words_of
 from tidelog.spark.session import open_session
+from tidelog.spark.table_sink import spec_of
+from tidelog.spark.tables.forms import read_table
 
 ANSWER = "@@"
 QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -27,12 +29,9 @@ def copy(spark, job):
         .option("maxOffsetsPerTrigger", job["rows_per_batch"])
         .load()
     )
+    rows = source.select("key", "value").repartition(job["tasks"])
     query = (
-        source.select("key", "value")
-        .repartition(job["tasks"])
-        .writeStream.format(FORMAT)
-        .option("kafka.bootstrap.servers", job["bootstrap"])
-        .option("topic", job["sink"])
+        sink_of(rows.writeStream, job)
         .option("checkpointLocation", job["checkpoint"])
         .option("faults", job["faults"])
         .option("markers", str(job["markers"]).lower())
@@ -43,13 +42,24 @@ def copy(spark, job):
     return {"batches": len(query.recentProgress)}
 
 
+def sink_of(writer, job):
+    if "table" in job:
+        return writer.format(TABLE_FORMAT).options(**job["table"])
+    given = {"kafka.bootstrap.servers": job["bootstrap"], "topic": job["sink"]}
+    return writer.format(FORMAT).options(**given)
+
+
+def rows_of(spark, job):
+    if "table" in job:
+        return read_table(spark, spec_of(job["table"]))
+    reader = spark.read.format("tidelog").option("kafka.bootstrap.servers", job["bootstrap"])
+    return reader.option("subscribe", job["sink"]).load()
+
+
 def count(spark, job):
-    """What a reader of the sink's topic finds, through Spark."""
+    """What a reader of the sink finds, through Spark."""
     found = (
-        spark.read.format("tidelog")
-        .option("kafka.bootstrap.servers", job["bootstrap"])
-        .option("subscribe", job["sink"])
-        .load()
+        rows_of(spark, job)
         .selectExpr("CAST(CAST(value AS string) AS bigint) AS value")
         .agg(
             functions.count("value").alias("rows"),
@@ -85,6 +95,7 @@ def main():
     )
     spark.sparkContext.setLogLevel("OFF")
     spark.dataSource.register(FaultySource)
+    spark.dataSource.register(FaultyTableSource)
     tell(jvm=spark._jvm.java.lang.ProcessHandle.current().pid())
     for line in sys.stdin:
         tell(**answer_to(spark, json.loads(line)))

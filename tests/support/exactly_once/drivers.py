@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from support.exactly_once.driver import ANSWER, answer_to
-from support.exactly_once.faults import FaultySource, kill
+from support.exactly_once.faults import FaultySource, FaultyTableSource, kill
 
 READY_WITHIN_S = 240
 SUPPORT = Path(__file__).parents[2]
@@ -135,6 +135,7 @@ class InSession:
         self._spark = spark
         self._job = None
         spark.dataSource.register(FaultySource)
+        spark.dataSource.register(FaultyTableSource)
 
     def take(self, _spark_url):
         return self

@@ -9,18 +9,24 @@ import functools
 import json
 import os
 import signal
+import uuid
 from pathlib import Path
 from typing import NamedTuple
 
+from deltalake import DeltaTable
+from pyiceberg.table import Table
 from pyspark import TaskContext
 
 from tidelog.spark import sink_options
 from tidelog.spark.data_source import TidelogDataSource
 from tidelog.spark.delivery import Delivery
 from tidelog.spark.options import Options
+from tidelog.spark.table_sink import TableDataSource, TableWriter, spec_of
+from tidelog.spark.tables import iceberg
 from tidelog.spark.writer import NUMBER, TidelogStreamWriter
 
 FORMAT = "tidelog-faulty"
+TABLE_FORMAT = "tidelog-faulty-table"
 IN_TASK, BEFORE_COMMIT, BEFORE_END, AFTER_END = "task", "before commit", "before end", "after end"
 
 
@@ -135,3 +141,61 @@ class FaultySource(TidelogDataSource):
         kind = FaultyDelivery if options.pop("markers") == "true" else ForgetfulDelivery
         settings = sink_options.sink_settings(Options(options))
         return FaultyWriter(settings, schema, faults, kind)
+
+
+class FaultyTableWriter(TableWriter):
+    """`before end` and `after end` are around the one call by which a library commits."""
+
+    def __init__(self, spec, schema, faults, markers):
+        super().__init__(spec, schema)
+        self.faults = faults
+        self.markers = markers
+
+    def write(self, iterator):
+        number = int(TaskContext.get().getLocalProperty(NUMBER))
+
+        def rows():
+            for batch in iterator:
+                yield batch
+                strike(self.faults, IN_TASK, number)
+
+        return super().write(rows())
+
+    def commit(self, messages, batchId):  # noqa: N803 - Spark's name
+        strike(self.faults, BEFORE_COMMIT, batchId)
+        with contextlib.ExitStack() as patched:
+            for owner, name in ((DeltaTable, "create_write_transaction"), (Table, "_do_commit")):
+                real = getattr(owner, name)
+                setattr(owner, name, self._around(real, batchId))
+                patched.callback(setattr, owner, name, real)
+            if not self.markers:
+                self._forget(patched)
+            super().commit(messages, batchId)
+
+    def _around(self, real, number):
+        def committed(*given, **named):
+            strike(self.faults, BEFORE_END, number)
+            done = real(*given, **named)
+            strike(self.faults, AFTER_END, number)
+            return done
+
+        return committed
+
+    def _forget(self, patched):
+        """The control: which batch is in the table is not asked."""
+        patched.callback(setattr, DeltaTable, "transaction_version", DeltaTable.transaction_version)
+        DeltaTable.transaction_version = lambda table, query: None
+        patched.callback(setattr, iceberg, "MARK", iceberg.MARK)
+        iceberg.MARK = f"forgotten.{uuid.uuid4()}."
+
+
+class FaultyTableSource(TableDataSource):
+    @classmethod
+    def name(cls):
+        return TABLE_FORMAT
+
+    def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
+        options = dict(self.options)
+        faults = options.pop("faults")
+        markers = options.pop("markers") == "true"
+        return FaultyTableWriter(spec_of(options), schema, faults, markers)

@@ -1,20 +1,17 @@
 """One run of the proof: rows go from topic to topic while somebody dies, then they are counted."""
 
 import collections
-import queue
 import random
 import signal
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-import confluent_kafka
-
 from support.exactly_once import faults
 from support.exactly_once.drivers import DEAD, LOCAL, WITH_EXECUTORS
+from support.exactly_once.targets import PARTITIONS, TopicTarget
 from tidelog.client import NewRecord, Producer
 
-PARTITIONS = 3
 BATCHES = 4
 ROWS_PER_BATCH = 300
 ROWS = BATCHES * ROWS_PER_BATCH
@@ -61,7 +58,7 @@ class Outcome(NamedTuple):
 class Run:
     """Owner of everything in one run."""
 
-    def __init__(self, cluster, drivers, directory, plan, chance=None):
+    def __init__(self, cluster, drivers, directory, plan, chance=None, *, target=None):
         self.cluster = cluster
         self.drivers = drivers
         self.plan = plan
@@ -69,6 +66,7 @@ class Run:
         self.directory = Path(directory) / plan.name
         self.faults = self.directory / "faults"
         self.faults.mkdir(parents=True)
+        self.target = target or TopicTarget(cluster, plan.name)
         self.leader = None
         self.random_kills = 0
         self.failures = []
@@ -76,17 +74,16 @@ class Run:
     def run(self):
         began = time.monotonic()
         source = self.cluster.topic(f"{self.plan.name}-in", partitions=PARTITIONS)
-        sink = self.cluster.topic(f"{self.plan.name}-out", partitions=PARTITIONS)
         fill(self.cluster, source)
-        driver, restarts = self._until_done(source, sink)
+        driver, restarts = self._until_done(source)
         self._revive()
-        return self._counted(driver, sink, restarts, began)
+        return self._counted(driver, restarts, began)
 
-    def _counted(self, driver, sink, restarts, began):
-        driver.ask(kind="count", bootstrap=self.cluster.bootstrap_servers, sink=sink)
+    def _counted(self, driver, restarts, began):
+        driver.ask(kind="count", bootstrap=self.cluster.bootstrap_servers, **self.target.job())
         by_spark = driver.answer(DONE_WITHIN_S)
         self.drivers.give_back(self.plan.spark_url, driver)
-        values = collections.Counter(consumed(self.cluster.bootstrap_servers, sink))
+        values = collections.Counter(self.target.values())
         duplicates = sum(values.values()) - len(values)
         missing = len(set(range(ROWS)) - set(values))
         kills = faults.struck(self.faults) + self.random_kills
@@ -100,34 +97,33 @@ class Run:
         wakes up when the second one is done. Also gives what the first one said then."""
         began = time.monotonic()
         source = self.cluster.topic(f"{self.plan.name}-in", partitions=PARTITIONS)
-        sink = self.cluster.topic(f"{self.plan.name}-out", partitions=PARTITIONS)
         fill(self.cluster, source)
         first = self.drivers.take(self.plan.spark_url)
         fault = faults.Fault(self.plan.point, self.plan.number, itself=True, by=signal.SIGSTOP)
         faults.arm(self.faults, fault)
-        self._ask(first, source, sink)
+        self._ask(first, source)
         self.cluster.wait(lambda: faults.struck(self.faults), DONE_WITHIN_S)
         second = self.drivers.take(self.plan.spark_url)
-        self._ask(second, source, sink)
+        self._ask(second, source)
         done = second.answer(DONE_WITHIN_S)
         assert "failed" not in done, done
         for pid in below(first.jvm):
             faults.send(pid, signal.SIGCONT)
         said = first.answer(DONE_WITHIN_S)
-        outcome = self._counted(second, sink, 1, began)
+        outcome = self._counted(second, 1, began)
         self.drivers.lose(first)
         return outcome, said
 
-    def _until_done(self, source, sink):
+    def _until_done(self, source):
         driver = None
         for restarts in range(TRIES):
             if driver is None:
                 driver = self.drivers.take(self.plan.spark_url)
             if restarts == 0:
-                self._arm(driver, sink)
-            self._ask(driver, source, sink)
+                self._arm(driver)
+            self._ask(driver, source)
             if restarts == 0 and self.plan.point == AT_RANDOM:
-                self._kill_at_random(driver, sink)
+                self._kill_at_random(driver)
             answer = driver.answer(DONE_WITHIN_S)
             if answer is DEAD:
                 self.drivers.lose(driver)
@@ -138,23 +134,23 @@ class Run:
                 self.failures.append(answer["failed"])
         raise AssertionError(f"{self.plan}: not done after {TRIES} tries: {answer}")
 
-    def _ask(self, driver, source, sink):
+    def _ask(self, driver, source):
         driver.ask(
             kind="copy",
             bootstrap=self.cluster.bootstrap_servers,
             source=source,
-            sink=sink,
             rows_per_batch=ROWS_PER_BATCH,
             tasks=self.chance.randint(2, 4),  # a replay is split otherwise
             checkpoint=str(self.directory / "checkpoint"),
             faults=str(self.faults),
             markers=self.plan.markers,
+            **self.target.job(),
         )
 
-    def _arm(self, driver, sink):
+    def _arm(self, driver):
         plan = self.plan
         if plan.victim == LEADER:
-            self.leader = self.cluster.partition(sink, 0).leader
+            self.leader = self.cluster.partition(self.target.topic, 0).leader
         if plan.victim == DRIVER:
             # The next one starts while this one works.
             self.drivers.prepare(plan.spark_url)
@@ -169,9 +165,9 @@ class Run:
             fault = fault._replace(above=True)
         faults.arm(self.faults, fault)
 
-    def _kill_at_random(self, driver, sink):
+    def _kill_at_random(self, driver):
         """At a moment that nobody has chosen, after the first rows were written."""
-        self.cluster.wait(lambda: ends(self.cluster.bootstrap_servers, sink) > 0, 120)
+        self.cluster.wait(self.target.has_rows, 120)
         time.sleep(self.chance.uniform(0, 1.5))
         if self.plan.victim == LEADER:
             self.cluster.kill(self.leader)
@@ -224,49 +220,3 @@ def workers_of(jvm):
     daemons = {pid for pid, parent in parents.items() if parent == jvm}
     workers = [pid for pid, parent in parents.items() if parent in daemons]
     return sorted(workers) or sorted(daemons)
-
-
-def _consumer(bootstrap):
-    return confluent_kafka.Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "judges",
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-            "log_level": 0,
-        }
-    )
-
-
-def ends(bootstrap, topic):
-    """Sum of the offsets at which the partitions end."""
-    consumer = _consumer(bootstrap)
-    try:
-        return sum(
-            consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, index), 10)[1]
-            for index in range(PARTITIONS)
-        )
-    finally:
-        consumer.close()
-
-
-def consumed(bootstrap, topic):
-    """Every committed value, by a client that is not ours."""
-    consumer = _consumer(bootstrap)
-    wanted = [confluent_kafka.TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
-    consumer.assign(wanted)
-    values, ended = [], set()
-    try:
-        while len(ended) < PARTITIONS:
-            message = consumer.poll(30)
-            if message is None:
-                raise queue.Empty(f"{topic} does not end")
-            if message.error() is None:
-                values.append(int(message.value()))
-            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
-    finally:
-        consumer.close()
-    return values

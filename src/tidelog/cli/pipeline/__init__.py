@@ -6,10 +6,12 @@ from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
     "archive": Lazy("tidelog.cli.pipeline.archive", "Topics into a table, exactly once."),
+    "upsert": Lazy("tidelog.cli.pipeline.upsert", "What topics have led to, as a table."),
     "mirror": Lazy("tidelog.cli.pipeline.mirror", "Topics to another cluster, exactly once."),
     "health": Lazy("tidelog.cli.pipeline.health", "Failovers, ISR, lag from a cluster's events."),
     "run": Lazy("tidelog.cli.pipeline.run", "A pipeline that a file describes."),
     "deploy": Lazy("tidelog.cli.pipeline.deploy", "What to submit to a Spark cluster."),
+    "maintain": Lazy("tidelog.cli.pipeline.maintain", "Fewer files and older ones gone: tables."),
     "replay-dead-letters": Lazy(
         "tidelog.cli.pipeline.replay_dead_letters", "Send back what could not be decoded."
     ),

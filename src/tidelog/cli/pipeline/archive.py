@@ -9,6 +9,12 @@ from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.pipeline.launching import Job, Launch, launch_job, runs_pipeline, spoken
+from tidelog.cli.pipeline.table_options import (
+    names_table,
+    place_of,
+    table_arguments,
+    table_of,
+)
 from tidelog.cli.pipeline.topic_check import Looked, check_topics, look_at, names_topics
 from tidelog.spark.dead_letter_words import ACTIONS, DEAD_LETTER, STOP, SUFFIX
 from tidelog.spark.failure import TidelogError
@@ -18,7 +24,7 @@ from tidelog.spark.pipelines.names import UsualName
 from tidelog.spark.pipelines.topics import EARLIEST, LATEST, SchemaValues, Topics, stream_of
 from tidelog.spark.schema_words import GROWN, WITH_REGISTRY
 from tidelog.spark.tables.forms import open_table
-from tidelog.spark.tables.words import DELTA, FORMS, TableSpec
+from tidelog.spark.tables.words import TableSpec
 from tidelog.spark.topics import compiled
 
 if TYPE_CHECKING:
@@ -29,17 +35,54 @@ if TYPE_CHECKING:
     from tidelog.spark.pipelines.state import PipelineState
 
 
+VALUE_OPTIONS = (
+    click.option(
+        "--max-records",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="At most so many in a batch.",
+    ),
+    click.option(
+        "--value-format",
+        type=click.Choice(["binary", "json", *WITH_REGISTRY]),
+        default="binary",
+        show_default=True,
+        help="json: values get the fields of --schema; the last three: of schemas in --registry.",
+    ),
+    click.option("--registry", metavar="URL", help="Of schemas: http://host:8081."),
+    click.option(
+        "--subject",
+        "subjects",
+        multiple=True,
+        metavar="NAME",
+        help="In the registry, again and again; TOPIC-value of each topic if not given.",
+    ),
+    click.option(
+        "--schema", metavar="DDL", help='Of values that are JSON: "id BIGINT, name STRING".'
+    ),
+    click.option(
+        "--on-bad-record",
+        type=click.Choice(ACTIONS),
+        default=STOP,
+        show_default=True,
+        help="What becomes of a record whose value is not of its format.",
+    ),
+    click.option(
+        "--dead-letter-topic", metavar="TOPIC", help=f"Where they go; TOPIC{SUFFIX} if not given."
+    ),
+)
+
+
+def value_options(function: Any) -> Any:
+    """How values are read, and what becomes of those that cannot be."""
+    for option in reversed(VALUE_OPTIONS):
+        function = option(function)
+    return function
+
+
 @click.command(name="archive")
 @names_topics
-@click.option("--to", "to", required=True, metavar="DIR", help="Where the table lies.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    default=DELTA,
-    show_default=True,
-    help="What kind of table.",
-)
+@names_table
 @click.option(
     "--partition-by",
     metavar="COLUMN,…",
@@ -54,38 +97,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where the very first batch begins.",
 )
-@click.option(
-    "--max-records",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="At most so many in a batch.",
-)
-@click.option(
-    "--value-format",
-    type=click.Choice(["binary", "json", *WITH_REGISTRY]),
-    default="binary",
-    show_default=True,
-    help="json: values get the fields of --schema; the last three: of schemas in --registry.",
-)
-@click.option("--registry", metavar="URL", help="Of schemas: http://host:8081.")
-@click.option(
-    "--subject",
-    "subjects",
-    multiple=True,
-    metavar="NAME",
-    help="In the registry, again and again; TOPIC-value of each topic if not given.",
-)
-@click.option("--schema", metavar="DDL", help='Of values that are JSON: "id BIGINT, name STRING".')
-@click.option(
-    "--on-bad-record",
-    type=click.Choice(ACTIONS),
-    default=STOP,
-    show_default=True,
-    help="What becomes of a record whose value is not of its format.",
-)
-@click.option(
-    "--dead-letter-topic", metavar="TOPIC", help=f"Where they go; TOPIC{SUFFIX} if not given."
-)
+@value_options
 @click.option("--append", is_flag=True, help="Begin in a table that has rows already.")
 @runs_pipeline
 @asks_cluster
@@ -103,6 +115,9 @@ def command(context: click.Context, /, asking: Asking, launch: Launch, **given: 
       tidelog pipeline archive --pattern 'orders-.*' --to lake/all --partition-by topic
       tidelog pipeline archive orders --to lake/orders --value-format avro \\
         --registry http://localhost:8081
+      tidelog pipeline archive orders --to s3://lake/orders --store-options-file s3.properties
+      tidelog pipeline archive orders --to s3://lake/orders --format iceberg \\
+        --catalog http://localhost:8181 --table shop.orders
       tidelog pipeline archive orders --to lake/orders --value-format json --schema "id BIGINT" \\
         --on-bad-record dead-letter
 
@@ -125,6 +140,7 @@ def check_given(given: dict[str, Any]) -> TableSpec:
     columns = tuple(each.strip() for each in given["partition_by"].split(",") if each.strip())
     with spoken():
         pipeline.check_partition_by(columns)
+        table = table_of(given, columns)
     if (given["value_format"] == "json") != (given["schema"] is not None):
         raise CommandError(
             "--value-format json and --schema belong together",
@@ -134,7 +150,7 @@ def check_given(given: dict[str, Any]) -> TableSpec:
         )
     check_registry(given)
     check_bad_records(given)
-    return TableSpec(local_directory(given["to"]), given["form"], columns)
+    return table
 
 
 def check_registry(given: dict[str, Any]) -> None:
@@ -226,9 +242,7 @@ def make_job(
     arguments = {
         "cluster_id": looked.cluster_id,
         **looked.arguments(),
-        "to": table.path,
-        "format": table.form,
-        "partition_by": list(table.partition_by),
+        **table_arguments(table),
         "schema": given["schema"],
     }
     if given["registry"] is not None:
@@ -241,7 +255,7 @@ def make_job(
         pipeline.check_history(open_table(table), archive, state)
         make_letter_topics(asking, looked, archive.bad)
 
-    name = UsualName(pipeline.KIND, looked.sources, {"to": table.path})
+    name = UsualName(pipeline.KIND, looked.sources, place_of(table))
     return Job(name, arguments, given["to"], looked.access, start, again, check)
 
 

@@ -20,6 +20,7 @@ from tidelog.survey.refusal import nearest
 
 KINDS: Final = {
     "archive": "tidelog.cli.pipeline.archive",
+    "upsert": "tidelog.cli.pipeline.upsert",
     "mirror": "tidelog.cli.pipeline.mirror",
     "health": "tidelog.cli.pipeline.health",
 }

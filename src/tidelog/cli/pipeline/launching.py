@@ -52,6 +52,14 @@ class Launch(NamedTuple):
     def state(self, usual_name: str) -> PipelineState:
         name = self.name or usual_name
         check_name(name)
+        if re.match(r"[a-z0-9]+:/", str(self.home)):  # what a path leaves of `s3://`
+            raise CommandError(
+                f"wrong value for --state-dir: {self.home}",
+                why="the lock and Spark's checkpoint need a file system; Spark would need jars"
+                " for an object store",
+                advice="a directory that outlives the driver: a volume, or NFS",
+                code=USAGE,
+            )
         return PipelineState(self.home / name)
 
 

@@ -12,6 +12,10 @@ from tidelog.spark.pipelines.state import known_pipelines
 
 KINDS = (
     {"kind": "archive", "does": "topics into a Delta, Iceberg or Parquet table, exactly once"},
+    {
+        "kind": "upsert",
+        "does": "what topics have led to as a Delta or Iceberg table, a row per key",
+    },
     {"kind": "mirror", "does": "topics to another cluster, exactly once, with groups if wanted"},
     {"kind": "health", "does": "failovers, ISR, lag and balance from the events of a cluster"},
 )

@@ -74,7 +74,11 @@ def start(
     """Rows as they come from the connector, or whatever has a timestamp where it is needed."""
     from pyspark.sql.functions import expr  # noqa: PLC0415 - pyspark is an extra
 
-    from tidelog.spark.table_sink import NAME, register_table_sink  # noqa: PLC0415 - pyspark
+    from tidelog.spark.table_sink import (  # noqa: PLC0415 - pyspark
+        NAME,
+        register_table_sink,
+        sink_options,
+    )
     from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
 
     register_table_sink(rows.sparkSession)
@@ -93,9 +97,7 @@ def start(
         shaped.writeStream.format(NAME)
         .options(**archive.bad.options())
         .option("pipeline", state.name)
-        .option("path", spec.path)
-        .option("tableFormat", spec.form)
-        .option("partitionBy", ",".join(spec.partition_by))
+        .options(**sink_options(spec))
         .option("checkpointLocation", str(state.checkpoint))
         .queryName(state.name)
     )

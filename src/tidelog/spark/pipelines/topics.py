@@ -105,3 +105,17 @@ def as_fields(ddl: str) -> str:
             f"the schema {ddl!r} cannot be read", "give it as: id BIGINT, name STRING"
         )
     return ", ".join(f"`{each.name}`: {each.dataType.simpleString()}" for each in schema.fields)
+
+
+def debezium_fields(ddl: str) -> str:
+    """The fields of change events whose rows have these (DDL), with a schema around or without."""
+    from tidelog.spark.changes.positions import SOURCE  # noqa: PLC0415 - pyarrow is an extra
+
+    kinds = {"string": "STRING", "int64": "BIGINT"}
+    source = ", ".join(f"{each.name}: {kinds[str(each.type)]}" for each in SOURCE)
+    row = as_fields(ddl)
+    parts = {"before": f"STRUCT<{row}>", "after": f"STRUCT<{row}>", "op": "STRING"}
+    parts["source"] = f"STRUCT<{source}>"
+    event = ", ".join(f"{name}: {kind}" for name, kind in parts.items())
+    plain = ", ".join(f"{name} {kind}" for name, kind in parts.items())
+    return f"{plain}, payload STRUCT<{event}>"

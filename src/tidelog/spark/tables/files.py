@@ -1,19 +1,19 @@
 """Parquet files as a task writes them: one after the other for each set of partition values."""
 
 import json
-import os
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidelog.spark.tables.words import WrittenFile
+from tidelog.spark.tables.new_file import NewFile
+from tidelog.spark.tables.stores import Store, located, told
+from tidelog.spark.tables.words import TableFile, TableSpec, WrittenFile
 
 FILE_BYTES = 256 * 1024 * 1024
 """Uncompressed; a file is ended when it has as much."""
@@ -27,7 +27,7 @@ Values = tuple[tuple[str, Any], ...]
 class Layout(NamedTuple):
     """What a form of tables wants of its files."""
 
-    directory: Path
+    directory: Store
     partition_by: tuple[str, ...] = ()
     keeps_columns: bool = False
     """Whether files hold the columns too that they are partitioned by."""
@@ -50,15 +50,22 @@ class PartitionedFiles:
     def write(self, batch: pa.RecordBatch) -> None:
         table = pa.Table.from_batches([batch]).cast(self._schema)
         for values, rows in _split(table, self._layout.partition_by):
-            file = self._open.pop(values, None) or self._begin(values)
-            self._open[values] = file
-            file.write(rows)
-            if file.size_bytes >= FILE_BYTES:
-                self._end(values)
+            with told(self._layout.directory, "cannot write to"):
+                file = self._open.pop(values, None) or self._begin(values)
+                self._open[values] = file
+                file.write(rows)
+                if file.size_bytes >= FILE_BYTES:
+                    self._end(values)
+
+    def write_nothing(self, values: Values) -> None:
+        """A file without rows, for a place that has to be in the table."""
+        with told(self._layout.directory, "cannot write to"):
+            self._open[values] = self._begin(values)
 
     def close(self) -> None:
-        for values in list(self._open):
-            self._end(values)
+        with told(self._layout.directory, "cannot write to"):
+            for values in list(self._open):
+                self._end(values)
 
     def abandon(self) -> None:
         """After an error: nothing is finished any more."""
@@ -86,15 +93,16 @@ class PartitionedFiles:
 
 
 class _OpenFile:
-    __slots__ = ("_name", "_path", "_schema", "_sink", "_writer", "size_bytes")
+    __slots__ = ("_file", "_footer", "_name", "_schema", "_writer", "size_bytes")
 
-    def __init__(self, directory: Path, name: str, schema: pa.Schema) -> None:
+    def __init__(self, directory: Store, name: str, schema: pa.Schema) -> None:
         self._name = name
-        self._path = directory / name
         self._schema = schema
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._sink = self._path.open("wb")
-        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+        self._file = NewFile(directory, name)
+        self._footer: list[pq.FileMetaData] = []
+        self._writer = pq.ParquetWriter(
+            self._file.stream, schema, compression="zstd", metadata_collector=self._footer
+        )
         self.size_bytes = 0
 
     def write(self, rows: pa.Table) -> None:
@@ -104,18 +112,54 @@ class _OpenFile:
     def end(self, values: Values) -> WrittenFile:
         """Durable when it returns: a commit must not name bytes that a crash can take."""
         self._writer.close()
-        self._sink.flush()
-        os.fsync(self._sink.fileno())
-        self._sink.close()
-        metadata = pq.read_metadata(self._path)
-        texts = tuple((column, _as_text(value)) for column, value in values)
-        size = self._path.stat().st_size
-        return WrittenFile(self._name, size, metadata.num_rows, texts, statistics(metadata))
+        size_bytes = self._file.end()
+        (metadata,) = self._footer
+        texts = tuple((column, as_text(value)) for column, value in values)
+        return WrittenFile(self._name, size_bytes, metadata.num_rows, texts, statistics(metadata))
 
     def abandon(self) -> None:
-        self._writer.close()
-        self._sink.close()
-        self._path.unlink(missing_ok=True)
+        self._file.abandon(self._writer.close)
+
+
+def open_file(spec: TableSpec, file: TableFile) -> pa.NativeFile:
+    """A file of a table, to be read."""
+    store = Store(located(unquote(file.path)), spec.options)
+    with told(store, "cannot read"):
+        return open_stored(store)
+
+
+def open_stored(store: Store) -> pa.NativeFile:
+    filesystem, place = store.filesystem()
+    return filesystem.open_input_file(place)
+
+
+def write_stored(store: Store, rows: pa.Table) -> None:
+    """A file that belongs to another one and is there before it; durable when it returns."""
+    with told(store, "cannot write to"):
+        directory, _, name = store.place.rpartition("/")
+        file = NewFile(store._replace(place=directory), name)
+        pq.write_table(rows, file.stream, compression="zstd")
+        file.end()
+
+
+def fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """As a table that has grown has it: fields that are new are null."""
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        known = {each.name: index for index, each in enumerate(column.type)}
+        flat = column.flatten()
+        parts = [
+            fitted(flat[known[each.name]], each.type)
+            if each.name in known
+            else pa.nulls(len(column), each.type)
+            for each in kind
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(column.type):
+        inner = fitted(column.values, kind.value_type)
+        return pa.ListArray.from_arrays(column.offsets, inner, kind, mask=column.is_null())
+    return column.cast(kind)
 
 
 def write_files(
@@ -154,7 +198,7 @@ def _equals(column: pa.ChunkedArray, value: Any) -> pa.ChunkedArray:
     return pc.fill_null(pc.equal(column, pa.scalar(value, column.type)), False)
 
 
-def _as_text(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.tables.layouts import OURS, staged
 from tidelog.spark.tables.schemas import check_columns, check_partitioning
-from tidelog.spark.tables.words import BatchFiles, BatchId, TableSpec
+from tidelog.spark.tables.words import BatchFiles, BatchId, Replacement, TableFile, TableSpec
 
 SHAPE_FILE = "shape.json"
 SCHEMA_FILE = "schema.parquet"
@@ -30,7 +30,7 @@ class ParquetForm:
 
     def __init__(self, spec: TableSpec) -> None:
         self._spec = spec
-        self._path = Path(spec.path)
+        self._path = spec.store.path
         self._ours = self._path / OURS
 
     def exists(self) -> bool:
@@ -80,6 +80,17 @@ class ParquetForm:
         self._carry_out(decided)
         return True
 
+    def replace(self, done: Replacement) -> bool:
+        raise TidelogError(
+            f"the table at {self._path} is a plain directory of Parquet files",
+            "--format delta or iceberg: readers of those see files replaced as a whole",
+        )
+
+    def files(self) -> list[TableFile]:
+        return [
+            TableFile(each, each, Path(each).stat().st_size, 0, ()) for each in self.active_files()
+        ]
+
     def active_files(self) -> list[str]:
         if not self._path.exists():
             return []
@@ -88,7 +99,7 @@ class ParquetForm:
 
     def _carry_out(self, decided: dict[str, Any]) -> None:
         """Move what is still staged; what other attempts left there goes."""
-        directory = staged(self._spec, BatchId(decided["query"], decided["batch"]))
+        directory = staged(self._spec, BatchId(decided["query"], decided["batch"])).path
         for name in decided["files"]:
             if (directory / name).exists():
                 (self._path / name).parent.mkdir(parents=True, exist_ok=True)
