@@ -329,6 +329,20 @@ def test_spark_reads_values_by_the_schemas_of_their_subject(spark, cluster, regi
     assert frame.selectExpr("sum(value.id)").collect() == [(7,)]
 
 
+def test_a_schema_of_ones_own_may_name_fewer_fields(spark, cluster, registry):
+    topic = cluster.topic("avro-fewer")
+    write_records(cluster, topic, avro(registry, topic, ORDER, [{"id": 3}]))
+    write_records(cluster, topic, avro(registry, topic, WITH_NOTE, [{"id": 4, "note": "new"}]))
+    frame = (
+        spark.read.format("tidelog")
+        .option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        .options(subscribe=topic, valueFormat="avro", registry=registry.url, newFields="ignore")
+        .schema("value struct<id:int>")
+        .load()
+    )
+    assert sorted(frame.select("value.id").collect()) == [(3,), (4,)]
+
+
 def test_a_schema_that_is_newer_than_the_plan_is_noticed(registry):
     registry.ask("PUT", "/config/grown-value", {"compatibility": "NONE"})
     context = SerializationContext("grown", MessageField.VALUE)
@@ -344,6 +358,19 @@ def test_a_schema_that_is_newer_than_the_plan_is_noticed(registry):
     assert "1 bytes follow it" in bad[3]
     with pytest.raises(TidelogError, match=r"no columns for yet: value\.note"):
         values.decoded(pa.array([new], pa.binary()), kind, bad)
+    left_out = values._replace(ignores_new_fields=True)
+    assert left_out.decoded(pa.array([old, new], pa.binary()), kind, {}).to_pylist() == [
+        {"id": 1},
+        {"id": 2},
+    ]
+
+
+def test_a_field_of_another_type_is_no_new_field():
+    kind = pa.struct([("id", pa.int64()), ("place", pa.list_(pa.struct([("x", pa.int64())])))])
+    more = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    wanted = pa.struct([("id", pa.string()), ("place", pa.list_(more)), ("note", pa.string())])
+    assert missing_in(kind, wanted, "v") == ["v.id (string)", "v.place[].y", "v.note"]
+    assert missing_in(kind, wanted, "v", new_fields=False) == ["v.id (string)"]
 
 
 def test_a_value_that_is_not_of_its_schema_does_not_spoil_its_neighbours(registry):

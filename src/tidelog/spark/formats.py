@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 BINARY, STRING, JSON = FORMATS = ("binary", "string", "json")
 MODES: Final = ("permissive", "failfast", "keep")
+REFUSE, IGNORE = NEW_FIELDS = ("refuse", "ignore")
+"""What becomes of fields that the columns lack: they end the query, or they are left out."""
 BAD_COLUMNS: Final = {"badReason": StringType(), "badValue": BinaryType()}
 """What `mode=keep` tells of records that cannot be decoded; null for all others."""
 
@@ -135,7 +137,8 @@ def _registry(options: Options, form: str) -> "RegistryValues":
 
     url = options.required("registry", f"valueFormat={form} needs it: http://host:8081")
     client_of(url)
-    return RegistryValues(url, form)
+    ignores = options.one_of("newFields", REFUSE, NEW_FIELDS) == IGNORE
+    return RegistryValues(url, form, ignores)
 
 
 def _kind(schema: StructType, name: str, chosen: str) -> DataType | None:

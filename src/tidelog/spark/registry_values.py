@@ -69,10 +69,12 @@ class RegistryValues(NamedTuple):
 
     url: str
     form: str
+    ignores_new_fields: bool = False
+    """Whether fields that the column lacks are left out."""
 
     def decoded(self, raw: pa.Array, kind: pa.DataType, bad: dict[int, str]) -> pa.Array:
         """One column, null where a value is bad; `bad` gets the reasons. TidelogError if the
-        registry does not answer, or if a schema has more than the column."""
+        registry does not answer, or if a schema has more than the column and that matters."""
         reader = _reader(self, kind)
         values = raw.to_pylist()
         rows: list[object] = []
@@ -110,6 +112,7 @@ class ValueReader:
         self._client = client_of(values.url)
         self._wanted = FORMATS[values.form]
         self._kind = kind
+        self._ignores_new_fields = values.ignores_new_fields
         self._fit: Fit = fit_for(kind)
         self._known: dict[int, WriterSchema] = {}
 
@@ -137,11 +140,12 @@ class ValueReader:
             raise Unreadable(f"has the schema {number}, which is none: {reason}") from None
         except RegistryUnreachable as reason:
             raise TidelogError(str(reason), REGISTRY_ADVICE) from None
-        missing = missing_in(self._kind, writer.type, "value")
+        ignored = self._ignores_new_fields
+        missing = missing_in(self._kind, writer.type, "value", new_fields=not ignored)
         if missing:
             raise TidelogError(
                 f"schema {number} {GROWN}: {', '.join(missing)}",
-                "start again: columns are added at the start",
+                "start again, which adds columns, or say newFields=ignore with a schema of yours",
             )
         self._known[number] = writer
         return writer

@@ -51,22 +51,27 @@ def _joined_structs(first: pa.DataType, second: pa.DataType, where: str) -> pa.D
     return pa.struct(list(fields.items()))
 
 
-def missing_in(kind: pa.DataType, wanted: pa.DataType, where: str) -> list[str]:
-    """The places of a type that another one has no room for."""
+def missing_in(
+    kind: pa.DataType, wanted: pa.DataType, where: str, *, new_fields: bool = True
+) -> list[str]:
+    """The places of a type that another one has no room for; with or without the fields that it
+    lacks as a whole."""
     if pa.types.is_struct(kind) and pa.types.is_struct(wanted):
         known = {each.name: each.type for each in kind}
         found: list[str] = []
         for each in wanted:
             place = f"{where}.{each.name}"
-            if each.name not in known:
+            if each.name in known:
+                found += missing_in(known[each.name], each.type, place, new_fields=new_fields)
+            elif new_fields:
                 found.append(place)
-            else:
-                found += missing_in(known[each.name], each.type, place)
         return found
     if pa.types.is_list(kind) and pa.types.is_list(wanted):
-        return missing_in(kind.value_type, wanted.value_type, f"{where}[]")
+        item, item_wanted = kind.value_type, wanted.value_type
+        return missing_in(item, item_wanted, f"{where}[]", new_fields=new_fields)
     if pa.types.is_map(kind) and pa.types.is_map(wanted):
-        return missing_in(kind.item_type, wanted.item_type, f"{where}{{}}")
+        item, item_wanted = kind.item_type, wanted.item_type
+        return missing_in(item, item_wanted, f"{where}{{}}", new_fields=new_fields)
     return [] if kind == wanted or (wanted, kind) in WIDER else [f"{where} ({wanted})"]
 
 

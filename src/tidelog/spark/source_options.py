@@ -54,6 +54,7 @@ KNOWN: Final = frozenset(
         "commitOffsets",
         "valueFormat",
         "registry",
+        "newFields",
         "subject",
         "keyFormat",
         "mode",
