@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check programs test demo sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots exactly-once change-stream examples clean
+.PHONY: help setup check programs test demo rides sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots exactly-once change-stream examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -37,6 +37,9 @@ test: check programs ## Every test but the long ones of `make proof`
 
 demo: setup ## The main job, end to end: orders, Spark, a killed leader, every cent counted
 	$(BIN)/tidelog demo
+
+rides: setup ## Taxi rides into a table that Polars checks, with kills on the way; RIDES='--rate 2000 --seconds 20' for less
+	$(BIN)/python examples/ride-lakehouse/run.py $(RIDES)
 
 examples: setup ## What the READMEs of the examples say, done
 	$(BIN)/python scripts/run_examples.py
