@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +10,7 @@ from tidelog.cli.durations import DURATION
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.output import plural
 from tidelog.cli.pipeline.launching import spoken
-from tidelog.cli.pipeline.table_options import names_table
-from tidelog.spark.tables.words import TableSpec
+from tidelog.cli.pipeline.table_options import names_table, table_of
 
 if TYPE_CHECKING:
     from tidelog.spark.pipelines.maintenance import Plan
@@ -43,7 +41,7 @@ SHOWN = 20
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @output_option
 @shared_options
-def command(table_of: Callable[[tuple[str, ...]], TableSpec], **given: Any) -> None:
+def command(**given: Any) -> None:
     """Put a table in order: small files together, old versions and files of no version gone.
 
     \b
@@ -59,7 +57,7 @@ def command(table_of: Callable[[tuple[str, ...]], TableSpec], **given: Any) -> N
         from tidelog.spark.pipelines import maintenance
         from tidelog.spark.tables.forms import open_table
 
-        spec = table_of(())
+        spec = table_of(given, ())
         limits = maintenance.Limits(given["small_mib"] * MIB, given["older_than_ms"])
         now_ms = time.time_ns() // 1_000_000
         plan = maintenance.plan(spec, limits, now_ms)
