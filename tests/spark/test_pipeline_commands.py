@@ -144,7 +144,7 @@ def test_a_pipeline_that_runs_is_not_started_twice(home, archive, spark):
     "command",
     [
         *("archive", "upsert", "mirror", "health", "run", "deploy"),
-        *("replay-dead-letters", "list", "status"),
+        *("backfill", "replay-dead-letters", "list", "status"),
     ],
 )
 def test_every_help_shows_an_example_before_the_options(command):

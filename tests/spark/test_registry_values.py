@@ -283,6 +283,24 @@ def test_a_delta_table_grows_while_its_pipeline_runs(home, cluster, registry, tm
     assert found == [(1, None), (2, "x")]
 
 
+@pytest.mark.long
+def test_a_backfill_decodes_values_into_the_columns_that_the_table_has(
+    home, cluster, registry, tmp_path
+):
+    topic = cluster.topic("avro-backfilled")
+    spec = (str(tmp_path / "lake"), "delta")
+    write_records(cluster, topic, avro(registry, topic, ORDER, [{"id": 1}, {"id": 2}]))
+    write_records(cluster, topic, avro(registry, topic, WITH_NOTE, [{"id": 3, "note": "x"}]))
+    named = ["--value-format", "avro", "--name", "avro", "--once"]
+    assert archived(home, cluster, registry, topic, spec, *named).code == 0
+    before = delta_rows(spec[0])
+    DeltaTable(spec[0]).delete("offset > 0")
+    given = ["-b", cluster.bootstrap_servers, "--registry", registry.url]
+    told = home.done("backfill", "avro", *given, "-o", "json").stdout.splitlines()[-1]
+    assert json.loads(told) == {"added": 2, "skipped": 0, "commits": 1}
+    assert sorted(delta_rows(spec[0]), key=lambda each: each["offset"]) == before
+
+
 def rows_in(path):
     return DeltaTable(path).to_pyarrow_table().num_rows if DeltaTable.is_deltatable(path) else 0
 

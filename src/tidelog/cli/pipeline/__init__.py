@@ -12,6 +12,7 @@ COMMANDS = {
     "run": Lazy("tidelog.cli.pipeline.run", "A pipeline that a file describes."),
     "deploy": Lazy("tidelog.cli.pipeline.deploy", "What to submit to a Spark cluster."),
     "maintain": Lazy("tidelog.cli.pipeline.maintain", "Fewer files and older ones gone: tables."),
+    "backfill": Lazy("tidelog.cli.pipeline.backfill", "Rows that an archive's table lacks."),
     "replay-dead-letters": Lazy(
         "tidelog.cli.pipeline.replay_dead_letters", "Send back what could not be decoded."
     ),

@@ -14,6 +14,13 @@ from tidelog.spark.tables.words import DELTA, FORMS, ICEBERG, PARQUET, CatalogTa
 PLACES = "lake/orders, s3://bucket/orders, gs://… or abfss://…"
 
 
+def reaches_table(function: Any) -> Any:
+    """How to get to a table of which it is known where it is."""
+    for option in reversed(REACH_OPTIONS):
+        function = option(function)
+    return function
+
+
 def names_table(function: Any) -> Any:
     """Where the table is and of which form, for `table_of`."""
     for option in reversed(TABLE_OPTIONS):
@@ -21,19 +28,7 @@ def names_table(function: Any) -> Any:
     return function
 
 
-TABLE_OPTIONS = (
-    click.option(
-        "--to", "to", required=True, metavar="PLACE", help="Where the table lies: a directory, "
-        "or s3://bucket/orders, gs://…, abfss://…",
-    ),
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(FORMS),
-        default=DELTA,
-        show_default=True,
-        help="What kind of table.",
-    ),
+REACH_OPTIONS = (
     click.option(
         "--store-option",
         "store_option",
@@ -61,6 +56,21 @@ TABLE_OPTIONS = (
         metavar="NAME=VALUE",
         help="Any property of pyiceberg for the catalog; again and again.",
     ),
+)
+TABLE_OPTIONS = (
+    click.option(
+        "--to", "to", required=True, metavar="PLACE", help="Where the table lies: a directory, "
+        "or s3://bucket/orders, gs://…, abfss://…",
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMS),
+        default=DELTA,
+        show_default=True,
+        help="What kind of table.",
+    ),
+    *REACH_OPTIONS,
     click.option("--table", "table", metavar="NAMESPACE.NAME", help="How the catalog calls it."),
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ query, the version the batch; both go into the log in one entry with the files.
 """
 
 import time
+from typing import Any
 
 import pyarrow as pa
 
@@ -81,6 +82,9 @@ class DeltaForm:
 
     def is_empty(self) -> bool:
         return not self.active_files()
+
+    def last_batch(self, query: str) -> int | None:
+        return self._table().transaction_version(query)
 
     def commit(self, schema: pa.Schema, done: BatchFiles) -> bool:
         with told(self._spec.store, "cannot commit to"):
@@ -185,6 +189,12 @@ def _files(table: DeltaTable) -> list[TableFile]:
             each["size_bytes"],
             each["num_records"] or 0,
             tuple((name, as_text(each[f"partition.{name}"])) for name in columns),
+            _offsets(each),
         )
         for each in pa.table(table.get_add_actions(flatten=True)).to_pylist()
     ]
+
+
+def _offsets(added: dict[str, Any]) -> tuple[int, int] | None:
+    low, high = added.get("min.offset"), added.get("max.offset")
+    return None if low is None or high is None else (low, high)

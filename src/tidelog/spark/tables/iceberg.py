@@ -34,11 +34,13 @@ from tidelog.spark.tables.words import (
 )
 
 try:
+    from pyiceberg.conversions import from_bytes
     from pyiceberg.exceptions import CommitFailedException, ValidationException
     from pyiceberg.expressions.literals import literal
     from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
+    from pyiceberg.types import LongType
 except ImportError:
     raise TidelogError(
         "Iceberg tables need the package pyiceberg", "pip install 'tidelog[iceberg]'"
@@ -106,6 +108,10 @@ class IcebergForm:
 
     def is_empty(self) -> bool:
         return not self.active_files()
+
+    def last_batch(self, query: str) -> int | None:
+        with self._catalog() as catalog:
+            return _last(catalog.load_table(self._name), query)
 
     def commit(self, schema: pa.Schema, done: BatchFiles) -> bool:
         if not self.exists():
@@ -224,8 +230,13 @@ def without_retries(table: "Table") -> None:
 
 
 def _has(table: "Table", batch: BatchId | None) -> bool:
-    last = None if batch is None else table.properties.get(MARK + batch.query)
-    return batch is not None and last is not None and int(last) >= batch.number
+    last = None if batch is None else _last(table, batch.query)
+    return batch is not None and last is not None and last >= batch.number
+
+
+def _last(table: "Table", query: str) -> int | None:
+    told = table.properties.get(MARK + query)
+    return None if told is None else int(told)
 
 
 def _mark(batch: BatchId) -> dict[str, str]:
@@ -256,9 +267,21 @@ def _files(table: "Table", there: "dict[str, DataFile]") -> list[TableFile]:
             each.file_size_in_bytes,
             each.record_count,
             tuple((name, as_text(each.partition[at])) for at, name in enumerate(columns)),
+            _offsets(table, each),
         )
         for path, each in there.items()
     ]
+
+
+def _offsets(table: "Table", file: "DataFile") -> tuple[int, int] | None:
+    column = next((each for each in table.schema().fields if each.name == "offset"), None)
+    if column is None or not isinstance(column.field_type, LongType):
+        return None
+    low = (file.lower_bounds or {}).get(column.field_id)
+    high = (file.upper_bounds or {}).get(column.field_id)
+    if low is None or high is None:
+        return None
+    return int(from_bytes(column.field_type, low)), int(from_bytes(column.field_type, high))
 
 
 def _data_file(table: "Table", uri: str, written: WrittenFile) -> "DataFile":

@@ -65,16 +65,19 @@ class ParquetForm:
     def is_empty(self) -> bool:
         return not self.active_files()
 
+    def last_batch(self, query: str) -> int | None:
+        last = self._decided(query)
+        return None if last is None else int(last["batch"])
+
     def commit(self, schema: pa.Schema, done: BatchFiles) -> bool:
         if not self.exists():
             self.prepare(schema)
         query, number = done.batch
         manifest = self._ours / f"{query}{MANIFEST}"
-        if manifest.exists():
-            last = json.loads(manifest.read_text("utf-8"))
-            if last["batch"] >= number:
-                self._carry_out(last)
-                return False
+        last = self._decided(query)
+        if last is not None and last["batch"] >= number:
+            self._carry_out(last)
+            return False
         decided = {"query": query, "batch": number, "files": [each.name for each in done.files]}
         replace(manifest, decided)
         self._carry_out(decided)
@@ -96,6 +99,13 @@ class ParquetForm:
             return []
         found = self._path.rglob("*.parquet")
         return sorted(str(each) for each in found if OURS not in each.parts)
+
+    def _decided(self, query: str) -> dict[str, Any] | None:
+        manifest = self._ours / f"{query}{MANIFEST}"
+        if not manifest.exists():
+            return None
+        decided: dict[str, Any] = json.loads(manifest.read_text("utf-8"))
+        return decided
 
     def _carry_out(self, decided: dict[str, Any]) -> None:
         """Move what is still staged; what other attempts left there goes."""

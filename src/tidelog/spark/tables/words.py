@@ -82,6 +82,8 @@ class TableFile(NamedTuple):
     rows: int
     values: tuple[tuple[str, str | None], ...]
     """What all its rows have in the columns that the table is partitioned by."""
+    offsets: tuple[int, int] | None = None
+    """The smallest and the largest in the column `offset`; None: the log does not say."""
 
 
 class Replacement(NamedTuple):
@@ -124,6 +126,9 @@ class Table(Protocol):
         """Make the table if there is none; TidelogError if there is one of another shape."""
 
     def is_empty(self) -> bool: ...
+
+    def last_batch(self, query: str) -> int | None:
+        """The number of the last batch of a query that is in the table."""
 
     def commit(self, schema: "pa.Schema", done: BatchFiles) -> bool:
         """Put the files into the table, all of them or none. False: that batch is in it."""
