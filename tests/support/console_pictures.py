@@ -32,11 +32,6 @@ PAGES = {
 COLOURS = 128
 THEMES = ("light", "dark")
 SIZE = {"width": 1280, "height": 800}
-PAINTED = """async () => {
-  await document.fonts.ready;
-  for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
-}"""
-"""A picture that is taken in the frame after a change of style shows half of it."""
 TOLERANCE = 24
 """Of 255, in the worst of red, green and blue."""
 ALLOWED = 0.004
@@ -121,7 +116,7 @@ def take(page: Page, url: str, name: str, theme: str) -> bytes:
 
 
 def photograph(page: Page, name: str) -> bytes:
-    page.evaluate(PAINTED)
+    page.evaluate("document.fonts.ready.then(() => {})")
     _, part = PAGES[name]
     shown = page if part is WINDOW else page.locator(part).first
     return shown.screenshot(animations="disabled", caret="hide")
