@@ -31,6 +31,7 @@ LOOK = """(at) => [at, ...at.querySelectorAll("*")].map((each) => {
 """What can tell where the focus is: of a control, or of a part of it, as in a drawing."""
 CONTROLS = f"""() => {{
   const look = {LOOK};
+  document.activeElement.blur();  // of a form that asks for a name
   const all = document.querySelectorAll(
     "a[href], button, input, select, textarea, summary, [tabindex='0']");
   return [...all].filter((each) => each.checkVisibility() && !each.disabled && each.tabIndex >= 0)
@@ -45,6 +46,7 @@ STANDS_AT = f"""() => {{
   const at = document.activeElement;
   return [at.dataset?.stop ?? null, look(at) !== at.dataset?.look, at.outerHTML.slice(0, 120)];
 }}"""
+STANDING = "[...document.querySelectorAll('[data-stop]')].map((each) => Number(each.dataset.stop))"
 MOVING = "document.getAnimations().filter((each) => each.playState === 'running').length"
 
 
@@ -119,5 +121,6 @@ def test_the_tab_key_comes_to_every_control_and_shows_where_it_is(
         page.keyboard.press("Tab")
         if len(reached) == len(wanted):
             break
-    missed = [what for stop, what in wanted.items() if stop not in reached]
-    assert not missed
+    # The focus chooses a moment of the timeline, which may have fewer links than the first one.
+    missed = set(page.evaluate(STANDING)) - reached
+    assert not missed, [wanted[stop] for stop in missed]
