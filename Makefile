@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check programs test demo rides sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots exactly-once change-stream examples clean
+.PHONY: help setup check programs test demo rides sim campaign coverage sim-bench failover growth bench bench-quick schemas codec-proof codec-bench kernel-bench idle-bench many-leaders spark-bench starved-driver proof wheels console-budget screenshots pictures exactly-once change-stream examples clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | sort | column -t -s "$$(printf '\t')" 2>/dev/null || true
@@ -100,6 +100,9 @@ console-budget: programs ## What the pages of the console weigh, how soon they p
 
 screenshots: programs ## Pictures of the console for README and docs, in light and in dark
 	$(BIN)/python scripts/console_screenshots.py
+
+pictures: programs ## The pictures that tests compare pages of the console with, taken anew
+	$(BIN)/python scripts/console_pictures.py
 
 starved-driver: setup ## Does a stream start where thirty other processes want the processor too? A few minutes
 	$(BIN)/python benchmarks/starved_driver.py

@@ -24,21 +24,29 @@ EVERY_PAGE = (
     "/help",
     "/login",
 )
-CONTROLS = """() => {
+LOOK = """(at) => [at, ...at.querySelectorAll("*")].map((each) => {
+    const { outline, boxShadow, stroke, strokeWidth } = getComputedStyle(each);
+    return [outline, boxShadow, stroke, strokeWidth].join();
+  }).join()"""
+"""What can tell where the focus is: of a control, or of a part of it, as in a drawing."""
+CONTROLS = f"""() => {{
+  const look = {LOOK};
+  document.activeElement.blur();  // of a form that asks for a name
   const all = document.querySelectorAll(
     "a[href], button, input, select, textarea, summary, [tabindex='0']");
   return [...all].filter((each) => each.checkVisibility() && !each.disabled && each.tabIndex >= 0)
-    .map((each, number) => {
+    .map((each, number) => {{
       each.dataset.stop = String(number);
+      each.dataset.look = look(each);
       return each.outerHTML.slice(0, 120);
-    });
-}"""
-STANDS_AT = """() => {
+    }});
+}}"""
+STANDS_AT = f"""() => {{
+  const look = {LOOK};
   const at = document.activeElement;
-  const style = getComputedStyle(at);
-  const shows = style.outlineStyle !== "none" || style.boxShadow !== "none";
-  return [at.dataset?.stop ?? null, shows, at.outerHTML.slice(0, 120)];
-}"""
+  return [at.dataset?.stop ?? null, look(at) !== at.dataset?.look, at.outerHTML.slice(0, 120)];
+}}"""
+STANDING = "[...document.querySelectorAll('[data-stop]')].map((each) => Number(each.dataset.stop))"
 MOVING = "document.getAnimations().filter((each) => each.playState === 'running').length"
 
 
@@ -102,8 +110,8 @@ def test_the_tab_key_comes_to_every_control_and_shows_where_it_is(
     page.emulate_media(reduced_motion="reduce")
     open_page(page, live.url + path)
     assert page.evaluate(MOVING) == 0, "reduced motion"
-    page.get_by_role("link", name="Skip to the page").focus()
     wanted = dict(enumerate(page.evaluate(CONTROLS)))
+    page.get_by_role("link", name="Skip to the page").focus()
     reached = set()
     for _ in range(2 * len(wanted) + 10):
         stop, shows, what = page.evaluate(STANDS_AT)
@@ -113,5 +121,6 @@ def test_the_tab_key_comes_to_every_control_and_shows_where_it_is(
         page.keyboard.press("Tab")
         if len(reached) == len(wanted):
             break
-    missed = [what for stop, what in wanted.items() if stop not in reached]
-    assert not missed
+    # The focus chooses a moment of the timeline, which may have fewer links than the first one.
+    missed = set(page.evaluate(STANDING)) - reached
+    assert not missed, [wanted[stop] for stop in missed]
