@@ -22,6 +22,12 @@ MADE_BY_TOOLS = frozenset(
         "__pycache__",
         "dist",
         "build",
+        "demo-report",
+        "rides-report",
+        "checkpoint-revenue",
+        "checkpoints",
+        "metastore_db",
+        "spark-warehouse",
     )
 )
 
