@@ -141,6 +141,12 @@ def check_given(given: dict[str, Any]) -> TableSpec:
     with spoken():
         pipeline.check_partition_by(columns)
         table = table_of(given, columns)
+    check_values(given)
+    return table
+
+
+def check_values(given: dict[str, Any]) -> None:
+    """How values are read, and what becomes of those that cannot be."""
     if (given["value_format"] == "json") != (given["schema"] is not None):
         raise CommandError(
             "--value-format json and --schema belong together",
@@ -150,7 +156,6 @@ def check_given(given: dict[str, Any]) -> TableSpec:
         )
     check_registry(given)
     check_bad_records(given)
-    return table
 
 
 def check_registry(given: dict[str, Any]) -> None:

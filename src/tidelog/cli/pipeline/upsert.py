@@ -6,11 +6,9 @@ import click
 
 from tidelog.cli.asking import Asking, asks_cluster
 from tidelog.cli.durations import DURATION
-from tidelog.cli.failure import USAGE, CommandError
 from tidelog.cli.lazy import output_option, shared_options
 from tidelog.cli.pipeline.archive import (
-    check_bad_records,
-    check_registry,
+    check_values,
     make_letter_topics,
     value_options,
 )
@@ -139,13 +137,6 @@ class Target(NamedTuple):
 def check_given(given: dict[str, Any]) -> tuple[TableSpec, ChangeRules]:
     """What can be judged without asking anybody."""
     check_topics(given)
-    if (given["value_format"] == "json") != (given["schema"] is not None):
-        raise CommandError(
-            "--value-format json and --schema belong together",
-            why="only values that are JSON have a schema, and they need one",
-            advice='--value-format json --schema "id BIGINT, name STRING"',
-            code=USAGE,
-        )
     rules = ChangeRules(
         given["change_format"], _names(given["key"]), _names(given["order_by"]), given["buckets"]
     )
@@ -153,8 +144,7 @@ def check_given(given: dict[str, Any]) -> tuple[TableSpec, ChangeRules]:
         pipeline.check_rules(rules, given["value_format"])
         table = table_of(given, (BUCKET,))
         pipeline.check_form(table)
-    check_registry(given)
-    check_bad_records(given)
+    check_values(given)
     return table, rules
 
 
