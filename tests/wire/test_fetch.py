@@ -18,6 +18,8 @@ from support.fed_brokers import (
 )
 from tidelog.core.errors import Error
 from tidelog.core.metadata import records as r
+from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
+from tidelog.wire.protocol.schemas.api_versions_response import ApiVersionsResponse
 from tidelog.wire.protocol.schemas.fetch_request import (
     FetchPartition,
     FetchRequest,
@@ -26,9 +28,17 @@ from tidelog.wire.protocol.schemas.fetch_request import (
     ReplicaState,
 )
 from tidelog.wire.protocol.schemas.fetch_response import FetchResponse, PartitionData
+from tidelog.wire.protocol.schemas.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tidelog.wire.protocol.schemas.list_offsets_response import ListOffsetsResponse
 
 NEWEST = 18
 LONG_MS = 20_000
+FOR_EVER_MS = 10 * loopback.GUARD_S * 1000
+"""A story that waits so long has failed."""
 MIB = 1 << 20
 
 
@@ -115,6 +125,49 @@ def test_a_fetch_at_the_end_waits_until_something_is_appended(tmp_path: Path) ->
         assert len(answer[0].records) == 0
         assert cluster[1].fetches.parked_count == 0
         assert cluster[1].fetches.watched_count == 0
+
+    led(tmp_path, story)
+
+
+def test_a_parked_fetch_gives_way_to_an_answer_behind_it(tmp_path: Path) -> None:
+    """A Java consumer asks for offsets on the connection of its fetches, and answers keep the
+    order of requests. The fetch waits because it may, the question waits because it must."""
+
+    async def story(cluster: FedCluster) -> None:
+        cluster.append(1, "tides", b"one")
+        peer = cluster.members[1].client()
+        asked = request(wanted(1), max_wait_ms=FOR_EVER_MS)
+        empty = asyncio.ensure_future(peer.ask(asked, NEWEST, timeout_ms=FOR_EVER_MS))
+        await loopback.until(lambda: cluster[1].fetches.parked_count)
+        question = ListOffsetsTopic(
+            name="tides", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)]
+        )
+        told = await peer.ask(ListOffsetsRequest(topics=[question]), 8, timeout_ms=WAIT_MS)
+        assert isinstance(told, ListOffsetsResponse)
+        assert told.topics[0].partitions[0].offset == 1
+        answer = await empty
+        assert isinstance(answer, FetchResponse)
+        assert len(only(answer).records) == 0
+        assert (cluster[1].fetches.parked_count, cluster[1].fetches.watched_count) == (0, 0)
+
+    led(tmp_path, story)
+
+
+def test_parked_fetches_give_way_one_after_the_other(tmp_path: Path) -> None:
+
+    async def story(cluster: FedCluster) -> None:
+        peer = cluster.members[1].client()
+        asked = request(wanted(0), max_wait_ms=FOR_EVER_MS)
+        empty = [
+            asyncio.ensure_future(peer.ask(asked, NEWEST, timeout_ms=FOR_EVER_MS)) for _ in range(2)
+        ]
+        await loopback.until(lambda: cluster[1].fetches.parked_count == 2)
+        told = await peer.ask(ApiVersionsRequest(), 0, timeout_ms=WAIT_MS)
+        assert isinstance(told, ApiVersionsResponse)
+        for answer in await asyncio.gather(*empty):
+            assert isinstance(answer, FetchResponse)
+            assert len(only(answer).records) == 0
+        assert cluster[1].fetches.parked_count == 0
 
     led(tmp_path, story)
 

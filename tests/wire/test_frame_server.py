@@ -76,6 +76,51 @@ def test_a_request_without_an_answer_does_not_hold_up_the_ones_behind_it(tell):
     tell(story)
 
 
+def test_a_request_is_told_when_answers_wait_for_nothing_but_it(tell):
+    async def story():
+        script, told = Script(), []
+        async with loopback() as network:
+            server = await network.listen(HOST, 0, script.accept)
+            async with raw_peer(server.port) as peer:
+                await peer.send(framed(b"first", b"second", b"third", b"fourth"))
+                await until(lambda: len(script.slots) == 4)
+                first, second, third, fourth = script.slots
+                second.when_it_holds_up(lambda: told.append("second"))
+                fourth.answer([b"4"])
+                assert told == []  # it waits for the first one too
+                first.when_it_holds_up(lambda: told.append("first"))
+                assert told == ["first"]  # it was late already
+                first.answer([b"1"])
+                assert told == ["first", "second"]
+                third.answer([b"3"])
+                assert told == ["first", "second"]  # nobody is told twice
+                third.when_it_holds_up(lambda: told.append("third"))
+                second.answer([b"2"])
+                assert [await peer.frame() for _ in range(4)] == [b"1", b"2", b"3", b"4"]
+                assert told == ["first", "second"]  # who has answered holds up nothing
+            await server.stop(timeout_ms=1_000)
+
+    tell(story)
+
+
+def test_who_lost_its_connection_holds_up_nothing(tell):
+    async def story():
+        script, told = Script(), []
+        async with loopback() as network:
+            server = await network.listen(HOST, 0, script.accept)
+            async with raw_peer(server.port) as peer:
+                await peer.send(framed(b"first", b"second"))
+                await until(lambda: len(script.slots) == 2)
+                script.slots[0].when_it_holds_up(lambda: told.append("first"))
+            await until(lambda: script.closed)
+            script.slots[0].when_it_holds_up(lambda: told.append("first"))
+            script.slots[1].answer([b"2"])
+            await server.stop(timeout_ms=1_000)
+        assert told == []
+
+    tell(story)
+
+
 def test_a_peer_that_does_not_read_is_not_read_either_and_memory_stays_bounded(tell):
     answer = bytes(64 * 1024)
     limits = FrameLimits(write_high_bytes=512 * 1024)

@@ -283,6 +283,11 @@ class ResponseSlot(Protocol):
         """This request has no answer (as with acks=0); the ones behind it may leave."""
         ...
 
+    def when_it_holds_up(self, call: Callable[[], None]) -> None:
+        """Call this once when answers to later requests wait for nothing but this one, at once if
+        they do already. For requests that wait because they may, not because they must."""
+        ...
+
 
 class PeerConnection(Protocol):
     """An accepted connection, as the code that serves it sees it."""

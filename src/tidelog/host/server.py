@@ -336,7 +336,8 @@ class ServerConnection:
 
     def on_filled(self, slot: "Slot") -> None:
         slots, stream = self._slots, self.stream
-        if slots[0] is not slot:
+        first = slots[0]
+        if first is not slot:
             if slot.parts is not None and slot.size_bytes >= LEAST_RANGE_BYTES:
                 try:
                     slot.parts = read_all(slot.parts)
@@ -346,6 +347,8 @@ class ServerConnection:
             stream.hold(slot.size_bytes)
             if stream.held_bytes > self._held_limit:
                 stream.pause(ANSWERS_HELD)
+            if first.hurry is not None:
+                first.hurry_up()
             return
         slots.popleft()
         parts, slot.parts = slot.parts, None  # who asked may keep the slot for long
@@ -355,8 +358,15 @@ class ServerConnection:
         if slots and slots[0].filled:
             charge_bytes += self._send_held()
         stream.release(charge_bytes)
-        if self._draining and not slots:
+        if slots:
+            if slots[0].hurry is not None and stream.held_bytes:
+                slots[0].hurry_up()
+        elif self._draining:
             stream.close(CloseReason.STOPPED)
+
+    def is_held_up_by(self, slot: "Slot") -> bool:
+        """Whether answers wait for this one, and for no other."""
+        return bool(self.stream.held_bytes) and self._slots[0] is slot
 
     def _send_held(self) -> int:
         """What waited for the answer that has left; the bytes their requests were charged."""
@@ -377,7 +387,7 @@ class ServerConnection:
 class Slot:
     """The place of one request in its connection's order of answers."""
 
-    __slots__ = ("_connection", "charge_bytes", "filled", "parts", "size_bytes")
+    __slots__ = ("_connection", "charge_bytes", "filled", "hurry", "parts", "size_bytes")
 
     def __init__(self, connection: ServerConnection, charge_bytes: int) -> None:
         self._connection: ServerConnection | None = connection
@@ -385,6 +395,7 @@ class Slot:
         self.parts: Sequence[Buffer | FileRange] | None = None
         self.size_bytes = 0
         self.filled = False
+        self.hurry: Callable[[], None] | None = None
 
     def answer(self, parts: Sequence[Buffer | FileRange]) -> None:
         self.size_bytes = sum(map(len, parts))
@@ -393,14 +404,28 @@ class Slot:
     def answer_nothing(self) -> None:
         self._fill(None)
 
+    def when_it_holds_up(self, call: Callable[[], None]) -> None:
+        if self.filled or self._connection is None:
+            return
+        self.hurry = call
+        if self._connection.is_held_up_by(self):
+            self.hurry_up()
+
+    def hurry_up(self) -> None:
+        hurry, self.hurry = self.hurry, None
+        assert hurry is not None, "nobody was to be told"
+        hurry()
+
     def abandon(self) -> None:
         """Its connection is gone."""
         self._connection = None
         self.parts = None
+        self.hurry = None
 
     def _fill(self, parts: Sequence[Buffer | FileRange] | None) -> None:
         assert not self.filled, "a request was answered twice"
         self.filled = True
+        self.hurry = None
         connection, self._connection = self._connection, None
         if connection is not None:
             self.parts = parts

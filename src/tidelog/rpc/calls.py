@@ -80,6 +80,10 @@ class Call:
         """This request has no answer (acks=0)."""
         self._slot.answer_nothing()
 
+    def when_it_holds_up(self, call: Callable[[], None]) -> None:
+        """Call this once when answers to later requests of the connection wait for this one."""
+        self._slot.when_it_holds_up(call)
+
     def amended_by(self, amend: Callable[[Message], None]) -> Callable[[Message], None]:
         """`amend`, together with what completes the answer already."""
         return amend

@@ -59,3 +59,6 @@ class TimedSlot:
     def answer_nothing(self) -> None:
         self._times.on_answered(self)
         self._slot.answer_nothing()
+
+    def when_it_holds_up(self, call: Callable[[], None]) -> None:
+        self._slot.when_it_holds_up(call)

@@ -207,6 +207,13 @@ class Fetches:
             self._plan_end(session, parked.end_ms)
         if session.id == NO_SESSION:
             self._watch_until_answered(session)
+        parked.call.when_it_holds_up(partial(self._turn_end.add, partial(self._give_way, parked)))
+
+    def _give_way(self, parked: ParkedFetch) -> None:
+        """Answers that its client wants too are ready, and would wait for records that may not come
+        (ADR 0054)."""
+        if parked.session.parked is parked:
+            self._finish(parked)
 
     def _plan_end(self, session: FetchSession, due_ms: int) -> None:
         """One timer serves many fetches of a session, as most are answered before their end."""

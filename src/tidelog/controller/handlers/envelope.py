@@ -1,6 +1,6 @@
 """Envelope (58): what a broker passes on for a client, served as if the client had asked itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tidelog.core.errors import Error
 from tidelog.host.ports import Buffer, FileRange
@@ -33,6 +33,9 @@ class EnvelopeSlot:
 
     def answer_nothing(self) -> None:
         raise AssertionError("every request that is passed on has an answer")
+
+    def when_it_holds_up(self, call: Callable[[], None]) -> None:
+        self._outer.when_it_holds_up(call)
 
 
 def handle(handlers: Mapping[int, Handler], call: Call) -> None:

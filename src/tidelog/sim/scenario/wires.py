@@ -140,6 +140,9 @@ class Slot:
     def answer_nothing(self) -> None:
         """It has no answer."""
 
+    def when_it_holds_up(self, call: Callable[[], None]) -> None:
+        """Nothing does: a story hands out answers one by one."""
+
 
 class Line:
     """A connection, as the process that asked for it sees it."""
