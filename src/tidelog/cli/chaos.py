@@ -21,15 +21,15 @@ from tidelog.cluster.readiness import wait_ready
 
 MODULE = "tidelog.cli.chaos"
 COMMANDS = {
-    "kill": Lazy(MODULE, "End a node as a crash would.", "kill"),
-    "restart": Lazy(MODULE, "Stop a node if it runs, and start it again.", "restart"),
-    "pause": Lazy(MODULE, "A node hears and says nothing.", "pause"),
-    "resume": Lazy(MODULE, "It goes on as if nothing had been.", "resume"),
-    "partition": Lazy(MODULE, "Cut the wires between groups of nodes.", "partition"),
-    "slow": Lazy(MODULE, "Everything to and from a node takes longer.", "slow"),
-    "disk": Lazy(MODULE, "The disks of a node look full to it.", "disk"),
-    "heal": Lazy(MODULE, "No cuts, no delays.", "heal"),
-    "status": Lazy(MODULE, "What is broken now.", "status"),
+    "kill": Lazy(MODULE, "Kill nodes (SIGKILL).", "kill"),
+    "restart": Lazy(MODULE, "Stop nodes if they run, and start them again.", "restart"),
+    "pause": Lazy(MODULE, "Pause nodes (SIGSTOP).", "pause"),
+    "resume": Lazy(MODULE, "Resume paused nodes (SIGCONT).", "resume"),
+    "partition": Lazy(MODULE, "Cut the network between groups of nodes.", "partition"),
+    "slow": Lazy(MODULE, "Delay traffic to and from a node.", "slow"),
+    "disk": Lazy(MODULE, "Make the disks of a node look full.", "disk"),
+    "heal": Lazy(MODULE, "Remove all cuts and delays.", "heal"),
+    "status": Lazy(MODULE, "Show what is broken now.", "status"),
 }
 COLUMNS = (
     Column("NODE", "node"),

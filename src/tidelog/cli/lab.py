@@ -13,7 +13,7 @@ from tidelog.cli.local.home import place_options
 from tidelog.cli.output import print_json, table
 
 COMMANDS = {
-    "list": Lazy("tidelog.cli.lab", "The stories, in the order to read them.", "list_command"),
+    "list": Lazy("tidelog.cli.lab", "List the stories, in reading order.", "list_command"),
     "run": Lazy("tidelog.cli.lab", "Play one story.", "run_command"),
 }
 

@@ -17,7 +17,9 @@ from tidelog.survey.leader_balance import obstacle, plan
 
 COMMANDS = {
     "elect": Lazy("tidelog.cli.leaders", "Elect leaders of partitions.", "elect"),
-    "balance": Lazy("tidelog.cli.leaders", "Give leaderships back to preferred.", "balance"),
+    "balance": Lazy(
+        "tidelog.cli.leaders", "Give leaderships back to preferred replicas.", "balance"
+    ),
 }
 RESULT_COLUMNS = (
     Column("PARTITION", "partition"),

@@ -14,7 +14,7 @@ from tidelog.cli.lazy import Lazy, LazyGroup, shared_options
 if TYPE_CHECKING:
     from tidelog.config.node_config import NodeConfig  # at run time only when a node starts
 
-COMMANDS = {"start": Lazy("tidelog.cli.node", "Run a node until it is told to stop.", "start")}
+COMMANDS = {"start": Lazy("tidelog.cli.node", "Run a node until SIGTERM or Ctrl-C.", "start")}
 LIFELINE_GRACE_SECONDS = 10
 
 

@@ -5,9 +5,9 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "list": Lazy("tidelog.cli.acl.list_acls", "Rules that there are."),
-    "add": Lazy("tidelog.cli.acl.change", "Allow or deny somebody something."),
-    "remove": Lazy("tidelog.cli.acl.change", "Remove rules.", "remove"),
+    "list": Lazy("tidelog.cli.acl.list_acls", "List access rules."),
+    "add": Lazy("tidelog.cli.acl.change", "Allow or deny operations to a user."),
+    "remove": Lazy("tidelog.cli.acl.change", "Remove access rules.", "remove"),
 }
 
 

@@ -6,8 +6,8 @@ from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
     "replicas": Lazy("tidelog.cli.audit.replicas", "Compare the files of all replicas."),
-    "run": Lazy("tidelog.cli.audit.run", "Load with faults on a cluster, and the verdict on it."),
-    "history": Lazy("tidelog.cli.audit.history", "Judge what clients did and were told."),
+    "run": Lazy("tidelog.cli.audit.run", "Run load and faults on a cluster, then judge it."),
+    "history": Lazy("tidelog.cli.audit.history", "Judge a recorded history of clients."),
 }
 
 

@@ -5,13 +5,19 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "compare": Lazy("tidelog.cli.bench.compare", "Tidelog beside Apache Kafka, row by row."),
-    "table": Lazy("tidelog.cli.bench.table", "A comparison that was kept, as a table."),
-    "quick": Lazy("tidelog.cli.bench.quick", "Our half beside the limit of the machine."),
-    "verify": Lazy("tidelog.cli.bench.verify", "Full speed, and every record read back."),
-    "failover": Lazy("tidelog.cli.bench.failover", "Kill leaders under load, and count."),
-    "silence": Lazy("tidelog.cli.bench.silence", "How long brokers do not answer, and when."),
-    "growth": Lazy("tidelog.cli.bench.growth", "What one more partition or connection costs."),
+    "compare": Lazy("tidelog.cli.bench.compare", "Compare Tidelog with Apache Kafka, row by row."),
+    "table": Lazy("tidelog.cli.bench.table", "Show a saved comparison as a table."),
+    "quick": Lazy("tidelog.cli.bench.quick", "Measure Tidelog beside the machine's limits."),
+    "verify": Lazy("tidelog.cli.bench.verify", "Write at full speed, then verify every record."),
+    "failover": Lazy(
+        "tidelog.cli.bench.failover", "Kill leaders under load, and count lost records."
+    ),
+    "silence": Lazy(
+        "tidelog.cli.bench.silence", "Measure how long brokers stay silent under admin load."
+    ),
+    "growth": Lazy(
+        "tidelog.cli.bench.growth", "Measure what one more partition or connection costs."
+    ),
 }
 
 

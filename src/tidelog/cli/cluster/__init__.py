@@ -5,9 +5,9 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "describe": Lazy("tidelog.cli.cluster.describe", "Brokers, controller, quorum, disks."),
-    "health": Lazy("tidelog.cli.cluster.health", "What is wrong, if anything."),
-    "apis": Lazy("tidelog.cli.cluster.apis", "What the brokers can do, in which versions."),
+    "describe": Lazy("tidelog.cli.cluster.describe", "Show brokers, controller, quorum and disks."),
+    "health": Lazy("tidelog.cli.cluster.health", "Show what is wrong, worst first."),
+    "apis": Lazy("tidelog.cli.cluster.apis", "List the APIs and versions that brokers serve."),
 }
 
 

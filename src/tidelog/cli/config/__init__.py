@@ -5,9 +5,11 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "explain": Lazy("tidelog.cli.config.explain", "One key: its value, its source, its meaning."),
-    "list": Lazy("tidelog.cli.config.keys", "Every key that Tidelog knows."),
-    "check": Lazy("tidelog.cli.config.check", "All that is wrong with a file."),
+    "explain": Lazy(
+        "tidelog.cli.config.explain", "Explain one key: its value, source and meaning."
+    ),
+    "list": Lazy("tidelog.cli.config.keys", "List every key that Tidelog knows."),
+    "check": Lazy("tidelog.cli.config.check", "Check a configuration file."),
 }
 
 

@@ -5,10 +5,10 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "list": Lazy("tidelog.cli.group.list_groups", "All groups, and how far behind they are."),
-    "describe": Lazy("tidelog.cli.group.describe", "Members, offsets and lag per partition."),
-    "seek": Lazy("tidelog.cli.group.seek", "Move committed offsets: a plan, then --yes."),
-    "delete": Lazy("tidelog.cli.group.delete", "Delete groups and what they committed."),
+    "list": Lazy("tidelog.cli.group.list_groups", "List groups with their lag."),
+    "describe": Lazy("tidelog.cli.group.describe", "Show members, offsets and lag per partition."),
+    "seek": Lazy("tidelog.cli.group.seek", "Move committed offsets (plan first, then --yes)."),
+    "delete": Lazy("tidelog.cli.group.delete", "Delete groups and their committed offsets."),
 }
 
 

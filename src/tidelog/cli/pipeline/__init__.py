@@ -5,19 +5,24 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "archive": Lazy("tidelog.cli.pipeline.archive", "Topics into a table, exactly once."),
-    "upsert": Lazy("tidelog.cli.pipeline.upsert", "What topics have led to, as a table."),
-    "mirror": Lazy("tidelog.cli.pipeline.mirror", "Topics to another cluster, exactly once."),
-    "health": Lazy("tidelog.cli.pipeline.health", "Failovers, ISR, lag from a cluster's events."),
-    "run": Lazy("tidelog.cli.pipeline.run", "A pipeline that a file describes."),
-    "deploy": Lazy("tidelog.cli.pipeline.deploy", "What to submit to a Spark cluster."),
-    "maintain": Lazy("tidelog.cli.pipeline.maintain", "Fewer files and older ones gone: tables."),
-    "backfill": Lazy("tidelog.cli.pipeline.backfill", "Rows that an archive's table lacks."),
-    "replay-dead-letters": Lazy(
-        "tidelog.cli.pipeline.replay_dead_letters", "Send back what could not be decoded."
+    "archive": Lazy("tidelog.cli.pipeline.archive", "Append topics to a table, exactly once."),
+    "upsert": Lazy("tidelog.cli.pipeline.upsert", "Keep a table of the latest value per key."),
+    "mirror": Lazy("tidelog.cli.pipeline.mirror", "Copy topics to another cluster, exactly once."),
+    "health": Lazy(
+        "tidelog.cli.pipeline.health", "Analyse failovers, ISR and lag from a cluster's events."
     ),
-    "list": Lazy("tidelog.cli.pipeline.list_pipelines", "What there is, and what ran here."),
-    "status": Lazy("tidelog.cli.pipeline.status", "How far a pipeline is, and its lag."),
+    "run": Lazy("tidelog.cli.pipeline.run", "Run a pipeline described by a file."),
+    "deploy": Lazy("tidelog.cli.pipeline.deploy", "Print what to submit to a Spark cluster."),
+    "maintain": Lazy("tidelog.cli.pipeline.maintain", "Compact a table and expire its old files."),
+    "backfill": Lazy("tidelog.cli.pipeline.backfill", "Add rows that an archive's table lacks."),
+    "replay-dead-letters": Lazy(
+        "tidelog.cli.pipeline.replay_dead_letters",
+        "Send repaired dead letters back to their topic.",
+    ),
+    "list": Lazy(
+        "tidelog.cli.pipeline.list_pipelines", "List kinds of pipelines, and those that ran here."
+    ),
+    "status": Lazy("tidelog.cli.pipeline.status", "Show progress and lag of pipelines."),
 }
 
 

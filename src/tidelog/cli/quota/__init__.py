@@ -5,7 +5,7 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "list": Lazy("tidelog.cli.quota.quotas", "Limits that are set."),
+    "list": Lazy("tidelog.cli.quota.quotas", "List quotas."),
     "set": Lazy("tidelog.cli.quota.quotas", "Set or remove limits.", "set_quotas"),
 }
 

@@ -5,8 +5,8 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "start": Lazy("tidelog.cli.registry.start", "Serve schemas until told to stop."),
-    "add-user": Lazy("tidelog.cli.registry.add_user", "Add somebody who may log in."),
+    "start": Lazy("tidelog.cli.registry.start", "Serve schemas over HTTP."),
+    "add-user": Lazy("tidelog.cli.registry.add_user", "Add a user, or change a password."),
 }
 
 

@@ -5,10 +5,12 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "init": Lazy("tidelog.cli.secure.init", "Make all that a secured cluster needs."),
-    "add-user": Lazy("tidelog.cli.secure.add_user", "A new user with rules and login files."),
-    "check": Lazy("tidelog.cli.secure.check", "What a stranger could do right now."),
-    "rotate": Lazy("tidelog.cli.secure.rotate", "New keys and certificates for the nodes."),
+    "init": Lazy("tidelog.cli.secure.init", "Make certificates and users for a secured cluster."),
+    "add-user": Lazy(
+        "tidelog.cli.secure.add_user", "Add a user with access rules and login files."
+    ),
+    "check": Lazy("tidelog.cli.secure.check", "Test what a stranger can do on each listener."),
+    "rotate": Lazy("tidelog.cli.secure.rotate", "Replace keys and certificates of nodes."),
 }
 
 

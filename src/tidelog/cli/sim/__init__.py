@@ -13,8 +13,10 @@ COMMANDS = {
         "tidelog.cli.sim.crash_states", "Recover every state a crash can leave on disk."
     ),
     "campaign": Lazy("tidelog.cli.sim.campaign", "Collect seeds over many runs, in one table."),
-    "coverage": Lazy("tidelog.cli.sim.coverage", "How much of production the simulator runs."),
-    "bench": Lazy("tidelog.cli.sim.bench", "Simulated steps per second."),
+    "coverage": Lazy(
+        "tidelog.cli.sim.coverage", "Measure how much of production the simulator runs."
+    ),
+    "bench": Lazy("tidelog.cli.sim.bench", "Measure simulated steps per second."),
 }
 
 

@@ -5,12 +5,14 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "create": Lazy("tidelog.cli.topic.create", "Make a topic."),
-    "list": Lazy("tidelog.cli.topic.list_topics", "All topics."),
-    "describe": Lazy("tidelog.cli.topic.describe", "Leaders, replicas and offsets."),
-    "watch": Lazy("tidelog.cli.topic.watch", "One partition, drawn as it moves."),
-    "alter": Lazy("tidelog.cli.topic.alter", "Change settings."),
-    "add-partitions": Lazy("tidelog.cli.topic.alter", "More partitions.", "add_partitions"),
+    "create": Lazy("tidelog.cli.topic.create", "Create a topic."),
+    "list": Lazy("tidelog.cli.topic.list_topics", "List topics."),
+    "describe": Lazy("tidelog.cli.topic.describe", "Show leaders, replicas and offsets."),
+    "watch": Lazy("tidelog.cli.topic.watch", "Draw one partition as it moves."),
+    "alter": Lazy("tidelog.cli.topic.alter", "Change topic settings."),
+    "add-partitions": Lazy(
+        "tidelog.cli.topic.alter", "Add partitions to a topic.", "add_partitions"
+    ),
     "trim": Lazy("tidelog.cli.topic.remove", "Delete old records.", "trim_command"),
     "delete": Lazy("tidelog.cli.topic.remove", "Delete topics."),
 }

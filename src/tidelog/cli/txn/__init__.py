@@ -5,9 +5,9 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "list": Lazy("tidelog.cli.txn.list_transactions", "All transactional ids, open ones first."),
-    "describe": Lazy("tidelog.cli.txn.describe", "What one holds, and when it is aborted."),
-    "abort": Lazy("tidelog.cli.txn.abort", "End one that nobody ends: a plan, then --yes."),
+    "list": Lazy("tidelog.cli.txn.list_transactions", "List transactional ids, open ones first."),
+    "describe": Lazy("tidelog.cli.txn.describe", "Show what a transaction holds, and its timeout."),
+    "abort": Lazy("tidelog.cli.txn.abort", "Abort a hanging transaction (plan first, then --yes)."),
 }
 
 

@@ -5,9 +5,9 @@ import click
 from tidelog.cli.lazy import Lazy, LazyGroup
 
 COMMANDS = {
-    "list": Lazy("tidelog.cli.user.users", "Who has a password."),
-    "add": Lazy("tidelog.cli.user.users", "Give somebody a password.", "add"),
-    "remove": Lazy("tidelog.cli.user.users", "Take it away.", "remove"),
+    "list": Lazy("tidelog.cli.user.users", "List users that have a password."),
+    "add": Lazy("tidelog.cli.user.users", "Add a user, or change a password.", "add"),
+    "remove": Lazy("tidelog.cli.user.users", "Remove a user's password.", "remove"),
 }
 
 
