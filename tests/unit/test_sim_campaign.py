@@ -13,6 +13,8 @@ from tidelog.cli.sim.campaign import commit_of_this_code
 from tidelog.host.directory_lock import DirectoryLock
 from tidelog.sim.campaign import CampaignError, CampaignTable, Finding, Row, summary
 
+QUICK = 137
+"""The first of four seeds that take few steps."""
 FOUND = Finding("N1 acknowledged records are read at their offsets", 4_200, "12 are gone")
 
 
@@ -94,24 +96,21 @@ def test_a_report_shows_every_commit_and_how_to_replay_what_was_found(tmp_path):
 
 def test_a_campaign_goes_on_with_the_seeds_that_its_commit_has_not_run(tmp_path):
     commit = commit_of_this_code()
-    CampaignTable(tmp_path).append([row(0, commit), row(2, commit), row(1, commit="another")])
-    ran = campaign(tmp_path, "--seeds", 2, "--jobs", 2, "-o", "json")
+    has_run, other = [row(QUICK, commit), row(QUICK + 2, commit)], row(QUICK + 1, "another")
+    CampaignTable(tmp_path).append([*has_run, other])
+    ran = campaign(tmp_path, "--first", QUICK, "--seeds", 2, "--jobs", 2, "-o", "json")
     assert ran.exit_code == 0, ran.output
     rows = [each for each in CampaignTable(tmp_path).rows() if each.commit == commit]
-    assert sorted(each.seed for each in rows) == [0, 1, 2, 3]
-    new = next(each for each in rows if each.seed == 3)
+    assert sorted(each.seed for each in rows) == [QUICK + number for number in range(4)]
+    new = next(each for each in rows if each.seed == QUICK + 1)
     assert new.steps > 1_000
-    assert new.replay.startswith("tidelog sim run --seed 3")
-    assert new.digest == digest_of_seed_3()
+    assert new.replay.startswith(f"tidelog sim run --seed {QUICK + 1}")
+    assert new.digest == digest_of(QUICK + 1)
 
 
-def digest_of_seed_3():
-    ran = CliRunner().invoke(cli, [*row_command(), "-o", "json"])
+def digest_of(seed):
+    ran = CliRunner().invoke(cli, ["sim", "run", "--seed", str(seed), "-o", "json"])
     return json.loads(ran.stdout)["digest"]
-
-
-def row_command():
-    return ["sim", "run", "--seed", "3"]
 
 
 def test_an_interrupted_campaign_keeps_what_was_finished(tmp_path):
