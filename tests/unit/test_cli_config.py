@@ -61,7 +61,7 @@ log.retention.ms = 86400000 (1 d)
   default    604800000 (7 d)
   type       duration: a whole number of ms, at least -1
   live       yes
-  status     implemented: the part of Tidelog it is for obeys it
+  status     implemented: Tidelog obeys it
   meaning    How long records are kept; -1 forever.
   topics     can have their own, called retention.ms
   also       log.retention.minutes, log.retention.hours, if it is not set itself
@@ -130,7 +130,7 @@ def test_a_program_gets_the_same_as_json(tidelog):
         "choices": [],
         "live": False,
         "status": "implemented",
-        "meaning": "A broker that was silent for so long is fenced.",
+        "meaning": "A broker that is silent for this long is fenced.",
         "topic_name": None,
         "synonyms": [],
         "origin": "kafka",

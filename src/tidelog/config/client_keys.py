@@ -30,13 +30,13 @@ SOCKETS: tuple[BrokerKey, ...] = (
         duration(
             "connections.max.idle.ms",
             600_000,
-            "A connection on which nothing came for so long is closed.",
+            "A connection that is idle for this long is closed.",
             at_least=-1,
         ),
         integer(
             "max.connections",
             INT32_MAX,
-            "Connections that the node accepts in all.",
+            "Connections that the node accepts in total.",
             at_least=0,
         ),
         integer(
@@ -54,7 +54,7 @@ SOCKETS: tuple[BrokerKey, ...] = (
         size(
             "fetch.max.bytes",
             55 * 1024**2,
-            "The most that one fetch is answered with.",
+            "The largest answer to one fetch.",
             at_least=1024,
             at_most=INT32_MAX,
         ),
@@ -95,19 +95,19 @@ SOCKETS: tuple[BrokerKey, ...] = (
         integer(
             "queued.max.requests",
             500,
-            "Requests in work at which no further ones are read.",
+            "Requests in progress at which no more are read.",
             at_least=1,
         ),
         size(
             "queued.max.request.bytes",
             -1,
-            "Bytes of requests in work at which no further ones are read; -1 without limit.",
+            "Bytes of requests in progress at which no more are read; -1 no limit.",
             at_least=-1,
         ),
         duration(
             "request.timeout.ms",
             30_000,
-            "How long the node waits for answers of others.",
+            "How long the node waits for answers of other nodes.",
             at_least=1,
         ),
         text(
@@ -178,13 +178,13 @@ OFFSETS: tuple[BrokerKey, ...] = (
         duration(
             "offsets.retention.check.interval.ms",
             600_000,
-            "How often offsets are searched for what is too old.",
+            "How often offsets are checked for expiry.",
             at_least=1,
         ),
         size(
             "offset.metadata.max.bytes",
             4096,
-            "The longest remark that a client may leave with an offset.",
+            "The longest metadata that a client may store with an offset.",
             at_least=0,
             at_most=INT32_MAX,
         ),
@@ -207,7 +207,7 @@ OFFSETS: tuple[BrokerKey, ...] = (
         duration(
             "offsets.commit.timeout.ms",
             5000,
-            "How long a commit of offsets waits for its replicas.",
+            "How long an offset commit waits for its replicas.",
             at_least=1,
         ),
     ),
@@ -237,13 +237,13 @@ GROUPS: tuple[BrokerKey, ...] = (
         duration(
             "group.consumer.session.timeout.ms",
             45_000,
-            "A member of a consumer group that was silent for so long is removed.",
+            "A member of a consumer group that is silent for this long is removed.",
             at_least=1,
         ),
         duration(
             "group.consumer.heartbeat.interval.ms",
             5000,
-            "How often members of a consumer group report.",
+            "How often members of a consumer group send heartbeats.",
             at_least=1,
         ),
         integer(
@@ -255,7 +255,7 @@ GROUPS: tuple[BrokerKey, ...] = (
         names(
             "group.consumer.assignors",
             ("uniform", "range"),
-            "How partitions are given to members, the preferred way first.",
+            "How partitions are assigned to members, preferred assignor first.",
             choices=("uniform", "range"),
         ),
     ),
@@ -263,25 +263,25 @@ GROUPS: tuple[BrokerKey, ...] = (
         duration(
             "group.consumer.min.session.timeout.ms",
             45_000,
-            "The shortest such timeout that a group may set.",
+            "The shortest session timeout that a consumer group may set.",
             at_least=1,
         ),
         duration(
             "group.consumer.max.session.timeout.ms",
             60_000,
-            "The longest such timeout that a group may set.",
+            "The longest session timeout that a consumer group may set.",
             at_least=1,
         ),
         duration(
             "group.consumer.min.heartbeat.interval.ms",
             5000,
-            "The shortest such interval that a group may set.",
+            "The shortest heartbeat interval that a consumer group may set.",
             at_least=1,
         ),
         duration(
             "group.consumer.max.heartbeat.interval.ms",
             15_000,
-            "The longest such interval that a group may set.",
+            "The longest heartbeat interval that a consumer group may set.",
             at_least=1,
         ),
     ),
@@ -289,7 +289,7 @@ GROUPS: tuple[BrokerKey, ...] = (
         names(
             "group.coordinator.rebalance.protocols",
             ("classic", "consumer", "streams"),
-            "The group protocols that are offered.",
+            "The group protocols that the broker offers.",
             choices=("classic", "consumer", "streams", "share"),
         ),
         integer("group.coordinator.threads", 4, "Threads of the coordinator in Kafka.", at_least=1),
@@ -383,7 +383,7 @@ TRANSACTIONS: tuple[BrokerKey, ...] = (
         duration(
             "transaction.remove.expired.transaction.cleanup.interval.ms",
             HOUR_MS,
-            "How often transactional ids are searched for those to forget.",
+            "How often transactional ids are checked for expiry.",
             at_least=1,
         ),
     ),
@@ -408,7 +408,7 @@ TRANSACTIONS: tuple[BrokerKey, ...] = (
         duration(
             "transaction.abort.timed.out.transaction.cleanup.interval.ms",
             10_000,
-            "How often transactions are searched for those to abort.",
+            "How often transactions are checked for timeouts.",
             at_least=1,
         ),
         switch(
@@ -425,7 +425,7 @@ TRANSACTIONS: tuple[BrokerKey, ...] = (
         duration(
             "producer.id.expiration.check.interval.ms",
             600_000,
-            "How often producers are searched for those to forget.",
+            "How often producers are checked for expiry.",
             at_least=1,
         ),
     ),
@@ -437,13 +437,11 @@ AUTHORIZATION: tuple[BrokerKey, ...] = implemented(
     text(
         "authorizer.class.name",
         None,
-        "What decides who may do what; without it everybody may do everything.",
+        "The authorizer that checks access rules; without it everyone may do everything.",
         choices=(STANDARD_AUTHORIZER,),
     ),
     text("super.users", "", "Principals that no rule stops, as in User:admin;User:broker."),
-    switch(
-        "allow.everyone.if.no.acl.found", False, "What holds for things that no rule speaks of."
-    ),
+    switch("allow.everyone.if.no.acl.found", False, "Whether resources without any rule are open."),
 )
 
 SECURITY: tuple[BrokerKey, ...] = unsupported(

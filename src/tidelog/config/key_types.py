@@ -28,7 +28,7 @@ class Status(StrEnum):
 
 
 STATUS_MEANINGS = {
-    Status.IMPLEMENTED: "the part of Tidelog it is for obeys it",
+    Status.IMPLEMENTED: "Tidelog obeys it",
     Status.NO_EFFECT: "understood and checked, but nothing depends on it yet",
     Status.UNSUPPORTED: "Tidelog cannot do what it asks for",
 }

@@ -31,7 +31,7 @@ DIRECTORIES: tuple[BrokerKey, ...] = (
         duration(
             "log.dir.failure.timeout.ms",
             30_000,
-            "A broker that cannot tell the controller of a failed directory so long stops.",
+            "A broker that cannot report a failed directory for this long stops.",
             at_least=1,
         ),
         integer(
@@ -59,7 +59,7 @@ SEGMENTS: tuple[BrokerKey, ...] = (
         duration(
             "log.roll.ms",
             None,
-            "The longest time that one file of a log is written to.",
+            "How long one file of a log is written to.",
             at_least=1,
             live=True,
             topic_name="segment.ms",
@@ -68,14 +68,14 @@ SEGMENTS: tuple[BrokerKey, ...] = (
         duration(
             "log.roll.hours",
             168,
-            "The longest time that one file of a log is written to, in hours.",
+            "How long one file of a log is written to, in hours.",
             at_least=1,
             at_most=INT32_MAX,
         ),
         duration(
             "log.roll.jitter.ms",
             None,
-            "How much earlier, by chance, a file may end, so that not all end at once.",
+            "By how much, at random, a file may end earlier, so that not all end together.",
             at_least=0,
             live=True,
             topic_name="segment.jitter.ms",
@@ -84,14 +84,14 @@ SEGMENTS: tuple[BrokerKey, ...] = (
         duration(
             "log.roll.jitter.hours",
             0,
-            "How much earlier, by chance, a file may end, in hours.",
+            "By how much, at random, a file may end earlier, in hours.",
             at_least=0,
             at_most=INT32_MAX,
         ),
         size(
             "log.index.interval.bytes",
             4096,
-            "How many bytes of a log lie between two entries of its index.",
+            "The number of log bytes between two entries of its index.",
             at_least=0,
             at_most=INT32_MAX,
             live=True,
@@ -109,7 +109,7 @@ SEGMENTS: tuple[BrokerKey, ...] = (
         duration(
             "log.segment.delete.delay.ms",
             60_000,
-            "How long a deleted file stays, for readers that are not done with it.",
+            "How long a deleted file stays, for readers that still use it.",
             at_least=0,
             live=True,
             topic_name="file.delete.delay.ms",
@@ -119,7 +119,7 @@ SEGMENTS: tuple[BrokerKey, ...] = (
         switch(
             "log.preallocate",
             False,
-            "Whether the space of a new file is taken at once.",
+            "Whether the space of a new file is allocated in advance.",
             live=True,
             topic_name="preallocate",
         ),
@@ -155,7 +155,7 @@ RETENTION: tuple[BrokerKey, ...] = (
         size(
             "log.retention.bytes",
             -1,
-            "How large a partition may grow before its oldest records go; -1 without limit.",
+            "How large a partition may grow before its oldest records are deleted; -1 no limit.",
             at_least=-1,
             live=True,
             topic_name="retention.bytes",
@@ -165,7 +165,7 @@ RETENTION: tuple[BrokerKey, ...] = (
         duration(
             "log.retention.check.interval.ms",
             300_000,
-            "How often logs are searched for what is too old or too much.",
+            "How often logs are checked for records beyond the retention limits.",
             at_least=1,
         ),
     ),
@@ -176,13 +176,13 @@ FLUSHING: tuple[BrokerKey, ...] = (
         duration(
             "log.flush.offset.checkpoint.interval.ms",
             60_000,
-            "How often it is noted up to where each log is synced.",
+            "How often the recovery point of each log is stored.",
             at_least=0,
         ),
         duration(
             "log.flush.start.offset.checkpoint.interval.ms",
             60_000,
-            "How often it is noted where each log starts.",
+            "How often the start of each log is stored.",
             at_least=0,
         ),
     ),
@@ -207,7 +207,7 @@ FLUSHING: tuple[BrokerKey, ...] = (
         duration(
             "log.flush.scheduler.interval.ms",
             INT64_MAX,
-            "How often logs are searched for what has to be synced.",
+            "How often logs are checked for data to sync.",
         ),
     ),
 )
@@ -233,7 +233,7 @@ COMPACTION: tuple[BrokerKey, ...] = implemented(
     duration(
         "log.cleaner.delete.retention.ms",
         DAY_MS,
-        "How long the mark of a deleted key stays readable.",
+        "How long the tombstone of a deleted key stays readable.",
         at_least=0,
         live=True,
         topic_name="delete.retention.ms",
@@ -241,7 +241,7 @@ COMPACTION: tuple[BrokerKey, ...] = implemented(
     duration(
         "log.cleaner.min.compaction.lag.ms",
         0,
-        "How long a record is certain to stay as it was written.",
+        "How long a record is not compacted.",
         at_least=0,
         live=True,
         topic_name="min.compaction.lag.ms",
@@ -249,7 +249,7 @@ COMPACTION: tuple[BrokerKey, ...] = implemented(
     duration(
         "log.cleaner.max.compaction.lag.ms",
         INT64_MAX,
-        "After which time a record has to be compacted.",
+        "The time after which a record must be compacted.",
         at_least=1,
         live=True,
         topic_name="max.compaction.lag.ms",
@@ -321,7 +321,7 @@ RECORDS: tuple[BrokerKey, ...] = (
         duration(
             "log.message.timestamp.before.max.ms",
             INT64_MAX,
-            "How far a producer's time may lie in the past.",
+            "How far in the past a producer's time may be.",
             at_least=0,
             live=True,
             topic_name="message.timestamp.before.max.ms",
@@ -329,7 +329,7 @@ RECORDS: tuple[BrokerKey, ...] = (
         duration(
             "log.message.timestamp.after.max.ms",
             HOUR_MS,
-            "How far a producer's time may lie in the future.",
+            "How far in the future a producer's time may be.",
             at_least=0,
             live=True,
             topic_name="message.timestamp.after.max.ms",
@@ -337,7 +337,7 @@ RECORDS: tuple[BrokerKey, ...] = (
         text(
             "compression.type",
             "producer",
-            "How records are compressed on disk; producer leaves them as they come.",
+            "How records are compressed on disk; producer keeps the producer's compression.",
             choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
             live=True,
             topic_name="compression.type",

@@ -32,7 +32,7 @@ IDENTITY: tuple[BrokerKey, ...] = implemented(
     text(
         "broker.rack",
         None,
-        "Where the broker stands; replicas are spread over racks and read from near ones.",
+        "The rack of the broker; replicas are spread over racks and read from near ones.",
     ),
 )
 
@@ -46,7 +46,7 @@ LISTENERS: tuple[BrokerKey, ...] = (
         names(
             "advertised.listeners",
             None,
-            "Addresses that clients and other brokers are told to use; listeners if not set.",
+            "Addresses that clients and other brokers use; listeners if not set.",
         ),
         text(
             "listener.security.protocol.map",
@@ -90,13 +90,13 @@ QUORUM: tuple[BrokerKey, ...] = (
         duration(
             "controller.quorum.fetch.timeout.ms",
             2000,
-            "How long a voter goes without an answer from the leader before an election.",
+            "How long a voter waits for an answer from the leader before an election.",
             at_least=1,
         ),
         duration(
             "controller.quorum.election.backoff.max.ms",
             1000,
-            "The longest pause of a candidate after an election that nobody won.",
+            "The longest pause of a candidate after an election without a winner.",
             at_least=0,
         ),
         duration(
@@ -132,7 +132,7 @@ METADATA: tuple[BrokerKey, ...] = (
         text(
             "metadata.log.dir",
             None,
-            "Where the metadata log lies; the first of log.dirs if not set.",
+            "The directory of the metadata log; the first of log.dirs if not set.",
         ),
         duration(
             "metadata.max.idle.interval.ms",
@@ -145,7 +145,7 @@ METADATA: tuple[BrokerKey, ...] = (
         size(
             "metadata.log.max.record.bytes.between.snapshots",
             20 * 1024**2,
-            "A snapshot is due when so much was committed after the last one.",
+            "A snapshot is due when this much was committed after the last one.",
             at_least=1,
         ),
         duration(
@@ -164,7 +164,7 @@ METADATA: tuple[BrokerKey, ...] = (
         duration(
             "metadata.log.segment.ms",
             7 * DAY_MS,
-            "The longest time that one file of the metadata log is written to.",
+            "How long one file of the metadata log is written to.",
             at_least=1,
         ),
         size(
@@ -193,7 +193,7 @@ LIFE: tuple[BrokerKey, ...] = (
         duration(
             "broker.session.timeout.ms",
             9000,
-            "A broker that was silent for so long is fenced.",
+            "A broker that is silent for this long is fenced.",
             at_least=1,
         ),
     ),
@@ -201,7 +201,7 @@ LIFE: tuple[BrokerKey, ...] = (
         duration(
             "initial.broker.registration.timeout.ms",
             60_000,
-            "Kafka's broker exits if it could not register in this time; Tidelog's goes on trying.",
+            "Kafka's broker exits if it cannot register in this time; Tidelog's keeps trying.",
             at_least=1,
         ),
         switch(
@@ -241,7 +241,7 @@ LIFE: tuple[BrokerKey, ...] = (
         text(
             "zookeeper.connect",
             None,
-            "The ZooKeeper of Kafka before 4; the metadata quorum has taken its place.",
+            "The ZooKeeper of Kafka before 4; replaced by the metadata quorum.",
         ),
     ),
 )
@@ -264,45 +264,45 @@ OURS: tuple[BrokerKey, ...] = (
         text(
             "tidelog.http.listener",
             None,
-            "Where /metrics, /events, /healthz and /state are served, as host:port (port 0 lets the"
-            " system choose), or nowhere if it is not set; with https:// before it there is TLS,"
-            " with http:// none, and with neither TLS on every address but loopback, if there is a"
-            " key for it (listener.name.http.ssl.…, or ssl.…).",
+            "The address of /metrics, /events, /healthz and /state, as host:port (port 0 lets the"
+            " system choose), nowhere if not set; https:// in front switches TLS on, http:// off;"
+            " with neither, TLS is on for every address but loopback, if there is a key for it"
+            " (listener.name.http.ssl.…, or ssl.…).",
             ours=True,
         ),
         switch(
             "tidelog.http.loopback.open",
             True,
-            "Whether a secured node lets processes of its own machine read over HTTP without a"
-            " login; false where a proxy there passes on what others ask.",
+            "Whether processes on a secured node's machine may read over HTTP without a login; set"
+            " it to false if a proxy there forwards requests of others.",
             ours=True,
         ),
         text(
             "tidelog.insecure",
             None,
-            "Whether it is accepted that strangers reach a listener of this node and may do"
-            " everything there; if not, a start says so loudly.",
+            "Accepts that anyone may reach a listener of this node without a login and do"
+            " everything there; if not set, the node warns about it at startup.",
             choices=("accepted",),
             ours=True,
         ),
         switch(
             "tidelog.chaos.enable",
             False,
-            "Whether /chaos may cut this node off and let requests fail, as `tidelog up` allows.",
+            "Whether /chaos may cut this node off and make requests fail, as `tidelog up` allows.",
             ours=True,
         ),
         switch(
             "tidelog.lab.enable",
             False,
-            "Whether fetches of followers wait until /lab releases them, as `tidelog up --lab`"
-            " wants: nothing is replicated before.",
+            "Whether fetches of followers wait until /lab releases them, as with `tidelog up"
+            " --lab`; nothing is replicated before.",
             ours=True,
         ),
         duration(
             "tidelog.group.disconnect.grace.ms",
             500,
-            "A member of a group whose connection broke, and who then misses heartbeats, is looked"
-            " at once more after so long and removed if it is still silent; 0 waits for the end of"
+            "A group member whose connection broke, and that then misses heartbeats, is checked"
+            " once more after this time and removed if it is still silent; 0 waits for the end of"
             " its session, as Kafka does.",
             at_least=0,
             at_most=INT32_MAX,
@@ -327,7 +327,7 @@ OURS: tuple[BrokerKey, ...] = (
         integer(
             "tidelog.metadata.snapshot.records",
             20_000,
-            "A node writes a snapshot of the metadata when so many records were committed after"
+            "A node writes a snapshot of the metadata when this many records were committed after"
             " the last one.",
             at_least=1,
             ours=True,
@@ -335,8 +335,8 @@ OURS: tuple[BrokerKey, ...] = (
         switch(
             "tidelog.audit.topic.enable",
             True,
-            "Whether a broker with an authorizer writes who was refused or changed what into the"
-            " topic __tidelog_audit.",
+            "Whether a broker with an authorizer writes refusals and administrative changes into"
+            " the topic __tidelog_audit.",
             ours=True,
         ),
         switch(
@@ -351,7 +351,7 @@ OURS: tuple[BrokerKey, ...] = (
         duration(
             "ack.durability.window.ms",
             5,
-            "The longest time that appends wait for each other to be synced together.",
+            "The longest time that appends wait to be synced together.",
             at_least=0,
             at_most=1000,
             ours=True,

@@ -19,11 +19,16 @@ LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 
 TOPICS: tuple[BrokerKey, ...] = (
     *implemented(
-        integer("num.partitions", 1, "Partitions of a topic that asks for no number.", at_least=1),
+        integer(
+            "num.partitions",
+            1,
+            "Partitions of a new topic that does not specify a number.",
+            at_least=1,
+        ),
         integer(
             "default.replication.factor",
             1,
-            "Replicas of a partition whose topic asks for no number.",
+            "Replicas of a partition if its topic does not specify a number.",
             at_least=1,
             at_most=2**15 - 1,
         ),
@@ -45,13 +50,13 @@ TOPICS: tuple[BrokerKey, ...] = (
         duration(
             "unclean.leader.election.interval.ms",
             300_000,
-            "How often the controller looks for partitions that only an unclean election helps.",
+            "How often the controller looks for partitions that need an unclean election.",
             at_least=1,
         ),
         switch(
             "auto.leader.rebalance.enable",
             True,
-            "Whether leaderships go back to the preferred replicas by themselves.",
+            "Whether leaderships return to the preferred replicas automatically.",
         ),
         duration(
             "leader.imbalance.check.interval.seconds",
@@ -74,9 +79,9 @@ TOPICS: tuple[BrokerKey, ...] = (
     ),
     *unsupported(
         text(
-            "create.topic.policy.class.name", None, "A Java class that judges new topics in Kafka."
+            "create.topic.policy.class.name", None, "A Java class that checks new topics in Kafka."
         ),
-        text("alter.config.policy.class.name", None, "A Java class that judges settings in Kafka."),
+        text("alter.config.policy.class.name", None, "A Java class that checks settings in Kafka."),
     ),
 )
 
@@ -85,13 +90,13 @@ FOLLOWERS: tuple[BrokerKey, ...] = (
         duration(
             "replica.lag.time.max.ms",
             30_000,
-            "A follower that was not caught up for so long leaves the in-sync replicas.",
+            "A follower that has not caught up for this long leaves the in-sync replicas.",
             at_least=1,
         ),
         duration(
             "replica.fetch.backoff.ms",
             1000,
-            "The pause of a follower after a fetch that failed.",
+            "The pause of a follower after a failed fetch.",
             at_least=0,
         ),
         text(
@@ -112,21 +117,21 @@ FOLLOWERS: tuple[BrokerKey, ...] = (
         size(
             "replica.fetch.min.bytes",
             1,
-            "The leader answers a follower before the wait is over when it has so much.",
+            "The leader answers a follower early when it has this much.",
             at_least=0,
             at_most=INT32_MAX,
         ),
         size(
             "replica.fetch.max.bytes",
             1024**2,
-            "How much of one partition a follower asks for; a larger batch comes alone.",
+            "How much of one partition a follower requests; a larger batch is sent alone.",
             at_least=0,
             at_most=INT32_MAX,
         ),
         size(
             "replica.fetch.response.max.bytes",
             10 * 1024**2,
-            "How much of all partitions a follower asks for; a larger batch comes alone.",
+            "How much of all partitions a follower requests; a larger batch is sent alone.",
             at_least=0,
             at_most=INT32_MAX,
         ),
@@ -145,7 +150,7 @@ FOLLOWERS: tuple[BrokerKey, ...] = (
         integer(
             "num.replica.fetchers",
             1,
-            "Connections over which a broker fetches from each other broker.",
+            "Connections that a broker uses to fetch from each other broker.",
             at_least=1,
         ),
     ),
@@ -166,17 +171,17 @@ FOLLOWERS: tuple[BrokerKey, ...] = (
         integer(
             "fetch.purgatory.purge.interval.requests",
             1000,
-            "When Kafka forgets completed parked fetches; Tidelog forgets them at once.",
+            "When Kafka forgets completed parked fetches; Tidelog forgets them immediately.",
         ),
         integer(
             "producer.purgatory.purge.interval.requests",
             1000,
-            "When Kafka forgets completed parked produces; Tidelog forgets them at once.",
+            "When Kafka forgets completed parked produces; Tidelog forgets them immediately.",
         ),
         integer(
             "delete.records.purgatory.purge.interval.requests",
             1,
-            "When Kafka forgets completed parked deletions; Tidelog forgets them at once.",
+            "When Kafka forgets completed parked deletions; Tidelog forgets them immediately.",
         ),
     ),
 )

@@ -25,23 +25,25 @@ PEER: tuple[BrokerKey, ...] = (
         duration(
             "connections.max.reauth.ms",
             0,
-            "How long a login with SASL holds; 0 as long as the connection.",
+            "How long a SASL login is valid; 0 as long as the connection.",
             at_least=0,
         ),
         duration(
             "connection.failed.authentication.delay.ms",
             100,
-            "The pause before a login that failed is answered.",
+            "The pause before a failed login is answered.",
             at_least=0,
         ),
         text(
             "ssl.principal.mapping.rules",
             "DEFAULT",
-            "From the subject of a client's certificate to the name of a user (KIP-371).",
+            "Rules that map a certificate's subject to a user name (KIP-371).",
         ),
     ),
     *unsupported(
-        text("principal.builder.class", None, "A Java class that makes a user of a connection."),
+        text(
+            "principal.builder.class", None, "A Java class that derives the user of a connection."
+        ),
     ),
 )
 
@@ -79,20 +81,20 @@ TLS: tuple[BrokerKey, ...] = (
         text(
             "ssl.client.auth",
             "none",
-            "Whether clients must show a certificate.",
+            "Whether clients must present a certificate.",
             choices=("none", "requested", "required"),
         ),
         names(
             "ssl.enabled.protocols",
             TLS_VERSIONS,
-            "The versions of TLS.",
+            "The allowed versions of TLS.",
             choices=("TLSv1", "TLSv1.1", *TLS_VERSIONS),
         ),
         names("ssl.cipher.suites", (), "The ciphers of TLS 1.2 that are allowed; all if empty."),
         text(
             "ssl.endpoint.identification.algorithm",
             "https",
-            "How the name of another node is compared with its certificate; empty: not at all.",
+            "How a node's name is checked against its certificate; empty: not at all.",
         ),
     ),
     *without_effect(
@@ -109,12 +111,12 @@ SASL: tuple[BrokerKey, ...] = (
         text("sasl.mechanism.controller.protocol", "GSSAPI", "How nodes log in to controllers."),
         secret(
             "sasl.jaas.config",
-            "Who may log in with PLAIN, and as whom this node logs in, in Java's format.",
+            "The users of PLAIN, and this node's own login, in Java's format.",
         ),
         text(
             "sasl.oauthbearer.jwks.endpoint.url",
             None,
-            "Where the keys are that sign bearer tokens: file:///… or https://….",
+            "The address of the keys that verify bearer tokens: file:///… or https://….",
         ),
         names("sasl.oauthbearer.expected.audience", (), "The audiences a token may be for."),
         text("sasl.oauthbearer.expected.issuer", None, "The issuer that a token must name."),
