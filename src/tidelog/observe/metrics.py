@@ -82,10 +82,10 @@ class NodeCollector(Collector):
     def _isr_changes(self) -> Iterator[Metric]:
         counts = self._sources.counts
         yield counter(f"{REPLICAS}isrshrinks", "Times an ISR lost members.", counts.isr_shrinks)
-        yield counter(f"{REPLICAS}isrexpands", "Times an ISR won members.", counts.isr_expands)
+        yield counter(f"{REPLICAS}isrexpands", "Times an ISR gained members.", counts.isr_expands)
         yield counter(
             "kafka_controller_controllerstats_uncleanleaderelections",
-            "Leaders elected without being in sync, here as active controller.",
+            "Unclean leader elections by this active controller.",
             counts.unclean_elections,
         )
 
@@ -93,9 +93,13 @@ class NodeCollector(Collector):
         view = self._sources.view
         quorum, work = view.quorum(), view.work()
         for name, help_text, value in (
-            ("quorum_leader", "Node that leads the metadata quorum, -1 nobody.", quorum.leader_id),
+            ("quorum_leader", "Node that leads the metadata quorum; -1 if none.", quorum.leader_id),
             ("quorum_epoch", "Leader epoch of the metadata quorum.", quorum.leader_epoch),
-            ("metadata_high_watermark", "Of the metadata log.", quorum.high_watermark),
+            (
+                "metadata_high_watermark",
+                "High watermark of the metadata log.",
+                quorum.high_watermark,
+            ),
             ("metadata_applied_offset", "Metadata this node has applied.", quorum.applied_offset),
             ("parked_fetches", "Fetches that wait for records.", work.parked_fetches),
         ):
@@ -107,22 +111,26 @@ class NodeCollector(Collector):
         )
         yield gauge(
             "tidelog_node_may_serve",
-            "1 if /healthz would say yes.",
+            "1 if /healthz would answer 200.",
             int(view.health().serves),
         )
-        yield counter("tidelog_group_commit_passes", "Passes of syncs.", work.group_commit_passes)
-        yield counter("tidelog_group_commit_seconds", "Time in them.", work.group_commit_seconds)
+        yield counter(
+            "tidelog_group_commit_passes", "Passes of group commit.", work.group_commit_passes
+        )
+        yield counter(
+            "tidelog_group_commit_seconds", "Time in these passes.", work.group_commit_seconds
+        )
         for name, help_text, value in (
             ("scrubbed_bytes", "Bytes of logs checked in the background.", work.scrubbed_bytes),
             ("damaged_batches", "Damaged places found in logs.", work.damaged_batches),
-            ("mended_batches", "Of them put back or fetched again.", work.mended_batches),
+            ("mended_batches", "Damaged batches put back or fetched again.", work.mended_batches),
         ):
             yield counter(f"tidelog_{name}", help_text, value)
 
     def _connections(self) -> Iterator[Metric]:
         connections = self._sources.view.connections()
         yield gauge("tidelog_connections", "Open connections.", connections.open)
-        yield counter("tidelog_connections_accepted", "Ever accepted.", connections.accepted)
+        yield counter("tidelog_connections_accepted", "Connections accepted.", connections.accepted)
         yield by_label(
             "tidelog_connections_closed",
             "Connections that ended, by reason.",
@@ -140,7 +148,9 @@ class NodeCollector(Collector):
 
     def _event_metrics(self) -> Iterator[Metric]:
         sources = self._sources
-        yield by_label("tidelog_events", "Events told, by kind.", "event", sources.counts.by_kind)
+        yield by_label(
+            "tidelog_events", "Events published, by kind.", "event", sources.counts.by_kind
+        )
         yield gauge("tidelog_event_number", "Number of the last event.", sources.stream.last_number)
         delay = sources.loop_delay
         yield loop_delay_metric(delay)
@@ -149,7 +159,7 @@ class NodeCollector(Collector):
         )
         yield gauge(
             "tidelog_event_loop_longest_hold_seconds",
-            "Since the start.",
+            "Longest hold of the loop.",
             delay.longest_hold_seconds,
         )
         for name, value in sorted(sources.own().items()):
@@ -199,7 +209,7 @@ def security_metrics(connections: ConnectionsView) -> Iterator[Metric]:
     )
     ends = GaugeMetricFamily(
         "tidelog_certificate_end_seconds",
-        "Until when each certificate of the node holds, in seconds since 1970.",
+        "When each certificate of the node expires, in seconds since 1970.",
         labels=["certificate"],
     )
     for name, end_ms in sorted(connections.certificates_end_ms.items()):
@@ -214,7 +224,7 @@ def replica_metrics(partitions: list[PartitionView]) -> Iterator[Metric]:
         ("partitioncount", "Partitions hosted here.", len(partitions)),
         (
             "underreplicatedpartitions",
-            "Partitions led here whose ISR misses replicas.",
+            "Partitions led here whose ISR lacks replicas.",
             sum(each.under_replicated for each in led),
         ),
         (
@@ -229,7 +239,7 @@ def replica_metrics(partitions: list[PartitionView]) -> Iterator[Metric]:
         ),
         (
             "offlinereplicacount",
-            "Replicas that this broker should host and cannot.",
+            "Replicas that this broker should host but cannot.",
             sum(each.problem is not None for each in partitions),
         ),
         (
@@ -242,7 +252,7 @@ def replica_metrics(partitions: list[PartitionView]) -> Iterator[Metric]:
     lags = [each.lag for each in partitions if each.role == FOLLOWER]
     yield gauge(
         "kafka_server_replicafetchermanager_maxlag",
-        "Records that the worst follower here does not have.",
+        "Records that the slowest follower here does not have.",
         max(lags, default=0) if lags else 0,
     )
     yield gauge(
@@ -264,7 +274,7 @@ def controller_metrics(controller: ControllerView) -> Iterator[Metric]:
             controller.preferred_replica_imbalance,
         ),
         ("fencedbrokercount", "Registered brokers that are fenced.", controller.fenced_brokers),
-        ("activebrokercount", "Registered brokers that are not.", controller.active_brokers),
+        ("activebrokercount", "Registered brokers that are not fenced.", controller.active_brokers),
         ("globaltopiccount", "Topics of the cluster.", controller.topics),
         ("globalpartitioncount", "Partitions of the cluster.", controller.partitions),
     ):
@@ -274,12 +284,12 @@ def controller_metrics(controller: ControllerView) -> Iterator[Metric]:
 def traffic_metrics(traffic: Traffic) -> Iterator[Metric]:
     for name, help_text, value in (
         ("messagesin", "Records that clients appended.", traffic.messages_in),
-        ("bytesin", "Bytes of them.", traffic.bytes_in),
-        ("bytesout", "Bytes of records that consumers were sent.", traffic.bytes_out),
+        ("bytesin", "Bytes of records that clients appended.", traffic.bytes_in),
+        ("bytesout", "Bytes of records sent to consumers.", traffic.bytes_out),
         ("replicationbytesin", "Bytes fetched from leaders.", traffic.replication_bytes_in),
         ("replicationbytesout", "Bytes sent to followers.", traffic.replication_bytes_out),
-        ("failedproducerequests", "Partitions of produces refused.", traffic.failed_produces),
-        ("failedfetchrequests", "Partitions of fetches refused.", traffic.failed_fetches),
+        ("failedproducerequests", "Partitions refused in produces.", traffic.failed_produces),
+        ("failedfetchrequests", "Partitions refused in fetches.", traffic.failed_fetches),
     ):
         yield counter(f"{TOPICS}{name}", help_text, value)
     yield from throttle_metrics(traffic)
@@ -290,8 +300,8 @@ def throttle_metrics(traffic: Traffic) -> Iterator[Metric]:
         ("produces", "Produces whose client has to wait.", traffic.throttled_produces),
         ("fetches", "Fetches whose client has to wait.", traffic.throttled_fetches),
         ("mutations", "Topics refused by a quota.", traffic.throttled_mutations),
-        ("connections", "Connections that came too fast.", traffic.throttled_connections),
-        ("requests", "Requests of clients whose requests take long.", traffic.throttled_requests),
+        ("connections", "Connections above a rate limit.", traffic.throttled_connections),
+        ("requests", "Requests of clients above their request time.", traffic.throttled_requests),
         ("milliseconds", "Time that connections were not read.", traffic.throttled_ms),
     ):
         yield counter(f"{THROTTLED}{name}", help_text, value)
@@ -345,7 +355,7 @@ def log_dir_metrics(log_dirs: tuple[LogDirView, ...]) -> Iterator[Metric]:
     )
     full = GaugeMetricFamily(
         "tidelog_log_dir_full",
-        "1 if a log directory takes no records for want of space.",
+        "1 if a log directory takes no records because it lacks space.",
         labels=["dir"],
     )
     for each in log_dirs:
@@ -358,7 +368,7 @@ def log_dir_metrics(log_dirs: tuple[LogDirView, ...]) -> Iterator[Metric]:
 def loop_delay_metric(delay: LoopDelay) -> Metric:
     return HistogramMetricFamily(
         "tidelog_event_loop_delay_seconds",
-        "How late the event loop was, ten probes a second.",
+        "How late the event loop was, at ten probes a second.",
         buckets=buckets_of(delay),
         sum_value=delay.seconds,
     )
