@@ -10,7 +10,7 @@ from typing import Any
 
 from tidelog.spark.failure import InvalidOption, TidelogError
 from tidelog.spark.tables.store_options import AZURE, HIDDEN
-from tidelog.spark.tables.stores import is_local, scheme_of
+from tidelog.spark.tables.stores import is_local, plain, scheme_of
 from tidelog.spark.tables.words import TableSpec
 
 try:
@@ -99,7 +99,7 @@ def said(spec: TableSpec, error: Exception) -> str:
         if value and is_secret(name):
             words = words.replace(value, HIDDEN)
     words = words.replace(spec.catalog.catalog, shown(spec.catalog.catalog))
-    return f"{type(error).__name__}: {' '.join(words.split())[:400]}"
+    return f"{type(error).__name__}: {plain(words)}"
 
 
 def is_secret(name: str) -> bool:
