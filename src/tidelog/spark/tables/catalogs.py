@@ -16,6 +16,7 @@ from tidelog.spark.tables.words import TableSpec
 try:
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import NotInstalledError
 except ImportError:
     raise TidelogError(
         "Iceberg tables need the package pyiceberg", "pip install 'tidelog[iceberg]'"
@@ -83,12 +84,24 @@ def _others(spec: TableSpec) -> Catalog:
         given["uri"] = name
         name = "tidelog"
     try:
+        if _GLUE_RETRIES in given:
+            given[_GLUE_RETRIES] = int(given[_GLUE_RETRIES])
         return load_catalog(name, **given)
+    except NotInstalledError as missing:
+        what, _, command = str(missing).partition(": ")
+        raise TidelogError(f"the catalog cannot be opened: {what}", command) from None
     except Exception as error:  # of pyiceberg, of SQLAlchemy, of HTTP, of boto
         raise TidelogError(
             f"the catalog cannot be opened: {said(spec, error)}",
-            "check --catalog and --catalog-option, and the catalog's part of .pyiceberg.yaml",
+            _ADVICE.get(type(error).__name__, _ADVICE_FOR_ALL),
         ) from None
+
+
+_GLUE_RETRIES = "glue.max-retries"
+"""pyiceberg 0.12 hands it to boto3 as it is, which compares it with a number."""
+_ADVICE_FOR_ALL = "check --catalog and --catalog-option, and the catalog's part of .pyiceberg.yaml"
+_ADVICE = {"NoRegionError": "--catalog-option glue.region=eu-west-1, or AWS_DEFAULT_REGION"}
+"""By the names of errors whose package may be absent. boto3 does not look at AWS_REGION."""
 
 
 def said(spec: TableSpec, error: Exception) -> str:
