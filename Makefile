@@ -26,7 +26,7 @@ check: setup ## Format, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-programs: setup ## Debian's kcat and chromium, if they are missing and we are root, and an S3 server, with Go: tests drive them
+programs: setup ## Debian's kcat and chromium, if they are missing and we are root, and servers of S3 and of Google's store, with Go: tests drive them
 	@$(BIN)/python scripts/debian_programs.py kcat chromium
 	@$(BIN)/python scripts/go_programs.py
 

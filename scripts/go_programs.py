@@ -1,9 +1,9 @@
-"""Compile the S3 server that tests drive, if it is not there and Go is.
+"""Compile the servers of object stores that tests drive, if they are not there and Go is.
 
     python scripts/go_programs.py
 
-Without Go it says so, and ends well all the same: tests that need it are skipped, and say why. With
-CI=true they fail instead.
+Without Go it says so, and ends well all the same: tests that need them are skipped, and say why.
+With CI=true they fail instead.
 """
 
 import sys
@@ -11,14 +11,16 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from support.object_store import NoServer, compiled
+from support import gcs_store, object_store
+from support.go_programs import NotCompiled, compiled
 
 
 def main() -> int:
-    try:
-        compiled()
-    except NoServer as missing:
-        print(f"{missing}. Tests that need it are skipped")
+    for program in (object_store.PROGRAM, gcs_store.PROGRAM):
+        try:
+            compiled(program)
+        except NotCompiled as missing:
+            print(f"{missing}. Tests that need it are skipped")
     return 0
 
 

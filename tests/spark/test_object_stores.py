@@ -14,6 +14,7 @@ from support.exactly_once.drivers import Drivers, InSession
 from support.exactly_once.story import DRIVER, WORKER, Plan, Run
 from support.exactly_once.targets import TableTarget
 from support.pipelines import Home, quick
+from support.store_tables import SCHEMA, rows, write
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.staged_files import listed
 from tidelog.spark.staging import INLINE_BYTES, Attempt, Staging, sweep
@@ -27,7 +28,6 @@ from tidelog.spark.tables.words import BatchFiles, BatchId, CatalogTable, TableS
 from tidelog.wire.kernel import scan_batches
 from tidelog.wire.records import Record, encode
 
-SCHEMA = pa.schema([("offset", pa.int64()), ("topic", pa.string()), ("key", pa.binary())])
 DELTA, WITH_SQL, WITH_REST = "delta", "iceberg in a SQL catalog", "iceberg in a REST catalog"
 ROUNDS = 6
 
@@ -63,18 +63,6 @@ def table(request, store, tmp_path):
         catalog = CatalogTable(uri, f"shop.{tmp_path.name}")
     place = located(store.place(f"tables/{tmp_path.name}"))
     return TableSpec(place, form, (), store_options("s3", store.options, {}), catalog)
-
-
-def rows(first, end):
-    values = range(first, end)
-    topics = [["orders", "payments"][each % 2] for each in values]
-    return pa.record_batch([list(values), topics, [b"k"] * len(topics)], schema=SCHEMA)
-
-
-def write(spec, batch, *batches):
-    """As one attempt of a task does, and the driver after it."""
-    files = write_files(layout_of(spec, batch), SCHEMA, "part", batches)
-    return open_table(spec).commit(SCHEMA, BatchFiles(batch, files))
 
 
 @pytest.mark.parametrize("columns", [(), ("topic",)], ids=["flat", "partitioned"])

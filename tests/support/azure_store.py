@@ -1,6 +1,5 @@
 """Azurite, Microsoft's own emulator of its blob store, as a process; npm has it."""
 
-import os
 import shutil
 import socket
 import subprocess
@@ -9,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from support.server_process import skip_or_fail
 
 VERSION = "3.37.0"
 HOME = Path(__file__).parents[2] / ".cache" / f"azurite-{VERSION}"
@@ -44,12 +43,10 @@ def missing() -> str | None:
 
 @contextmanager
 def running_or_skipped(directory: Path) -> Iterator[dict[str, str]]:
-    """The options of a store with one container. In CI nothing may be skipped."""
+    """The options of a store with one container."""
     reason = missing()
     if reason is not None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
+        skip_or_fail(reason)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -6,8 +6,6 @@ checkout.
 """
 
 import os
-import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -15,52 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from support.go_programs import NotCompiled, compiled, published
+from support.server_process import skip_or_fail, stop
 
-MODULE = "github.com/versity/versitygw/cmd/versitygw"
-VERSION = "v1.8.0"
-BINARY = Path(__file__).parents[2] / ".cache" / "go" / f"versitygw-{VERSION}"
-BUILD_TIMEOUT_S = 900.0
+PROGRAM = published("versitygw", "github.com/versity/versitygw/cmd/versitygw", "v1.8.0")
 STARTS_WITHIN_S = 30.0
 
 KEY_ID, SECRET = "test-key-of-nobody", "test-secret-that-nobody-may-see"
 BUCKET = "lake"
 
 
-class NoServer(Exception):  # noqa: N818 - it says what is missing
-    """Why the server cannot be run here."""
-
-
-def compiled() -> Path:
-    """Where the program is; compiled if it is not there yet."""
-    if BINARY.exists():
-        return BINARY
-    if shutil.which("go") is None:
-        raise NoServer(
-            "there is no go to compile an S3 server with: install Go, then make programs"
-        )
-    directory = BINARY.parent / f"made-{os.getpid()}"
-    try:
-        done = subprocess.run(
-            ["go", "install", f"{MODULE}@{VERSION}"],
-            env={**os.environ, "GOBIN": str(directory), "GOFLAGS": "-buildvcs=false"},
-            capture_output=True,
-            text=True,
-            timeout=BUILD_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as late:
-        raise NoServer(f"Go did not compile {MODULE} in time") from late
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise NoServer(f"Go cannot compile {MODULE}: {said[-1] if said else '?'}")
-    (directory / "versitygw").rename(BINARY)
-    directory.rmdir()
-    return BINARY
-
-
 class ObjectStore:
     """A server that runs, with one bucket."""
+
+    scheme = "s3"
 
     def __init__(self, directory: Path, port: int) -> None:
         self.directory = directory
@@ -81,7 +47,7 @@ class ObjectStore:
 
 @contextmanager
 def running(directory: Path) -> Iterator[ObjectStore]:
-    program = compiled()
+    program = compiled(PROGRAM)
     (directory / "buckets" / BUCKET).mkdir(parents=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -98,12 +64,7 @@ def running(directory: Path) -> Iterator[ObjectStore]:
         _wait_for(server, port, log)
         yield ObjectStore(directory, port)
     finally:
-        server.send_signal(signal.SIGTERM)
-        try:
-            server.wait(20)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
+        stop(server)
 
 
 def _wait_for(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
@@ -115,17 +76,14 @@ def _wait_for(server: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
             time.sleep(0.05)
         else:
             return
-    raise NoServer(f"the S3 server did not start: {log.read_text('utf-8', 'replace')[-500:]}")
+    raise AssertionError(f"the S3 server did not start: {log.read_text('utf-8', 'replace')[-500:]}")
 
 
 @contextmanager
 def running_or_skipped(directory: Path) -> Iterator[ObjectStore]:
-    """In CI nothing may be skipped."""
     try:
-        compiled()
-    except NoServer as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+        compiled(PROGRAM)
+    except NotCompiled as missing:
+        skip_or_fail(str(missing))
     with running(directory) as store:
         yield store

@@ -1,12 +1,14 @@
 """Where tables lie, and how the three libraries are told to get there."""
 
+import json
 import pickle
 
 import pytest
+from pyiceberg.io import load_file_io
 
 from tidelog.spark.failure import InvalidOption, TidelogError
 from tidelog.spark.tables.store_options import store_options
-from tidelog.spark.tables.stores import Store, located, told
+from tidelog.spark.tables.stores import Store, google_filesystem, located, told
 from tidelog.spark.tables.words import CatalogTable, TableSpec
 
 KEYS = {"AWS_ACCESS_KEY_ID": "key-id", "AWS_SECRET_ACCESS_KEY": "very-secret"}
@@ -100,11 +102,21 @@ def test_the_file_of_googles_credentials_reaches_all_libraries(monkeypatch):
     assert os.environ["GOOGLE_APPLICATION_CREDENTIALS"] == "/keys/shop.json"
 
 
-def test_an_emulator_of_google_needs_no_login():
-    given = {"STORAGE_EMULATOR_HOST": "http://127.0.0.1:4443"}
+@pytest.mark.parametrize("host", ["http://127.0.0.1:4443", "127.0.0.1:4443"])
+def test_an_emulator_of_google_needs_no_login(host, monkeypatch):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "of others")
+    given = {"STORAGE_EMULATOR_HOST": host, "GOOGLE_APPLICATION_CREDENTIALS": "/keys/shop.json"}
     store = Store("gs://lake/orders", store_options("gs", {}, given))
-    assert '"disable_oauth": true' in store.delta_options()["GOOGLE_SERVICE_ACCOUNT_KEY"]
+    told_to_delta = store.delta_options()
+    key = json.loads(told_to_delta.pop("GOOGLE_SERVICE_ACCOUNT_KEY"))
+    assert (key["gcs_base_url"], key["disable_oauth"]) == ("http://127.0.0.1:4443", True)
+    assert told_to_delta == {"ALLOW_HTTP": "true"}
     assert store.filesystem()[0].type_name == "gcs"
+    properties = store.iceberg_properties()
+    assert properties["gcs.service.host"] == "http://127.0.0.1:4443"
+    ours = load_file_io(properties, store.place).fs_by_scheme("gs", "lake")
+    assert ours == google_filesystem("http://127.0.0.1:4443")
+    assert ours != google_filesystem("http://127.0.0.1:4444")
 
 
 def test_an_option_counts_more_than_the_environment_and_that_more_than_a_profile(tmp_path):
@@ -160,3 +172,9 @@ def test_secrets_are_in_no_repr_and_in_no_message_of_a_library():
     words = r"OSError: no key \*\*\* for \*\*\*"
     with pytest.raises(TidelogError, match=words), told(spec.store, "cannot write to"):
         raise OSError("no key very-secret for key-id")
+
+
+def test_what_delta_says_of_causes_is_one_line_without_colours():
+    words = "not written: no bucket: 404; check the bucket"
+    with pytest.raises(TidelogError, match=words), told(Store("gs://lake/a"), "cannot write to"):
+        raise OSError("not written \x1b[31m↳\x1b[0m no bucket\n  \x1b[31m↳\x1b[0m 404")

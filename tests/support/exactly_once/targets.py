@@ -36,12 +36,12 @@ class TopicTarget:
 class TableTarget:
     """A table in a directory, or in an object store that is given."""
 
-    def __init__(self, form, directory, store=None):
+    def __init__(self, form, directory, store=None, catalog=None):
         name = f"{form}-{directory.name}"
         place = located(str(directory / name) if store is None else store.place(name))
-        options = store_options("s3", store.options, {}) if store else store_options("file", {}, {})
-        catalog = None
-        if form == ICEBERG and store is not None:
+        scheme, given = (store.scheme, store.options) if store else ("file", {})
+        options = store_options(scheme, given, {})
+        if form == ICEBERG and store is not None and catalog is None:
             catalog = CatalogTable(f"sqlite:///{directory}/catalog.db", "shop.orders")
         self.spec = TableSpec(place, form, (), options, catalog)
 
@@ -60,11 +60,11 @@ class TableTarget:
         if spec.form == DELTA:
             table = DeltaTable(spec.path, storage_options=spec.store.delta_options())
             return pa.table(table.to_pyarrow_table())["value"]
-        uri = f"sqlite:///{spec.path}/catalog.db"
-        name = "tidelog.records"
+        where, name = {"uri": f"sqlite:///{spec.path}/catalog.db"}, "tidelog.records"
         if spec.catalog is not None:
-            uri, name = spec.catalog.catalog, spec.catalog.table
-        catalog = load_catalog("tidelog", uri=uri, **spec.store.iceberg_properties())
+            name = spec.catalog.table
+            where = dict(spec.catalog.options) or {"uri": spec.catalog.catalog}
+        catalog = load_catalog("tidelog", **where, **spec.store.iceberg_properties())
         try:
             return catalog.load_table(name).scan().to_arrow()["value"]
         finally:

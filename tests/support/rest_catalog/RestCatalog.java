@@ -7,7 +7,7 @@ import org.eclipse.jetty.server.ServerConnector;
 import org.eclipse.jetty.servlet.ServletContextHandler;
 import org.eclipse.jetty.servlet.ServletHolder;
 
-/** Iceberg's own REST catalog for tests, kept in memory. Prints its port. */
+/** Iceberg's own REST catalog for tests, kept in memory. Prints its address. */
 public class RestCatalog {
   public static void main(String[] given) throws Exception {
     InMemoryCatalog catalog = new InMemoryCatalog();
@@ -20,7 +20,7 @@ public class RestCatalog {
     server.addConnector(connector);
     server.setHandler(handler);
     server.start();
-    System.out.println("port " + connector.getLocalPort());
+    System.out.println("address 127.0.0.1:" + connector.getLocalPort());
     server.join();
   }
 }

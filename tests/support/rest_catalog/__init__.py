@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from support.server_process import announced, skip_or_fail
 
 HERE = Path(__file__).parent
 JARS = HERE.parents[2] / ".cache" / "iceberg-rest"
@@ -39,21 +39,10 @@ def fetched() -> str | None:
 
 @contextmanager
 def running_or_skipped() -> Iterator[str]:
-    """Its URI, while it runs. In CI nothing may be skipped."""
+    """Its URI, while it runs."""
     missing = fetched()
     if missing is not None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    command = ["java", "-Xmx256m", "-cp", f"{JARS}/*", str(HERE / "RestCatalog.java")]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert server.stdout is not None
-        words = server.stdout.readline().split()
-        assert words[:1] == ["port"], f"Iceberg's REST catalog said {words}"
-        yield f"http://127.0.0.1:{words[1]}"
-    finally:
-        server.terminate()
-        server.wait(20)
-        assert server.stdout is not None
-        server.stdout.close()
+        skip_or_fail(missing)
+    command = ["java", "-Xmx256m", "-cp", f"{JARS}/*", HERE / "RestCatalog.java"]
+    with announced(command) as address:
+        yield f"http://{address}"

@@ -10,12 +10,13 @@ from typing import Any
 
 from tidelog.spark.failure import InvalidOption, TidelogError
 from tidelog.spark.tables.store_options import AZURE, HIDDEN
-from tidelog.spark.tables.stores import is_local, scheme_of
+from tidelog.spark.tables.stores import is_local, plain, scheme_of
 from tidelog.spark.tables.words import TableSpec
 
 try:
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import NotInstalledError
 except ImportError:
     raise TidelogError(
         "Iceberg tables need the package pyiceberg", "pip install 'tidelog[iceberg]'"
@@ -83,12 +84,24 @@ def _others(spec: TableSpec) -> Catalog:
         given["uri"] = name
         name = "tidelog"
     try:
+        if _GLUE_RETRIES in given:
+            given[_GLUE_RETRIES] = int(given[_GLUE_RETRIES])
         return load_catalog(name, **given)
+    except NotInstalledError as missing:
+        what, _, command = str(missing).partition(": ")
+        raise TidelogError(f"the catalog cannot be opened: {what}", command) from None
     except Exception as error:  # of pyiceberg, of SQLAlchemy, of HTTP, of boto
         raise TidelogError(
             f"the catalog cannot be opened: {said(spec, error)}",
-            "check --catalog and --catalog-option, and the catalog's part of .pyiceberg.yaml",
+            _ADVICE.get(type(error).__name__, _ADVICE_FOR_ALL),
         ) from None
+
+
+_GLUE_RETRIES = "glue.max-retries"
+"""pyiceberg 0.12 hands it to boto3 as it is, which compares it with a number."""
+_ADVICE_FOR_ALL = "check --catalog and --catalog-option, and the catalog's part of .pyiceberg.yaml"
+_ADVICE = {"NoRegionError": "--catalog-option glue.region=eu-west-1, or AWS_DEFAULT_REGION"}
+"""By the names of errors whose package may be absent. boto3 does not look at AWS_REGION."""
 
 
 def said(spec: TableSpec, error: Exception) -> str:
@@ -99,7 +112,7 @@ def said(spec: TableSpec, error: Exception) -> str:
         if value and is_secret(name):
             words = words.replace(value, HIDDEN)
     words = words.replace(spec.catalog.catalog, shown(spec.catalog.catalog))
-    return f"{type(error).__name__}: {' '.join(words.split())[:400]}"
+    return f"{type(error).__name__}: {plain(words)}"
 
 
 def is_secret(name: str) -> bool:

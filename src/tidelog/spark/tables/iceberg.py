@@ -217,7 +217,8 @@ class IcebergForm:
                 if self._spec.catalog is None:
                     raise
                 raise TidelogError(
-                    f"the table {self._spec.catalog.table}: {said(self._spec, error)}",
+                    f"the table {self._spec.catalog.table} at {self._spec.path}:"
+                    f" {said(self._spec, error)}",
                     "check --catalog, --catalog-option and the login of the store",
                 ) from None
 

@@ -7,8 +7,10 @@ A place is written in one way: an absolute path, or `s3://bucket/key`, `gs://buc
 import functools
 import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -33,6 +35,8 @@ _SCHEMES: Final = {
 """What others say for the same comes out as one."""
 _AZURE_HOST: Final = ".dfs.core.windows.net"
 _FILE_IO: Final = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
+GOOGLE_TRIES_FOR: Final = timedelta(seconds=30)
+"""By itself pyarrow looks a quarter of an hour for a login, or for a host that is not there."""
 REGION_ANYWHERE: Final = "us-east-1"
 """A store at an endpoint of its own has no regions, and signatures name one."""
 
@@ -123,6 +127,7 @@ class Store(NamedTuple):
             told.setdefault("AWS_CONDITIONAL_PUT", "etag")
         host = told.pop("STORAGE_EMULATOR_HOST", None)
         if host is not None:
+            told.pop("GOOGLE_APPLICATION_CREDENTIALS", None)  # an emulator has no logins
             told["GOOGLE_SERVICE_ACCOUNT_KEY"] = json.dumps(
                 {
                     "gcs_base_url": host,
@@ -146,13 +151,21 @@ class Store(NamedTuple):
         if self.is_local:
             return dict(_FILE_IO)
         self.into_environment()
-        return {**_FILE_IO, **self.told_to("iceberg")}
+        properties = {**_FILE_IO, **self.told_to("iceberg")}
+        if scheme_of(self.place) == GCS:
+            from tidelog.spark.tables.google_file_io import GoogleFileIO  # noqa: PLC0415 - an extra
+
+            properties["py-io-impl"] = f"{GoogleFileIO.__module__}.{GoogleFileIO.__name__}"
+        return properties
 
     def _filled(self) -> dict[str, str]:
         """The options, with what follows from others and from the place."""
         told = self.options.values
         if scheme_of(self.place) == S3 and "AWS_ENDPOINT_URL" in told:
             told.setdefault("AWS_REGION", REGION_ANYWHERE)
+        if "://" not in told.get("STORAGE_EMULATOR_HOST", "://"):
+            # Google's own libraries take host:port too.
+            told["STORAGE_EMULATOR_HOST"] = f"http://{told['STORAGE_EMULATOR_HOST']}"
         if scheme_of(self.place) == AZURE:
             host = urlsplit(self.place).netloc.partition("@")[2]
             told.setdefault("AZURE_STORAGE_ACCOUNT_NAME", host.partition(".")[0])
@@ -199,12 +212,21 @@ def _filesystem(root: Store) -> "FileSystem":
     if scheme == AZURE:
         return fs.AzureFileSystem(**given, **root.azure_endpoints())
     root.into_environment()
-    endpoint = given.get("endpoint_override")
-    if endpoint is None:
-        return fs.GcsFileSystem()
-    parts = urlsplit(endpoint)
-    return fs.GcsFileSystem(
-        anonymous=True, scheme=parts.scheme, endpoint_override=parts.netloc or parts.path
+    return google_filesystem(given.get("endpoint_override"))
+
+
+def google_filesystem(emulator: str | None) -> "FileSystem":
+    """As tasks write and pyiceberg commits. An emulator has no logins."""
+    from pyarrow.fs import GcsFileSystem  # noqa: PLC0415 - an extra
+
+    if emulator is None:
+        return GcsFileSystem(retry_time_limit=GOOGLE_TRIES_FOR)
+    parts = urlsplit(emulator)
+    return GcsFileSystem(
+        anonymous=True,
+        scheme=parts.scheme,
+        endpoint_override=parts.netloc,
+        retry_time_limit=GOOGLE_TRIES_FOR,
     )
 
 
@@ -218,13 +240,21 @@ def told(store: Store, doing: str) -> Iterator[None]:
     except Exception as error:  # each library has errors of its own, and pyarrow has OSError
         if store.is_local:
             raise
-        words = " ".join(store.options.without_secrets(str(error)).split())[:400]
+        words = plain(store.options.without_secrets(str(error)))
         raise TidelogError(
             f"{doing} {store.place}: {type(error).__name__}: {words}",
             ADVICE[scheme_of(store.place)],
         ) from None
 
 
+def plain(words: str) -> str:
+    """One line. delta-rs paints the arrows between the causes of an error."""
+    return " ".join(_CAUSED_BY.sub(": ", words).split())[:WORDS_MAX]
+
+
+_CAUSED_BY: Final = re.compile(r"\s*(?:\x1b\[\d*m)?↳(?:\x1b\[\d*m)?\s*")
+WORDS_MAX: Final = 600
+"""Google's library begins with much that is always the same."""
 ADVICE: Final = {
     S3: "check the bucket, AWS_ACCESS_KEY_ID, AWS_REGION and AWS_ENDPOINT_URL",
     GCS: "check the bucket and GOOGLE_APPLICATION_CREDENTIALS",
