@@ -115,3 +115,23 @@ def test_a_leader_with_a_rotten_batch_in_a_compacted_log_gets_it_back_and_leads(
             assert not is_refused(cluster, 1)
 
     loopback.run(story)
+
+
+def test_the_last_known_leader_of_a_compacted_log_gets_its_first_segment_back_and_leads(
+    tmp_path: Path,
+) -> None:
+    """It stayed refused for good, though another replica had everything."""
+
+    async def story() -> None:
+        await write_everywhere(tmp_path, gaps=True)
+        segments(tmp_path, 1)[0].unlink()
+        async with restarted(tmp_path) as cluster:
+            assert is_refused(cluster, 1)
+            await loopback.until(lambda: cluster[1].replicas.named(TOPIC, 0) is not None)
+            hosted = cluster.hosted(1, TOPIC)
+            assert hosted.leader is not None
+            assert (hosted.log.log_start_offset, hosted.log.log_end_offset) == (0, COUNT)
+            assert not is_refused(cluster, 1)
+            assert cluster[1].replicas.problems == {}
+
+    loopback.run(story)

@@ -56,6 +56,7 @@ from tidelog.storage.guarded_disk import GuardedDisk, guard
 from tidelog.storage.log import Log
 from tidelog.storage.new_logs import Made, NewLog, NewLogs, RunAll, make_all
 from tidelog.storage.offset_checkpoints import OffsetCheckpoint, OffsetCheckpoints
+from tidelog.storage.prefix_restoring import restored_base
 from tidelog.storage.removal import Removal, discard_files, take_names_away
 from tidelog.storage.repairs import Repair, Repairs
 from tidelog.storage.retainer import EVERY_FILE, Retained, Retainer, StoredLogStarts
@@ -217,6 +218,10 @@ class LogDirectory:
             self.refused[name] = error
 
     def _open_log(self, name: PartitionName, *, clean: bool, repair: bool) -> Log:
+        gaps = self.may_have_gaps(name)
+        restored = restored_base(self._disk, directory_of(name)) if gaps else None
+        if restored is not None:
+            self.checkpoints.clean_points.lower(name, restored)
         log = Log.open(
             self._disk,
             directory_of(name),
@@ -226,7 +231,7 @@ class LogDirectory:
             knows_start=name in self.checkpoints.log_starts.offsets,
             clean_shutdown=clean,
             repair=repair,
-            gaps=self.may_have_gaps(name),
+            gaps=gaps,
             repairs=self.repairs,
         )
         try:
@@ -541,6 +546,10 @@ class LogDirectory:
     def clean_point(self, name: PartitionName) -> int:
         """Below it every key has one record in the log, at most."""
         return self.checkpoints.clean_points.get(name)
+
+    def may_be_cleaned_to(self, name: PartitionName) -> int | None:
+        """Nothing was cleaned from there on; None if that is not known any more."""
+        return None if self._clean_points_are_lost else self.clean_point(name)
 
     def compact_once(
         self,

@@ -6,7 +6,7 @@ that were there. A hole becomes a segment of its own, written under a temporary 
 is written over. Nothing that could be read before is changed.
 
 Each broker compacts for itself. A bad batch of a compacted log is put back if another replica has
-one that fits into its place to the byte. What was in a hole of such a log cannot be known.
+one that fits into its place to the byte. A hole in such a log is for `prefix_restoring`.
 """
 
 from tidelog.core.replication.epochs import EpochHistory
@@ -102,6 +102,10 @@ class Restoration:
     def is_hole(self) -> bool:
         """Then a part from its beginning is worth keeping, too: it leaves a smaller hole."""
         return self._end is not None
+
+    def make_room(self) -> bool:
+        """Whether more can be taken: it cannot, a part is put back first."""
+        return False
 
     def prepare(self) -> None:
         """What may take long, on any thread. Nothing that a load would use is touched."""

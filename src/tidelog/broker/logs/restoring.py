@@ -24,6 +24,7 @@ from tidelog.host.timers import pause
 from tidelog.storage.directory_names import directory_of
 from tidelog.storage.errors import CorruptFile, CorruptSegment, MissingRecords, StorageError
 from tidelog.storage.mending import Fit
+from tidelog.storage.prefix_restoring import PrefixRestoration, end_of_prefix
 from tidelog.storage.restoring import Restoration
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Restoring:
     def begin(self, partition: PartitionId, name: PartitionName) -> None:
         """It was refused. Nothing happens if that is being worked on, or nobody can help."""
         directory = self._replicas.directories.holding(name)
-        if partition in self._tasks or directory is None or not can_be_restored(directory, name):
+        if partition in self._tasks or directory is None or name not in directory.refused:
             return
         if others_of(self._metadata, partition):
             self._tasks[partition] = tasks.begin(self._restore(partition, name, directory))
@@ -89,7 +90,7 @@ class Restoring:
         self, partition: PartitionId, name: PartitionName, directory: LogDirectory
     ) -> None:
         try:
-            while can_be_restored(directory, name):
+            while name in directory.refused:
                 error = directory.refused[name]
                 if not await self._ask_all(partition, name, directory, error):
                     self.rounds += 1
@@ -109,9 +110,11 @@ class Restoring:
         """Whether there was any progress: at least a part of what is lost is back."""
         for broker_id in others_of(self._metadata, partition):
             try:
-                found = Restoration(directory.disk, error, gaps=directory.may_have_gaps(name))
+                found = restoration_of(directory, name, error)
             except CorruptFile:
-                return False  # without our epochs nobody knows what was there
+                found = None  # without our epochs nobody knows what was there
+            if found is None:
+                return False
             if not await self._fetch(found, partition, broker_id):
                 continue
             await self._worker.run(found.prepare)
@@ -132,9 +135,11 @@ class Restoring:
             return True
         return False
 
-    async def _fetch(self, found: Restoration, partition: PartitionId, broker_id: int) -> bool:
+    async def _fetch(
+        self, found: Restoration | PrefixRestoration, partition: PartitionId, broker_id: int
+    ) -> bool:
         """Whether this replica has something for the lost place."""
-        while found.size_bytes < PATCH_MAX_BYTES:
+        while True:
             records = await fetch_as_consumer(
                 self._lines,
                 broker_id,
@@ -147,11 +152,17 @@ class Restoring:
             fit = found.add(records)
             if fit is not Fit.MORE:
                 return fit is Fit.WHOLE
-        return found.is_hole
+            if found.size_bytes >= PATCH_MAX_BYTES and not await self._worker.run(found.make_room):
+                return found.is_hole
 
 
-def can_be_restored(directory: LogDirectory, name: PartitionName) -> bool:
-    """It is refused, and others can know what is lost: but for a hole in a compacted log."""
-    error = directory.refused.get(name)
-    is_hole = isinstance(error, MissingRecords)
-    return error is not None and not (is_hole and directory.may_have_gaps(name))
+def restoration_of(
+    directory: LogDirectory, name: PartitionName, error: CorruptSegment
+) -> Restoration | PrefixRestoration | None:
+    """None if nobody can know what was lost: a compacted log of which too little is known."""
+    gaps = directory.may_have_gaps(name)
+    if not gaps or not isinstance(error, MissingRecords):
+        return Restoration(directory.disk, error, gaps=gaps)
+    clean_point = directory.may_be_cleaned_to(name)
+    end = None if clean_point is None else end_of_prefix(directory.disk, error, clean_point)
+    return None if end is None else PrefixRestoration(directory.disk, error, end)
