@@ -1,4 +1,4 @@
-"""Cutting frames out of a byte stream, within bounds that no peer can talk us out of.
+"""Cuts frames out of a byte stream, within bounds that no peer can exceed.
 
 Rules:
 - The length is judged before anything is allocated for it, and before authentication it must be

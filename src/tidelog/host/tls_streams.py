@@ -1,4 +1,4 @@
-"""TLS for those who speak no frames: a listening socket whose connections are asyncio's streams.
+"""TLS for protocols without frames: a listening socket whose connections are asyncio's streams.
 
 It is our own TLS (ADR 0043): whoever connects is counted before the handshake, which has a
 deadline, and the next connection gets the certificate as it is then.

@@ -1,5 +1,5 @@
 """The broker's listeners: open from the start, so that a refused connection means a dead process;
-quiet until the broker serves, so that nobody is told about an empty cluster.
+connections wait until the broker serves, so that no client sees an empty cluster.
 
 A connection does not wait here for ever. A client whose connection is closed asks another broker;
 one that hears nothing holds on to this one until its own timeout, which may be minutes. So the

@@ -1,4 +1,4 @@
-"""Who may ask a secured node over HTTP, and for what.
+"""Which users may ask a secured node over HTTP, and for what.
 
 | request | from this machine | from elsewhere |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""Tells the listeners of a node what the metadata quorum has committed, in order and in slices.
+"""Passes what the metadata quorum has committed to a node's listeners, in order and in slices.
 
 Thousands of entries may be committed at once, by a start above all. Between two slices others have
 their turn; every listener has then heard of the same entries, and an entry is never divided.

@@ -1,4 +1,4 @@
-"""Whether this broker's metadata shows what a controller said it did.
+"""Whether this broker's metadata shows the change that a controller has confirmed.
 
 Each function gets the image, the request that was passed on and the answer that came back. Items
 that were refused change nothing, so only the others are looked for. What somebody else changed

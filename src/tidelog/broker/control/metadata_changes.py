@@ -1,4 +1,4 @@
-"""What committed metadata has changed and the replicas of this broker have not followed yet.
+"""Changes of committed metadata that the replicas of this broker have not followed yet.
 
 Entries are replayed into the image as they come. The partitions they touched follow in slices, so
 that a topic of thousands, or hundreds of topics in one request, do not hold the event loop. A

@@ -1,4 +1,4 @@
-"""Brokers that were fenced a moment ago: clients are still told where they are.
+"""Brokers that were fenced a moment ago: Metadata answers still list their addresses.
 
 librdkafka closes down a broker that is missing from an answer. If the same answer moves a partition
 away from it, the partition ends up with nobody until the next scan, a second later: its old broker

@@ -1,4 +1,4 @@
-"""When those who wait for appends are answered: not in every turn of a busy event loop.
+"""When fetches that wait for appends are answered: not in every turn of a busy event loop.
 
 A round of fetching (answer, append, next fetch, high watermark) costs the nodes as much as several
 small requests, however little it carries. Where many write at once the next turn of the loop

@@ -1,4 +1,4 @@
-"""What followers ask of us and what we answer, kept while somebody watches a partition.
+"""Requests of followers and our answers, kept while somebody watches a partition.
 
 Whoever asks for a replica over HTTP (`/partition`) watches it for some seconds. While nobody does,
 a fetch pays for one look at an empty table. Only what is new is kept: a follower that asks for the

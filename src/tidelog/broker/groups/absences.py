@@ -1,4 +1,4 @@
-"""Members of groups whose connection broke: what the coordinator is told of it.
+"""Members of groups whose connection broke: what the coordinator learns about it.
 
 A process that is killed closes its connections at once, and Kafka would wait for the end of its
 session, 45 s by default, before somebody else gets its partitions. The broken connection is an

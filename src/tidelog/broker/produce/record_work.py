@@ -1,5 +1,5 @@
-"""Work on the records of a produced batch. A record that a reader could choke on does not enter
-a log, as with Kafka's LogValidator.
+"""Work on the records of a produced batch. A record that would break a reader is not appended,
+as with Kafka's LogValidator.
 
 Every batch is walked: as many records as its header counts, offset deltas that count up, lengths
 that are true, nothing behind the last record. The walk is compiled and makes no objects: 7 ns per
