@@ -5,8 +5,8 @@
 | reading | anybody, unless `tidelog.http.loopback.open=false` | DESCRIBE on the cluster |
 | /chaos, everything that changes something | ALTER on the cluster | ALTER on the cluster |
 
-A login is a bearer token, the name and password of a SCRAM user, or a client certificate. Rules
-are those of the node's authorizer; without one, whoever has logged in may do everything.
+A login is a bearer token, the name and password of a SCRAM user, or a client certificate. The rules
+are those of the node's authorizer; without one, every user who has logged in may do everything.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (API 68, v0–1): a consumer group member's only request (KIP-848)."""
+"""ConsumerGroupHeartbeat (API 68, v0–1): how a member joins, stays and leaves (KIP-848)."""
 
 from __future__ import annotations
 
