@@ -1,4 +1,4 @@
-"""The composition of a broker: a list of its parts, and how they come to know each other."""
+"""The composition of a broker: a list of its parts, and how they are connected."""
 
 from __future__ import annotations
 

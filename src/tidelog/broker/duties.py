@@ -1,4 +1,4 @@
-"""What a broker does by the clock: in-sync checks, stalls, checkpoints, retention, compaction."""
+"""The periodic work of a broker: in-sync checks, stalls, checkpoints, retention, compaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done once at the end of a turn of the event loop, however often it was asked for."""
+"""Work done once at the end of a turn of the event loop, however often it was requested."""
 
 from collections.abc import Callable
 

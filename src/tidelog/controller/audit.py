@@ -1,4 +1,4 @@
-"""Who changed what: one event for each request that changed something, with its principal."""
+"""The audit trail: one event for each request that changed something, with its principal."""
 
 from collections.abc import Sequence
 

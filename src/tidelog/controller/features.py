@@ -1,4 +1,4 @@
-"""The features of a cluster: their levels are in the log, the levels we can do are here."""
+"""The features of a cluster: their levels are in the log, the levels we support are here."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Is a broker gone whose connection has closed? (ADR 0017, `core.failover`)
+"""Finds out whether a broker is gone whose connection has closed (ADR 0017, `core.failover`)
 
 The controller knows on which connection every broker sent its last heartbeat. When that one
 closes, it connects to what the broker has registered as its endpoints. Only if every one of

@@ -1,7 +1,7 @@
-"""One request of the wire, on its way through the controller as one or several decisions.
+"""One request from the wire, which the controller handles as one or several decisions.
 
-The answer leaves when all of them are made and committed, or when the time of the request is
-over. What is not decided by then may still come to pass, and its asker is told so.
+The answer is sent when all of them are made and committed, or when the request times out. Anything
+undecided by then may still happen, and the answer says so.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What a node may keep in memory of answers that their readers have not taken.
+"""How much memory a node may use for answers that their readers have not taken.
 
 An answer is owed from the moment it is made until the last byte of it is with the kernel: while it
 waits for an answer before it, for the end of the turn, and in the transport, which keeps all it

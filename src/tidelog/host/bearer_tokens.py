@@ -1,4 +1,4 @@
-"""Bearer tokens of OAUTHBEARER: signed JWTs, believed by the public keys of their issuer.
+"""Bearer tokens of OAUTHBEARER: signed JWTs, verified with the public keys of their issuer.
 
 The keys are a JWKS at one address that the settings name, a file or an https URL; a token cannot
 make us ask anywhere else (CVE-2025-27817), and no redirection is followed. Only signatures with

@@ -1,8 +1,8 @@
 """Asking a peer: frames out, answers in the same order.
 
-How a connection fails is told apart, because it says different things about the peer: refused and
-reset mean that a process is gone and another replica may be asked at once; a timeout means only
-that nothing was heard.
+Failures of a connection are distinguished, because they mean different things: refused and reset
+mean that a process is gone and another replica may be asked immediately; a timeout means only that
+nothing was received.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""One process per log directory: an advisory lock that the kernel gives back when we die."""
+"""One process per log directory: an advisory lock that the kernel releases when we die."""
 
 import fcntl
 import os

@@ -5,9 +5,9 @@ share a cursor. Every OSError names the path: "no space left" without a file nam
 help to the person who is paged.
 
 A sync may run on another thread, on a descriptor of its own that nobody else closes. The kernel
-tells an error of writing back only once to all copies of a descriptor: if two of them sync at
-the same time, one hears of it and the other one is told that all is well. Therefore the syncs of
-an open file follow one another, and after a failed one every other one fails too.
+reports a writeback error only once to all copies of a descriptor: if two of them sync at the same
+time, one gets the error and the other gets success. Therefore the syncs of an open file run one
+after another, and after a failure all later ones fail too.
 """
 
 import os

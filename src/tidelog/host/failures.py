@@ -1,4 +1,4 @@
-"""Why a process cannot start, or cannot go on."""
+"""Why a process cannot start, or cannot continue."""
 
 
 class CannotGoOn(Exception):  # noqa: N818 - it says what it means

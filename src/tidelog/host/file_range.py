@@ -1,9 +1,8 @@
 """Bytes of a file that go to a socket without passing through this process.
 
-The kernel takes them from its page cache (`sendfile`). Nothing is kept in the meantime: whoever
-writes to the file, cuts or closes it would change what is sent. Therefore a range is sent, or
-read, in the callback that made it, before anything else can happen; what the socket does not
-take at once is read.
+The kernel takes them from its page cache (`sendfile`). No copy is kept: a write to the file, a cut
+or a close would change what is sent. Therefore a range is sent, or read, in the callback that made
+it, before anything else can happen; bytes that the socket does not take immediately are read.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What requests of all connections may keep in memory together, and how often each way ends.
+"""How much memory the requests of all connections may use together, and how they ended, counted.
 
 A request is in flight from the moment its frame is granted memory until its answer has left (or
 it is known to have none). Kafka leaves the cap of a node off (`queued.max.request.bytes`); ours is

@@ -1,4 +1,4 @@
-"""Memory for frames that do not come in one piece, used again and again.
+"""Reused memory for frames that do not arrive in one piece.
 
 A new buffer is filled with zeros before the first byte of a frame arrives, and its pages are cold.
 That was a twentieth of what it cost the brokers to take large requests.

@@ -1,12 +1,12 @@
-"""Cutting frames out of a byte stream, within bounds that no peer can talk us out of.
+"""Cuts frames out of a byte stream, within bounds that no peer can exceed.
 
 Rules:
 - The length is judged before anything is allocated for it, and before authentication it must be
   small (a broker was once exhausted by unauthenticated lengths: CVE-2022-34917).
 - Bytes are received into one scratch buffer per event loop. A connection has a buffer of its own
   only while a frame of it is incomplete, so thousands of idle connections cost next to nothing.
-- A frame is handed over as a writable memoryview that is valid during the call. Who keeps bytes
-  of it copies them. (Frames in a buffer of their own may be kept: `kept` knows the difference.)
+- A frame is handed over as a writable memoryview that is valid during the call. Code that keeps
+  bytes of it copies them. (Frames in a buffer of their own may be kept: `kept` knows which.)
 - Reading stops while anything is over its bound, between two frames and also in the middle of
   a chunk; what was received already waits in the connection's own buffer.
 - Every connection ends exactly once, with a counted reason.

@@ -1,4 +1,4 @@
-"""A network with a gate towards every peer: how a running node is cut off without root's tools.
+"""A network with a gate towards every peer: cuts off a running node without root permissions.
 
 Only what this node asks of others passes the gate; what others ask of it passes theirs. So a cut
 between two nodes is complete when both were told, and a cut of one direction can be had as well.

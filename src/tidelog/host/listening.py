@@ -1,4 +1,4 @@
-"""Listening sockets: streams for those who speak no frames, and an end that loses nobody."""
+"""Listening sockets: streams for protocols without frames, and a close that loses no connection."""
 
 import asyncio
 from collections.abc import Callable

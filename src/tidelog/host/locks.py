@@ -1,4 +1,4 @@
-"""Locks between threads, for code that also runs inside a seed, where nobody ever waits for one."""
+"""Locks between threads, for code that also runs inside a seed, where no lock is ever contended."""
 
 import threading
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""What the connections of one event loop share: buffer, budgets, timers, and when to send."""
+"""What the connections of one event loop share: buffer, budgets, timers, and the time to send."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""What a node is given of the world, together."""
+"""All ports of a node, together."""
 
 from collections.abc import Callable
 

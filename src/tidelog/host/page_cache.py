@@ -1,4 +1,4 @@
-"""What the operating system holds in memory of a file.
+"""Which parts of a file the operating system has in memory.
 
 `cachestat` came with Linux 6.5 and Python has no name for it. Where it is missing or refused, the
 answer is always that we do not know.

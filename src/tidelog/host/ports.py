@@ -1,4 +1,4 @@
-"""The ports: everything a node may know of time, files, chance and its peers.
+"""The ports: everything a node may know about time, files, chance and its peers.
 
 The real versions live beside this file; `tidelog.sim` gives virtual ones. Nothing above
 this layer opens a file or a socket or reads a clock by itself.

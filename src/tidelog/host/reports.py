@@ -1,9 +1,9 @@
-"""Saying that our own code failed, once, however often a peer makes it fail again; and that a
-peer sends what is no request, once per peer and kind of mistake.
+"""Reports a failure of our own code once, however often a peer makes it fail again, and invalid
+requests once per peer and kind of mistake.
 
 Clients reconnect in tight loops (20 times a second has been seen), so an error that one request
-provokes comes back for ever. The first one is reported with everything; repeats of the same error
-at the same line are counted and mentioned when the next one is due.
+provokes comes back forever. The first one is reported in full; repeats of the same error at the
+same line are counted and mentioned when the next one is due.
 """
 
 import logging

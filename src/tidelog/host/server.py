@@ -1,8 +1,9 @@
 """Accepting connections and keeping the order of answers.
 
 Every request gets a slot in the first-in-first-out queue of its connection. Handlers run in the
-read callback, without a task; they fill the slot at once or keep it and fill it later. An answer
-leaves when all answers before it have left: clients match answers to requests by order.
+read callback, without a task; they fill the slot immediately or keep it and fill it later. An
+answer is sent when all answers before it have been sent: clients match answers to requests by
+order.
 """
 
 import asyncio

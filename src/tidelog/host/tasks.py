@@ -1,8 +1,8 @@
 """Running later: the event loop, as everything above `host` sees it.
 
-Whoever calls these runs on the loop of its node, real or simulated, and stays on it. Nobody above
-this layer asks asyncio for a loop: a loop can also be told to run threads, sockets and clocks that
-no simulated host would know of.
+Callers run on the loop of their node, real or simulated, and stay on it. No code above this layer
+asks asyncio for a loop, because a loop can also run threads, sockets and clocks that a simulated
+host would not know about.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """One timer for a whole process instead of one per parked request.
 
-Most deadlines never come: the answer is there first. So adding and cancelling must be cheap and
-a cancelled timer must be gone at once, not when its time would have come: at 50 000 requests per
+Most deadlines never come: the answer is there first. So adding and cancelling must be cheap and a
+cancelled timer must be gone immediately, not when its time would have come: at 50 000 requests per
 second with 30 s deadlines that would be 1.5 million dead entries. Deadlines are rounded up to
 ticks; all timers of a tick share a bucket, and only buckets are kept in order.
 """

@@ -1,4 +1,4 @@
-"""TLS contexts from PEM files, and the same again when the files have changed.
+"""TLS contexts from PEM files, made again when the files have changed.
 
 A context belongs to the connections that were made with it. A new certificate is a new context:
 connections that are open keep the old one, new ones get the new one, and nothing restarts.

@@ -1,7 +1,7 @@
-"""TLS for those who speak no frames: a listening socket whose connections are asyncio's streams.
+"""TLS for protocols without frames: a listening socket whose connections are asyncio's streams.
 
-It is our own TLS (ADR 0043): whoever connects is counted before the handshake, which has a
-deadline, and the next connection gets the certificate as it is then.
+It is our own TLS (ADR 0043): a connection is counted before its handshake, which has a deadline,
+and every new connection gets the current certificate.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """TLS between a `FrameStream` and the transport of its socket.
 
-To the transport below this is the protocol, to the stream above it is the transport. It is here,
-and not asyncio's, for what the bounds of a connection need: a stranger is counted when it connects
+The transport below sees it as the protocol, the stream above sees it as the transport. We do not
+use asyncio's, because the bounds of a connection need this: a stranger is counted when it connects
 and not when its handshake is done, the handshake has a deadline of the node's own clock, and an
 answer is encrypted in pieces, as fast as the socket takes them, not all of it at once.
 """

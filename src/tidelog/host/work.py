@@ -1,4 +1,4 @@
-"""What an event loop is doing right now, as far as whoever does it says so.
+"""What an event loop is doing right now, as far as the running code declares it.
 
 Written on the loop, read by `observe.loop_watch` when the loop is late. It assignments,
 so that everything which may take long can afford to say its name.

@@ -1,4 +1,4 @@
-"""The audit trail of refusals: told once, then summed up, so that nobody can flood it."""
+"""The audit trail of refusals: logged once, then summed up, so that nobody can flood it."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""`bootstrap.checkpoint`: what the first controller of a new cluster writes first.
+"""`bootstrap.checkpoint`: the first records that the first controller of a new cluster writes.
 
 Kafka's file, in Kafka's format: `kafka-storage format --add-scram` and `tidelog format --add-scram`
 leave it behind, and either system finds the users. It matters only while the metadata log is empty.

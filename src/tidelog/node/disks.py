@@ -1,4 +1,4 @@
-"""What a node finds on its disks, before anything of it runs."""
+"""What a node finds on its disks before any of its parts runs."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Giving directories to a node, once: `meta.properties` in each, with one cluster id in all."""
+"""Formats a node's directories, once: `meta.properties` in each, with one cluster id in all."""
 
 import re
 from collections.abc import Sequence

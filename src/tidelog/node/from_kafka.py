@@ -1,4 +1,4 @@
-"""What a node says about metadata that Kafka wrote: kept, or a reason not to start."""
+"""Metadata that Kafka wrote: a node keeps them, or they are a reason not to start."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,9 +1,9 @@
 """The broker's listeners: open from the start, so that a refused connection means a dead process;
-quiet until the broker serves, so that nobody is told about an empty cluster.
+connections wait until the broker serves, so that no client sees an empty cluster.
 
-A connection does not wait here for ever. A client whose connection is closed asks another broker;
-one that hears nothing holds on to this one until its own timeout, which may be minutes. So the
-usual wait, while a node starts, ends with an answer, and a long one ends with the connection.
+A connection does not wait here forever. A client whose connection is closed asks another broker;
+one that gets no answer stays with this one until its own timeout, which may be minutes. So the
+usual wait, while a node starts, ends with an answer; a long wait ends with the connection closed.
 """
 
 import logging

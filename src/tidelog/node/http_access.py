@@ -1,12 +1,12 @@
-"""Who may ask a secured node over HTTP, and for what.
+"""Which users may ask a secured node over HTTP, and for what.
 
 | request | from this machine | from elsewhere |
 |---|---|---|
 | reading | anybody, unless `tidelog.http.loopback.open=false` | DESCRIBE on the cluster |
 | /chaos, everything that changes something | ALTER on the cluster | ALTER on the cluster |
 
-A login is a bearer token, the name and password of a SCRAM user, or a client certificate. Rules
-are those of the node's authorizer; without one, whoever has logged in may do everything.
+A login is a bearer token, the name and password of a SCRAM user, or a client certificate. The rules
+are those of the node's authorizer; without one, every user who has logged in may do everything.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Says when the metadata quorum has had no leader for long: in /healthz, journal and metrics.
+"""Reports that the metadata quorum has had no leader for long: in /healthz, journal and metrics.
 
 Without one there are no elections, no topics and no registrations, and a node looks well until
 somebody needs one of these.

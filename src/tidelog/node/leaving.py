@@ -1,4 +1,4 @@
-"""Leaving a cluster in order: the controller moves our leaders away first, if there can be one."""
+"""Leaving a cluster in order: the controller, if there can be one, first moves our leaders away."""
 
 import asyncio
 from contextlib import suppress

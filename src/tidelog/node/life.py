@@ -1,4 +1,4 @@
-"""What every process of a node does, whatever host it runs on."""
+"""What every process of a node does, on any host."""
 
 import asyncio
 import logging

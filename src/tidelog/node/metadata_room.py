@@ -1,4 +1,4 @@
-"""Says when the disk of the metadata log is nearly full, where that is no log directory.
+"""Reports that the disk of the metadata log is nearly full, where that is no log directory.
 
 A log directory without room hands its replicas over (`broker.logs.disk_rooms`). The metadata log
 has nobody to hand over to: a node that cannot write it stops. So the disk is looked at before.

@@ -1,4 +1,4 @@
-"""How a running node is watched, and broken on purpose: its stream, its journal, its HTTP port."""
+"""How a running node is observed, and broken on purpose: its stream, its journal, its HTTP port."""
 
 from __future__ import annotations
 

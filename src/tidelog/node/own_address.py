@@ -1,4 +1,4 @@
-"""A voter votes once: nobody else may answer where the quorum knows this node.
+"""A voter votes once: no other process may answer at this node's address in the quorum.
 
 A copied data directory makes a second process with the same voter id. Both would vote, and two
 leaders could be elected in one epoch. The others cannot tell them apart, but the copy can: it

@@ -1,4 +1,4 @@
-"""How a node's connections are secured, from its settings: its listeners and its ways to others.
+"""How a node's connections are secured, from its settings: listeners and outgoing connections.
 
 Certificates are files that are renewed while the node runs: they are looked at every few seconds,
 on a thread, and read again when they have changed. A file that cannot be used changes nothing, and

@@ -1,4 +1,4 @@
-"""Quotas of clients, put before handlers while there are any, and the connections that wait."""
+"""Quotas of clients, checked before handlers while there are any, and the connections that wait."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""The keys that sign bearer tokens: read at the start, regularly, and when one is unknown."""
+"""The keys that sign bearer tokens: read at the start, then regularly, and for unknown keys."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Writes what a node has to tell through the listener of brokers, like any other client."""
+"""Writes a node's own records through the listener of brokers, like any other client."""
 
 from collections.abc import Callable, Sequence
 from functools import partial

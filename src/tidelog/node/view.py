@@ -1,4 +1,4 @@
-"""A node as it lets itself be seen: `observe.views.NodeView` read off its parts."""
+"""The public view of a node: `observe.views.NodeView`, read from its parts."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice

@@ -1,6 +1,6 @@
 """One member of the metadata quorum: its log on disk, its messages on the wire, its listeners.
 
-`core.quorum` decides; this package performs. What is committed is told to `MetadataListener`s.
+`core.quorum` decides; this package performs. `MetadataListener`s get what is committed.
 """
 
 from tidelog.quorum.entry_codec import KafkaEntryCodec

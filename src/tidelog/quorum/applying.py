@@ -1,7 +1,7 @@
-"""Tells the listeners of a node what the metadata quorum has committed, in order and in slices.
+"""Passes what the metadata quorum has committed to a node's listeners, in order and in slices.
 
-Thousands of entries may be committed at once, by a start above all. Between two slices others have
-their turn; every listener has then heard of the same entries, and an entry is never divided.
+Thousands of entries may be committed together, above all at a start. Between two slices other work
+has its turn; by then every listener has got the same entries, and an entry is never divided.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The committed metadata as a member keeps it for its snapshots when nobody lends it an image."""
+"""The committed metadata that a member keeps for its snapshots if no listener lends it an image."""
 
 from tidelog.core.metadata.image import MetadataImage
 from tidelog.core.metadata.records import MetadataRecord

@@ -1,4 +1,4 @@
-"""Control records of the metadata log: the quorum's own words (KIP-595, KIP-630, KIP-853)."""
+"""Control records of the metadata log: the quorum's own records (KIP-595, KIP-630, KIP-853)."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

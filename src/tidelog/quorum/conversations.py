@@ -1,4 +1,4 @@
-"""Both sides of the quorum's conversations: what we asked, and what we owe an answer to."""
+"""Both sides of the quorum's conversations: our requests, and those that we have to answer."""
 
 import asyncio
 import logging

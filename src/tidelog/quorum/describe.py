@@ -1,4 +1,4 @@
-"""DescribeQuorum (55): who is in the quorum and how far each of them is (KIP-595, KIP-836)."""
+"""DescribeQuorum (55): the members of the quorum and how far each of them is (KIP-595, KIP-836)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

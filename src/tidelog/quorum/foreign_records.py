@@ -1,4 +1,4 @@
-"""Records of Kafka's metadata log that no node of ours writes.
+"""Records of Kafka's metadata log that our nodes never write.
 
 Some say what ours say too, in an older form. The others are about things that only Kafka has:
 they are kept as they came (`core.metadata.records.Foreign`) and go into our snapshots, so that a

@@ -1,4 +1,4 @@
-"""Who wants to know what the metadata quorum committed."""
+"""The interface of a listener: it gets what the metadata quorum committed."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Is a process there? A connection is made to find out, and closed (ADR 0017)."""
+"""Finds out whether a process is alive: opens a connection and closes it (ADR 0017)."""
 
 from tidelog.core.failover import ProbeOutcome
 from tidelog.host.ports import Network, NetworkError, PeerRefused, PeerReset

@@ -1,4 +1,4 @@
-"""Records of the metadata log: the core's words and Kafka's (kraft.md §3).
+"""Records of the metadata log: between the core's types and Kafka's (kraft.md §3).
 
 A record is always written in the same version, the newest that says something the core knows:
 the same record gives the same bytes on every node. What the core does not keep (features of a

@@ -1,4 +1,4 @@
-"""What quorum nodes say to each other: the core's messages and Kafka's (kraft.md §2).
+"""Messages between quorum nodes: from the core's to Kafka's and back (kraft.md §2).
 
 The core's answers repeat what they answer; Kafka's do not. So a request becomes a wire request
 by itself, and a wire answer becomes the core's together with the question that it answers.

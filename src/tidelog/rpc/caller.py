@@ -1,4 +1,4 @@
-"""What is known of the peer at the other end of an accepted connection."""
+"""What is known about the peer at the other end of an accepted connection."""
 
 from typing import NamedTuple
 

@@ -1,8 +1,8 @@
 """One accepted connection: find the handler of a request by its API key and version.
 
 A request that cannot be understood ends its connection, because there is no answer that every
-client would understand. The one exception is ApiVersions: a client from the future is told what
-we speak, in the oldest version of that answer (KIP-511).
+client would understand. The one exception is ApiVersions: a client that is newer than we are gets
+our versions, in the oldest version of that answer (KIP-511).
 """
 
 import asyncio

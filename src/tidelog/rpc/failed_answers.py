@@ -1,7 +1,7 @@
 """Answers to requests that were not carried out, each in the shape of its API.
 
-For tests: a node is told to answer so (`node.scripted_answers`). Items of a request get the error
-each for itself where the API answers items, because that is where clients look.
+For tests: a node can be made to answer like this (`node.scripted_answers`). Where the API answers
+items, each item of a request gets the error, because clients look for it there.
 """
 
 from collections.abc import Callable

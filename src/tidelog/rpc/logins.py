@@ -1,4 +1,4 @@
-"""Logins with SASL (KIP-43, KIP-152, KIP-368): who may ask, before anything is asked.
+"""Logins with SASL (KIP-43, KIP-152, KIP-368): a peer identifies itself before its first request.
 
     SaslHandshake      which mechanism
     SaslAuthenticate   once or more, the messages of that mechanism

@@ -1,4 +1,4 @@
-"""Asking another node: one connection, made when it is first needed and again after it broke.
+"""Asking another node: one connection, made on first use and again after it breaks.
 
 Answers come in the order of the questions, so a question that may be parked at the other end
 (a fetch) needs a peer of its own, or everything behind it waits too.

@@ -1,4 +1,4 @@
-"""Connecting to peers that want TLS, a login with SASL, or both.
+"""Connecting to peers that require TLS, a login with SASL, or both.
 
 A connection is handed over when it is secure and logged in. A login may have an end: before that
 the connection logs in again (KIP-368), and what is asked meanwhile waits for it.

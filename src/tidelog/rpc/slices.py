@@ -1,4 +1,4 @@
-"""Long work on an event loop, in slices: whoever else has something to do comes in between."""
+"""Long work on an event loop, in slices, so that other work can run in between."""
 
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice

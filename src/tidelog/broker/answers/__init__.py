@@ -1,1 +1,1 @@
-"""What several handlers say about the cluster."""
+"""Parts of answers about the cluster that several handlers share."""

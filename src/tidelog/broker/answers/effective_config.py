@@ -1,4 +1,4 @@
-"""The value of every setting in force, and everybody who has a say in it.
+"""The effective value of every setting, and all sources that can set it.
 
 From strong to weak: the topic's own value, what was set for this broker while it runs, what was
 set for all brokers, what the node was started with, the default. Values set while the cluster

@@ -1,12 +1,12 @@
 """The encoded parts of Metadata answers, kept from one request to the next.
 
 Metadata is the one expensive answer of the control plane: encoding 100 topics takes most of a
-millisecond, and after a change of leaders every client asks at once. So each topic is encoded
-once and kept until it changes. A change of a partition raises its partition epoch by one, so
-the number of partitions and the sum of their epochs tell whether a topic changed.
+millisecond, and after a change of leaders all clients ask at the same time. So each topic is
+encoded once and kept until it changes. A change of a partition raises its partition epoch by one,
+so the number of partitions and the sum of their epochs tell whether a topic changed.
 
-The body of an answer is put together as head, count of topics, fragments, tail. That this is
-what the codec itself would write is asserted by a test, for every version.
+The body of an answer is put together as head, count of topics, fragments, tail. A test asserts, for
+every version, that the codec itself would write the same.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""The broker and the active controller: what each tells the other, and metadata that comes back."""
+"""The broker's exchange with the active controller, and the metadata that comes back."""

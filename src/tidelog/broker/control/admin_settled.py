@@ -1,8 +1,8 @@
-"""Whether this broker's metadata shows what a controller said it did.
+"""Whether this broker's metadata shows the change that a controller has confirmed.
 
-Each function gets the image, the request that was passed on and the answer that came back. Items
-that were refused change nothing, so only the others are looked for. What somebody else changed
-again in the meantime is never found; whoever waits for these waits for a bounded time.
+Each function gets the image, the request that was passed on and the answer that came back. Refused
+items change nothing, so only the others are looked for. If somebody else has changed an item again
+in the meantime, it is never found; so callers wait for a bounded time.
 """
 
 from collections.abc import Sequence

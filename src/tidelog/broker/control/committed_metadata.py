@@ -1,4 +1,4 @@
-"""Committed metadata on their way into a broker: replayed into its image, followed by its replicas.
+"""How a broker takes in committed metadata: replays them into its image, then changes its replicas.
 
 They are applied to the replicas only after our own registration is part of them: what is older
 speaks of an incarnation that is gone, and acting on that, an empty disk could lead with the old

@@ -1,4 +1,4 @@
-"""What a broker and the active controller say to each other, between core values and wire.
+"""Messages between a broker and the active controller, translated between core values and wire.
 
 A core request is a plain value; here it gets the shape and the version that it travels in, and
 the answer on the wire becomes a core response again.

@@ -1,4 +1,4 @@
-"""The cluster's metadata as this broker has them, and those who wait for more."""
+"""The cluster's metadata as this broker has them, and the requests that wait for more."""
 
 import heapq
 from collections.abc import Callable

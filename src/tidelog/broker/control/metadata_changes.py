@@ -1,10 +1,10 @@
-"""What committed metadata has changed and the replicas of this broker have not followed yet.
+"""Changes of committed metadata that the replicas of this broker have not followed yet.
 
 Entries are replayed into the image as they come. The partitions they touched follow in slices, so
 that a topic of thousands, or hundreds of topics in one request, do not hold the event loop. A
-partition follows what the image says when its turn comes: changes in between are skipped, as with
-a snapshot. In order they stay all the same: whoever was touched first follows first, so the logs
-of a topic are given up before those of another one of its name are wanted.
+partition follows what the image says when its turn comes: changes in between are skipped, as with a
+snapshot. The order is kept: the partition that was touched first follows first, so the logs of a
+deleted topic are given up before a new topic of the same name needs its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Brokers that were fenced a moment ago: clients are still told where they are.
+"""Brokers that were fenced a moment ago: Metadata answers still list their addresses.
 
 librdkafka closes down a broker that is missing from an answer. If the same answer moves a partition
 away from it, the partition ends up with nobody until the next scan, a second later: its old broker
@@ -6,14 +6,15 @@ takes it along when it goes. So a broker leaves the answers some time after it h
 partitions. Nobody is misled by that: it leads nothing, and where a session has to run out first
 (`broker.session.timeout.ms`) a dead broker is listed for longer.
 
-Once per connection: librdkafka asks twice when a broker goes. What it hears first moves the
-partitions away, what it hears then lets it forget the broker, and with it the pause before the
-next try to connect, which grows to 10 s and would still hold when the broker is back.
+Once per connection: librdkafka asks twice when a broker goes. The first answer moves the partitions
+away. The second lets it forget the broker, and with it the pause before the next try to connect,
+which grows to 10 s and would still be in force when the broker is back.
 
-Where transactions are used, everybody is told for longer, however often they ask. A producer of
-librdkafka that commits offsets in a transaction waits for the coordinator of the group it last
-knew. If that one is closed down, it waits for ever (its issue 5511, as of 2.16). While it is
-listed, the tries to connect to it remind the producer, after a second, to look for another one.
+Where transactions are used, all clients get these brokers for longer, however often they ask. A
+producer of librdkafka that commits offsets in a transaction waits for the coordinator of the group
+it last knew. If that coordinator has been shut down, the producer waits forever (its issue 5511, as
+of 2.16). While it is listed, the tries to connect to it remind the producer, after a second, to
+look for another one.
 """
 
 from __future__ import annotations

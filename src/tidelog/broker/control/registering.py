@@ -1,4 +1,4 @@
-"""A broker that cannot register says so: in /healthz, the journal and the metrics.
+"""Reports a broker that cannot register: in /healthz, the journal and the metrics.
 
 Until it is registered it serves nobody, and nothing else of the node shows why: the controller in
 the same process may even be the active one. The one reason that does not pass by itself is

@@ -1,4 +1,4 @@
-"""Topics that belong to the cluster and not to its users, and how they come to be.
+"""Topics that belong to the cluster and not to its users, and how they are created.
 
 The first client that looks for a coordinator makes the topic that coordinators live on.
 """

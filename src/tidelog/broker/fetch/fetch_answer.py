@@ -1,4 +1,4 @@
-"""The words of a fetch: its scope out of a request, looks into a response."""
+"""The types of a fetch: its scope, taken from a request, and views of a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227): who fetches what is said once, then only changes are.
+"""Incremental fetch sessions (KIP-227): a fetcher sends its partitions once, then only changes.
 
 A session remembers the partitions of one fetcher and where it is in each. Most of them are idle
 most of the time, and an idle partition costs nothing: the session keeps a set of *active*

@@ -1,4 +1,4 @@
-"""Every fetch on this broker: answered at once or parked (replication.md §6, §8.2, §9).
+"""Every fetch on this broker: answered immediately or parked (replication.md §6, §8.2, §9).
 
 What there is for a fetch, a look into its partitions says (`session_reader`). A fetch that finds
 too little is parked: its session stands in the waiting lists of its partitions (`waiting_lists`). A

@@ -1,9 +1,9 @@
-"""When those who wait for appends are answered: not in every turn of a busy event loop.
+"""When fetches that wait for appends are answered: not in every turn of a busy event loop.
 
 A round of fetching (answer, append, next fetch, high watermark) costs the nodes as much as several
-small requests, however little it carries. Where many write at once the next turn of the loop
-brings more to carry, and it has to be gone through anyway: waiting for it costs nobody time. An
-idle loop is not waited for: a turn that brings nothing is the last.
+small requests, however little it carries. When many clients write at the same time, the next turn
+of the loop brings more to carry. That turn has to run anyway, so waiting for it costs no time.
+There is no waiting for an idle loop: a turn that brings nothing is the last.
 """
 
 GATHER_TURNS = 5

@@ -1,8 +1,9 @@
-"""What followers ask of us and what we answer, kept while somebody watches a partition.
+"""Requests of followers and our answers, kept while somebody watches a partition.
 
-Whoever asks for a replica over HTTP (`/partition`) watches it for some seconds. While nobody does,
-a fetch pays for one look at an empty table. Only what is new is kept: a follower that asks for the
-same offset again, or an answer without records and with the same high watermark, tells nothing.
+A client that asks for a replica over HTTP (`/partition`) watches it for some seconds. While nobody
+watches, a fetch costs one look at an empty table. Only what is new is kept: a follower that asks
+for the same offset again, or an answer without records and with the same high watermark, is not
+kept.
 """
 
 from __future__ import annotations

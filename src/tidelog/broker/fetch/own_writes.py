@@ -1,9 +1,9 @@
 """A client reads what was acknowledged to it (ADR 0006).
 
-acks=1 is answered when the batch is written. A leader that is alone in the ISR has committed it
-then, as a client of Kafka sees it; ours commits it a sync later, so that nothing is told to be
-committed which a crash could take away. A question whose answer that sync would change waits
-for it: the write stays quick, and whoever asks afterwards does not miss it.
+acks=1 is answered when the batch is written. In Kafka, a leader that is alone in the ISR has then
+committed it. Ours commits it a sync later, so that nothing is reported as committed that a crash
+could take away. A request whose answer would change with that sync waits for it: the write stays
+quick, and a later request does not miss it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the partitions of a fetch session have for their fetcher: one look, asked for by `fetches`.
+"""Reads what the partitions of a fetch session have for their fetcher, when `fetches` asks for it.
 
 A look asks the state machine of each partition what may be read, and reads it. A fetch of a
 follower is counted by the first look; looking again does not count (`serve_parked`).

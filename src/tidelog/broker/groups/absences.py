@@ -1,11 +1,11 @@
-"""Members of groups whose connection broke: what the coordinator is told of it.
+"""Members of groups whose connection broke: what the coordinator learns about it.
 
-A process that is killed closes its connections at once, and Kafka would wait for the end of its
-session, 45 s by default, before somebody else gets its partitions. The broken connection is an
-early witness, but not a proof: connections also break under living members. The coordinator
-weighs it against the member's heartbeats (`core.groups.absence`, ADR 0021). From here it gets
-facts: which member spoke last through a connection that the other side closed, whether the same
-client has another connection or opened one since, and whose request nobody waits for any more.
+The connections of a killed process close immediately. Kafka would wait for the end of its session,
+45 s by default, before another member gets its partitions. The broken connection is early evidence,
+but not a proof: connections of living members break too. The coordinator weighs it against the
+member's heartbeats (`core.groups.absence`, ADR 0021). From here it gets facts: which member spoke
+last through a connection that the other side closed, whether the same client has another connection
+or opened one since, and whose request nobody waits for any more.
 
 A process that is only paused keeps its connections, and with them its seat.
 """

@@ -1,4 +1,4 @@
-"""What the handlers of all group APIs do alike."""
+"""What the handlers of all group APIs have in common."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """DescribeAcls (29): the rules that a filter finds, by resource. The others are the controller's.
 
-Without an authorizer there are none. Kafka's tools are told so in the words of a Kafka without one,
-and not by a closed connection, which they take for a network problem.
+Without an authorizer there are none. Kafka's tools then get the same error as from a Kafka without
+one, and not a closed connection, which they take for a network problem.
 """
 
 from __future__ import annotations

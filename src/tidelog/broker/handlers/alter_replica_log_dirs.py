@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (API 34, v1–2): in which log directory of this broker a replica shall be.
+"""AlterReplicaLogDirs (API 34, v1–2): which log directory of this broker a replica belongs in.
 
 `kafka-reassign-partitions.sh` asks before the replica is there, and again until it is: the wish is
 remembered, and the log is made in the right place (KIP-113).

@@ -1,4 +1,5 @@
-"""ConsumerGroupDescribe (API 69, v0–1): consumer groups, what their members have and shall have.
+"""ConsumerGroupDescribe (API 69, v0–1): consumer groups, with their members' current and target
+assignments.
 
 A group of another kind is not found here. Java then asks DescribeGroups.
 """

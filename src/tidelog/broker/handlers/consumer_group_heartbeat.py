@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (API 68, v0–1): all that a member of a consumer group says (KIP-848)."""
+"""ConsumerGroupHeartbeat (API 68, v0–1): how a member joins, stays and leaves (KIP-848)."""
 
 from __future__ import annotations
 

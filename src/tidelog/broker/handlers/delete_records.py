@@ -1,8 +1,8 @@
 """DeleteRecords v0 to v2: hide the oldest records of partitions (KIP-107).
 
 The leader raises its log start and answers the fetches that followers have parked, so that they
-learn of it at once. The answer waits until every live replica has followed, or until the client's
-time is over.
+learn of it immediately. The answer waits until every live replica has followed, or until the
+client's timeout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeCluster (API 60, v0–2): the brokers, and whom to ask for changes."""
+"""DescribeCluster (API 60, v0–2): the brokers, and which one takes admin requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs (API 35, v1–5): what lies in which log directory, and how full its disk is."""
+"""DescribeLogDirs (API 35, v1–5): what each log directory contains, and how full its disk is."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """FindCoordinator (API 10, v0–6): which broker coordinates a group or a transaction.
 
-The answer waits while a second makes a difference. Clients that are told to come back do so
-after a pause (100 ms in Java, 500 ms in librdkafka), so an answer that comes when the internal
-topic is made, or when the successor of a killed coordinator is elected, is the quicker one. A
-coordinator is asked for a sign of life before a client is told of it, as leaders are.
+The answer may wait up to a second if that helps. Clients that get a retriable error retry after a
+pause (100 ms in Java, 500 ms in librdkafka), so an answer that comes when the internal topic is
+made, or when the successor of a killed coordinator is elected, is the quicker one. As with leaders,
+a coordinator is asked for a sign of life before a client gets its address.
 """
 
 from __future__ import annotations

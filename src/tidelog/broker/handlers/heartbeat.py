@@ -1,4 +1,4 @@
-"""Heartbeat (API 12, v0–4): a member of a classic group is there, and hears of rebalances."""
+"""Heartbeat (API 12, v0–4): a member of a classic group is alive, and learns of rebalances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JoinGroup (API 11, v0–9): become a member of a classic group. Parked until all have come."""
+"""JoinGroup (API 11, v0–9): become a member of a classic group. Parked until all have joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LeaveGroup (API 13, v0–5): members go, or an operator sends them away (v3).
+"""LeaveGroup (API 13, v0–5): members leave, or an operator removes them (v3).
 
 Every leaver is named in the answer by both of its names: Java fails on an answer that leaves one
 out.

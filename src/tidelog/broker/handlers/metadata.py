@@ -1,7 +1,7 @@
 """Metadata (API 3, v0–13): brokers, topics and leaders; topics that are missing are created.
 
-A topic that has to be created is waited for, about as long as a controller needs. Clients that
-are told to come back do so after their back-off of 100 ms (Java, kafka-python, librdkafka), so
+The answer waits for a topic that has to be created, about as long as a controller needs. Clients
+that get a retriable error retry after their back-off of 100 ms (Java, kafka-python, librdkafka), so
 the answer that comes a little later is the quicker one. After that the topic is answered with
 LEADER_NOT_AVAILABLE, which all of them take for "not yet".
 """

@@ -1,4 +1,4 @@
-"""SyncGroup (API 14, v0–5): the leader of a classic group says who reads what; all hear it."""
+"""SyncGroup (API 14, v0–5): the leader of a classic group sends the assignment to all members."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The log directories of a broker, and everything that is done to files beside the event loop."""
+"""The log directories of a broker, and all work on files beside the event loop."""

@@ -1,7 +1,7 @@
-"""The log directories of a broker, and which log is in which.
+"""The log directories of a broker, and the logs in each.
 
-A directory that fails takes the process with it: what it held must be led by others at once, and
-a broker that half works is harder to reason about than one that is gone (ADR 0018).
+A directory that fails ends the process: other brokers must take over its partitions immediately,
+and a broker that half works is harder to reason about than one that is gone (ADR 0018).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,10 +1,10 @@
 """Which log directories have room for more records (ADR 0035).
 
 A disk that is filled to the last byte cannot take checkpoints, metadata or the records of a
-deletion either. So records stop earlier, when only the reserve is left, and at once when a write
-finds no space. Such a directory is full: its replicas stand aside (`leaving_isr`) until there
-is room again. The free bytes are looked at beside the event loop: every second, and less often
-while there are so many that no writer could use them up in between.
+deletion either. So records stop earlier, when only the reserve is left, and immediately when a
+write finds no space. Such a directory is full: its replicas stand aside (`leaving_isr`) until there
+is room again. The free bytes are checked beside the event loop: every second, and less often while
+there are so many that no writer could use them up in between.
 
 Others may fill the disk all the same. For that a part of the reserve is a file (`reserve_file`),
 which is given up when it is needed and made again when there is room.

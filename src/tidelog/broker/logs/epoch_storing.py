@@ -1,4 +1,4 @@
-"""Epoch checkpoints, written behind the appends that began the epochs.
+"""Epoch checkpoints, written after the appends that began the epochs.
 
 Nobody waits for them. When thousands of partitions get their first record, or their next leader,
 at the same moment, thousands of files have to be synced; that is done on threads, whose syncs the

@@ -1,4 +1,4 @@
-"""Logs that are not wanted any more, removed beside the event loop.
+"""Deleted logs, removed beside the event loop.
 
 Every removal renames a directory, has that synced and deletes its files; on a busy disk a topic of
 some hundred partitions takes seconds. A round takes some of them together: one sync for all their

@@ -1,7 +1,7 @@
 """Log starts that move up because records were deleted, here or at the leader.
 
-A log start is on disk before anybody is told of it (ADR 0031), in a file that holds those of all
-logs of a directory. So they are collected, and the file is written once for all that moved.
+A log start is on disk before it is sent to anybody (ADR 0031), in one file for all logs of a
+directory. So log starts are collected, and the file is written once for all that moved.
 """
 
 from collections.abc import Callable

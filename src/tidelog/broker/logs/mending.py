@@ -1,12 +1,12 @@
 """Damaged logs are mended from the other replicas (ADR 0036).
 
-Who reads a batch whose bytes have changed at rest (a client, a follower, a coordinator, the scrub)
-never gets it, and reports it here. A leader hands over, so that readers go on elsewhere; the batch
-is fetched from a replica that has it, and put back. A log whose batches have another form there,
-because each broker compacts for itself, is cut at the damage and fetched anew from the leader, but
-only while this replica is neither in the ISR nor an eligible leader replica. What no replica has
-is told with its offsets and what can be done, and asked for again and again: a replica that is
-down may have it.
+A batch whose bytes have changed at rest is never served; every read that meets one (for a client, a
+follower, a coordinator, the scrub) reports it here. A leader hands over, so that readers continue
+elsewhere; the batch is fetched from a replica that has it, and put back. A log whose batches have
+another form there, because each broker compacts for itself, is cut at the damage and fetched again
+from the leader, but only while this replica is neither in the ISR nor an eligible leader replica.
+Records that no replica has are reported with their offsets and what can be done. They are requested
+again and again, because a replica that is down may have them.
 """
 
 from __future__ import annotations

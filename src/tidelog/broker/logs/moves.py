@@ -1,9 +1,9 @@
 """Logs that move from one log directory of this broker to another (KIP-113).
 
 The log in the new directory is filled like that of a follower, from the one in service, some
-batches in a turn of the event loop, while that one is written to. When it lacks nothing any more,
-it takes the place of the other in one step: nobody outside notices, no request fails. A process
-that ends before that has moved nothing; whoever asked for the move asks again.
+batches in a turn of the event loop, while that one is written to. When it has caught up, it takes
+the place of the other in one step: nobody outside notices, no request fails. If the process ends
+before that, nothing has moved, and the move has to be requested again.
 
 One log at a time. `replica.alter.log.dirs.io.max.bytes.per.second` slows it down.
 """

@@ -1,8 +1,8 @@
 """A slow walk over everything that lies on the disks, to find damage before a reader does.
 
-It reads one stretch after the other, on a thread and no faster than it may, checks every batch as
-a read would, and begins again at the end. What it takes for damage is read once more on the event
-loop, which owns the log, before anybody hears of it: the log may have changed meanwhile.
+It reads one stretch after the other, on a thread and no faster than it may, checks every batch as a
+read would, and begins again at the end. Suspected damage is read once more on the event loop, which
+owns the log, before it is reported, because the log may have changed meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The way of a produce from its frame to its acknowledgement (replication.md §4).
+"""The path of a produce from its frame to its acknowledgement (replication.md §4).
 
 1. A request for logs that are still being made waits for them (`early_produces`).
 2. Header, checksum and records of each batch are checked where it lies in the receive buffer, or on

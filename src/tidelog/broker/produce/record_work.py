@@ -1,5 +1,5 @@
-"""Work on the records of a produced batch. A record that a reader could choke on does not enter
-a log, as with Kafka's LogValidator.
+"""Work on the records of a produced batch. A record that would break a reader is not appended,
+as with Kafka's LogValidator.
 
 Every batch is walked: as many records as its header counts, offset deltas that count up, lengths
 that are true, nothing behind the last record. The walk is compiled and makes no objects: 7 ns per
@@ -7,11 +7,10 @@ record. It also tells whether a key is missing and which timestamps there are, f
 ask; the records themselves are read only to name the guilty ones. A `compression.type` of the
 topic wants other bytes.
 
-Decompression can make 1 MB stand for 64 MiB, more is refused. So what is done at once is bounded:
-the bytes that come in, the bytes that come out of them, and no search for guilty records in a
-large batch. Everything else is done on a thread, one batch after the other. Batches of a partition
-must enter its log in the order they came: while one of them is away, those behind it go the same
-way.
+1 MB may decompress to 64 MiB; more is refused. So work on the event loop is bounded: in the bytes
+that come in and in the bytes that come out, and it never searches a large batch for bad records.
+Everything else is done on a thread, one batch at a time. Batches of a partition must enter its log
+in the order they came: while one of them is on the thread, later ones go there too.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """One fetch loop: the partitions that this broker follows on one leader, or a share of them.
 
-One request is under way at a time, with one exception: a partition that joins while a request
-waits at the leader would wait with it, so a second request is sent behind it. The leader answers
-the first one at once when it sees the second. Every answer is judged by the positions that its own
-request stood for (`SentPositions`), never by the newest ones.
+One request is under way at a time, with one exception: a partition that joins while a request waits
+at the leader would wait with it, so a second request is sent behind it. The leader answers the
+first one immediately when it sees the second. Every answer is judged by the positions of its own
+request (`SentPositions`), never by the newest ones.
 
 A loop costs what changed: positions that may differ from what the leader's session knows are in
 `_changed`, and only those are looked at. All of them are every few seconds, for changes that

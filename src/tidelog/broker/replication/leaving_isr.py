@@ -1,4 +1,4 @@
-"""Replicas that stand aside: out of the in-sync set on their own wish (ADR 0035).
+"""Replicas that stand aside: they leave the ISR at their own request (ADR 0035).
 
 A replica that cannot take records, or whose copy is damaged, must not lead, and others must not
 wait for it. It asks the controller to leave the ISR, which moves its leadership if it leads, and

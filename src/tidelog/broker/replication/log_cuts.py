@@ -1,7 +1,7 @@
 """Truncations of logs, one per turn of the event loop.
 
 A truncation is durable when it returns, so it waits for the disk several times. After an election
-many logs may have parted from their new leader's at once, and one answer tells of all of them.
+many logs may differ from their new leader's, and a single answer may report all of them.
 """
 
 from collections import deque

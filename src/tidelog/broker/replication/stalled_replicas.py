@@ -1,4 +1,4 @@
-"""Replication that stands still is got going again where we can, and told about where we cannot.
+"""Stalled replication: restarted where we can, reported where we cannot.
 
 A leader reports followers that make no progress, a follower reports leaders that give it no sound
 answer. Both look at every partition now and then, a few at a time.

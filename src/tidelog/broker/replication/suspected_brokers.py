@@ -4,9 +4,9 @@ A client whose leader dies asks the next broker within a millisecond. An answer 
 leader again is worse than a late one: librdkafka asks only once a second. So such an answer waits
 for the controller, which needs a few milliseconds (ADR 0017), and not longer than it ever needs.
 
-The client may even have seen its connection break before ours does: a process that is killed
-closes its sockets one after the other. Therefore a leader is asked for a sign of life before a
-client is told of it. That takes one round trip; a dead process ends it within as much.
+The client may even have seen its connection break before ours does: a process that is killed closes
+its sockets one after the other. Therefore a leader is asked for a sign of life before a client gets
+its address. That takes one round trip, also if the process is dead.
 """
 
 from __future__ import annotations

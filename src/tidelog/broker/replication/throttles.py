@@ -1,4 +1,4 @@
-"""The replication throttles of a broker: how much, and how much is allowed (KIP-73)."""
+"""The replication throttles of a broker: the measured rate, and the allowed one (KIP-73)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a topic's settings mean for the broker that hosts it: texts of the metadata, as values."""
+"""A topic's settings for the broker that hosts it: texts of the metadata, parsed into values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""Transactions: producer ids, questions to coordinators, end markers."""
+"""Transactions: producer ids, verification by coordinators, end markers."""

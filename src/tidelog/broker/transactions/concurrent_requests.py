@@ -1,8 +1,8 @@
 """Requests that begin something while the end of the last transaction is still being written.
 
-That takes milliseconds, and clients that are told to come again pause for 20 to 500 of them. So
-they wait here, and are asked anew in the turn in which the coordinator hears of the last marker:
-what they add then is replicated together with the record that completes the transaction.
+That takes milliseconds, but clients that get a retriable error pause for 20 to 500 ms. So these
+requests wait here, and are tried again in the turn in which the coordinator learns of the last
+marker: what they add then is replicated together with the record that completes the transaction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What transaction coordinators order: end markers to every partition of a transaction.
+"""Carries out the orders of transaction coordinators: end markers to every partition.
 
 A decision that is committed has to reach every partition, whatever fails on the way: each is tried
 again until its leader has the marker, it is deleted, or another coordinator has taken over, which

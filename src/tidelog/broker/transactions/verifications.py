@@ -1,4 +1,4 @@
-"""Asking coordinators whether a transaction is open before it enters a log (KIP-890).
+"""Asks coordinators whether a transaction is open before its first batch is appended (KIP-890).
 
 A batch that came late, after its transaction was ended, would open one that nobody ever ends. So
 the first batch of a producer in a partition waits for the coordinator's word; producers of the

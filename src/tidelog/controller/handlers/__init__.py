@@ -1,1 +1,1 @@
-"""One module per API: from the wire to the controller's words and back."""
+"""One module per API: from the wire to the controller's types and back."""

@@ -1,4 +1,4 @@
-"""CreateAcls (30) and DeleteAcls (31): access rules come and go."""
+"""CreateAcls (30) and DeleteAcls (31): create and delete access rules."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

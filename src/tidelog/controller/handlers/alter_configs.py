@@ -1,4 +1,4 @@
-"""AlterConfigs (33): all settings of a resource are replaced; what is not named is forgotten."""
+"""AlterConfigs (33): all settings of a resource are replaced; unnamed settings are removed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (51): passwords of users, salted by whoever asks."""
+"""AlterUserScramCredentials (51): passwords of users, salted by the client."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (63): a broker renews its lease and hears what it may do (kraft.md §5.2)."""
+"""BrokerHeartbeat (63): a broker renews its lease and learns what it may do (kraft.md §5.2)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""BrokerRegistration (62): a broker process says that it is there (kraft.md §5.1)."""
+"""BrokerRegistration (62): a broker process announces itself (kraft.md §5.1)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

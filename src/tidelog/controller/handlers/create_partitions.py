@@ -1,4 +1,4 @@
-"""CreatePartitions (37): topics grow."""
+"""CreatePartitions (37): add partitions to topics."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""CreateTopics (19): new topics, each on its own; one that is refused does not stop the others."""
+"""CreateTopics (19): new topics, each decided separately: a refusal does not stop the others."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""DescribeCluster (60), asked of a controller: which controllers there are (KIP-919)."""
+"""DescribeCluster (60), sent to a controller: the list of controllers (KIP-919)."""
 
 from typing import TYPE_CHECKING
 

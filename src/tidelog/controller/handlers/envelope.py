@@ -1,4 +1,4 @@
-"""Envelope (58): what a broker passes on for a client, served as if the client had asked itself."""
+"""Envelope (58): a request that a broker forwards for a client, served as the client's own."""
 
 from collections.abc import Callable, Mapping, Sequence
 

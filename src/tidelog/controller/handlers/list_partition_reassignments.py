@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): which partitions are being moved, of those asked for or of all.
+"""ListPartitionReassignments (46): which of the requested partitions, or of all, are being moved.
 
 Partitions that stay where they are, and topics that are not there, have no line.
 """

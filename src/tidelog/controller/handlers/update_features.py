@@ -1,4 +1,4 @@
-"""UpdateFeatures (57): most levels of features are fixed when a cluster is created.
+"""UpdateFeatures (57): most feature levels are fixed when a cluster is created.
 
 Asking for the level that a feature has is granted, so that a tool that upgrades every cluster it
 meets has nothing to complain about. `controller.features` knows which others can be had.

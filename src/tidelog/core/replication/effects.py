@@ -1,8 +1,8 @@
 """What a replica wants done. The shell performs effects in the order they are listed.
 
-Ordering duties: AssignEpoch is durable before a record of that epoch is appended or anything
-is answered; TruncateLog, RestartLog and AppendBatches are reported back to the follower before
-its next fetch is asked for.
+Ordering duties: AssignEpoch is performed before a record of that epoch is appended or anything
+is answered (its checkpoint may be written later, ADR 0028); TruncateLog, RestartLog and
+AppendBatches are reported back to the follower before its next fetch is requested.
 """
 
 from typing import NamedTuple

@@ -1,1 +1,1 @@
-"""What a request needs to be allowed, looked at before its handler sees it."""
+"""The permissions that a request needs, checked before its handler sees it."""

@@ -1,4 +1,4 @@
-"""The question that every guard asks, and what refused callers leave behind."""
+"""The check that every guard makes, and the record of refused callers."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Guards: what is refused of a request before it is served, by the shapes that requests have.
+"""Guards: they refuse parts of a request before it is served; one for each shape of request.
 
 A guard returns the call to be served, perhaps with less in its request than there was and a call
 that adds the refused part to the answer; or None, if there is nothing left and it has answered.

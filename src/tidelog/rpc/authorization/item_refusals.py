@@ -1,4 +1,4 @@
-"""Answers to the parts of a request that somebody may not have, each in the shape of its API."""
+"""Answers to the refused parts of a request, each in the shape of its API."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which API needs what: Kafka's operations, resources and error codes, row by row.
+"""The permissions that each API needs: Kafka's operations, resources and error codes, row by row.
 
 `BROKER` is for what brokers serve themselves, `CONTROLLER` for the controller listener, where also
 those requests are looked at that a broker passes on, with the principal of its client. Produce,
