@@ -111,7 +111,8 @@ wheels: setup ## A wheel for each of Python 3.11 to 3.14, built and tried there;
 	$(BIN)/python scripts/build_wheels.py $(PYTHONS)
 
 proof: programs ## The long stories: a standalone Spark cluster, killed drivers, the demo, the documents, older clients
-	$(BIN)/pytest -q -m long
+	$(BIN)/pytest -q -m long --ignore tests/console/browser
+	$(BIN)/pytest -q -m long tests/console/browser  # Playwright keeps a loop running
 
 exactly-once: setup ## Kill drivers, workers, executors and leaders while Spark writes; count the rows
 	$(BIN)/python benchmarks/exactly_once.py --runs 20
