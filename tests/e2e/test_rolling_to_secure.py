@@ -21,7 +21,7 @@ from support.rolling_nodes import NODES, RollingNodes
 from support.secure_nodes import GUARD_S
 
 TOPIC, GROUP, PARTITIONS = "orders", "order-readers", 3
-PLAIN, DOORS, SECRET, RULES, CLOSED = range(5)
+PLAIN, BOTH_LISTENERS, SECRET, RULES, CLOSED = range(5)
 """The steps of the page, each after a rolling restart."""
 RECORD_EVERY_S = 0.005
 Settings = dict[str, str]
@@ -182,9 +182,9 @@ def assert_nothing_lost(nodes: RollingNodes, seen: Seen) -> None:
 
 def assert_closed(nodes: RollingNodes) -> None:
     for node in NODES:
-        for door in ("PLAINTEXT", "CONTROLLER"):
+        for listener in ("PLAINTEXT", "CONTROLLER"):
             with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(("localhost", nodes.port(node, door)), GUARD_S)
+                socket.create_connection(("localhost", nodes.port(node, listener)), GUARD_S)
     admin = AdminClient({**logged_in(nodes, "orders-app"), "log_level": "0"})
     with pytest.raises(Exception, match="TOPIC_AUTHORIZATION_FAILED"):
         admin.create_topics([NewTopic("mine", 1, 1)])["mine"].result(GUARD_S)
@@ -204,7 +204,7 @@ def test_the_whole_page(tmp_path: Path) -> None:
         with at_work(plain, "plain", seen):
             seen.go_on()
             add_users(nodes, "admin", "orders-app")
-            nodes.roll(DOORS, seen.go_on, everybody_in_sync(plain))
+            nodes.roll(BOTH_LISTENERS, seen.go_on, everybody_in_sync(plain))
             nodes.roll(SECRET, seen.go_on, everybody_in_sync(plain))
             with at_work(app, "both", seen):
                 seen.go_on()
@@ -218,10 +218,10 @@ def test_the_whole_page(tmp_path: Path) -> None:
         assert_closed(nodes)
 
 
-def test_nodes_move_to_tls_while_clients_use_both_doors(tmp_path: Path) -> None:
+def test_nodes_move_to_tls_while_clients_use_both_listeners(tmp_path: Path) -> None:
     """The step in which nodes of the old and the new kind differ most."""
     seen = Seen()
-    with RollingNodes(tmp_path, first_step=DOORS) as nodes:
+    with RollingNodes(tmp_path, first_step=BOTH_LISTENERS) as nodes:
         plain, app = in_the_open(nodes), logged_in(nodes, "orders-app")
         create_topic(plain)
         add_users(nodes, "orders-app")

@@ -74,9 +74,9 @@ def test_followers_follow_over_tls(nodes):
         assert 'tidelog_connections_closed_total{reason="login-expired"} 0.0' in metrics
 
 
-def test_both_doors_lead_to_the_same_records(nodes):
-    values = there_and_back(by_password(nodes), "doors")
-    assert values == there_and_back(by_certificate(nodes), "doors")[: len(values)]
+def test_both_listeners_serve_the_same_records(nodes):
+    values = there_and_back(by_password(nodes), "listeners")
+    assert values == there_and_back(by_certificate(nodes), "listeners")[: len(values)]
 
 
 def test_a_bearer_token_lets_in_until_it_ends(nodes):

@@ -171,11 +171,11 @@ async def admin_story(
             wheel.clock, wheel, network, SystemEntropy(), lambda _: None, disk_space=disk_space
         )
         controller = ScriptedController()
-        door = await network.listen("127.0.0.1", 0, serve(controller.table(), "C"))
-        stack.push_async_callback(door.stop, timeout_ms=0)
+        listening = await network.listen("127.0.0.1", 0, serve(controller.table(), "C"))
+        stack.push_async_callback(listening.stop, timeout_ms=0)
         # Who stops does not read: that the broker hung up has to be heard before.
-        stack.push_async_callback(until, lambda: not door.connections)
-        address = ("127.0.0.1", door.port)
+        stack.push_async_callback(until, lambda: not listening.connections)
+        address = ("127.0.0.1", listening.port)
         opened = Directories([open_directory(path, config) for path in paths], ThreadWorkers)
         place = BrokerIdentity(config, CLUSTER_ID, lambda: (9, address), -1)
         broker = Broker(place, opened, host)

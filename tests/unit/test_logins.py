@@ -26,7 +26,7 @@ from tidelog.rpc.logins import (
 )
 from tidelog.rpc.mechanisms import credentials_of, offered
 from tidelog.rpc.secured_network import SecuredNetwork
-from tidelog.rpc.server import Door
+from tidelog.rpc.server import PeerAuthentication
 from tidelog.wire.protocol import API_VERSIONS, Listener, RequestHeader, encode_request
 from tidelog.wire.protocol.schemas.api_versions_request import ApiVersionsRequest
 from tidelog.wire.protocol.schemas.api_versions_response import ApiVersionsResponse
@@ -75,7 +75,7 @@ class Stage:
         accept = serve(
             ApiTable(Listener.CLIENT, handlers),
             "SAFE",
-            door=Door(logins=self.logins),
+            authentication=PeerAuthentication(logins=self.logins),
             on_closed=lambda _, reason: self.closed.append(reason),
         )
         self.listener = await self.network.listen("127.0.0.1", 0, accept)

@@ -44,8 +44,8 @@ class Guessing(NamedTuple):
     failures: int
 
 
-class HttpDoor:
-    """Implements `observe.http.Door`."""
+class NodeHttpAccess:
+    """Implements `observe.http.HttpAccess`."""
 
     __slots__ = (
         "_guessing",

@@ -200,7 +200,8 @@ class Node:
 
     async def _open(self, listener: ListenerAddress) -> None:
         network, host, port = self.host.network, listener.host, listener.port
-        tls, door = self.security.tls_of(listener.name), self.security.door_of(listener.name)
+        tls = self.security.tls_of(listener.name)
+        authentication = self.security.authentication_of(listener.name)
         if listener.name in self.config.controller_listeners:
             if self.controller is None:
                 return
@@ -217,7 +218,7 @@ class Node:
                 work=self.host.work,
                 decoders=self._decoders,
                 on_opened=None if own is None else own.on_opened,
-                door=door,
+                authentication=authentication,
             )
             opened = await network.listen(host, port, accept, privileged=True, tls=tls)
         elif self.broker is None:
@@ -236,7 +237,7 @@ class Node:
                 on_opened=absences.on_opened,
                 work=self.host.work,
                 decoders=self._decoders,
-                door=door,
+                authentication=authentication,
             )
             accept = self.throttling.slow_down(self._held.guard(accept))
             opened = await network.listen(host, port, accept, tls=tls)

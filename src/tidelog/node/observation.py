@@ -16,7 +16,7 @@ from tidelog.host.gate import Faults, GatedNetwork
 from tidelog.host.network import TcpNetwork
 from tidelog.host.tls_streams import TlsStreams
 from tidelog.node.disks import cannot_listen
-from tidelog.node.http_access import HttpDoor
+from tidelog.node.http_access import NodeHttpAccess
 from tidelog.node.lab_gate import LabGate
 from tidelog.node.node import Node
 from tidelog.node.scripted_answers import Script, ScriptedAnswers
@@ -60,8 +60,8 @@ class Observation:
         self._delay = delay
         self._stream = stream
         self._counts = EventCounts(stream)
-        self._door = HttpDoor(node) if node.config.is_secured else None
-        self._view = LiveNode(node, network, self._door)
+        self._access = NodeHttpAccess(node) if node.config.is_secured else None
+        self._view = LiveNode(node, network, self._access)
         renderer = Renderer(node.topic_name)
         stream.subscribe(Journal(renderer, journal).on_event)
         stream.subscribe(self._on_event)
@@ -78,7 +78,7 @@ class Observation:
                 renderer,
                 self._scrape,
                 chaos if self.has_chaos else None,
-                self._door,
+                self._access,
                 None if tls is None else TlsStreams(tls, network.context),
                 lab,
             )
@@ -125,8 +125,8 @@ class Observation:
         for writer in self._writers:
             await writer.close()
         await self._endpoints.server.stop()
-        if self._door is not None:
-            self._door.close()
+        if self._access is not None:
+            self._access.close()
 
     async def answer(self, request: Request) -> Response:
         """As its HTTP port would, to whoever is in this process."""

@@ -31,7 +31,7 @@ from tidelog.node.token_keys import TokenKeys
 from tidelog.rpc.logins import Logins
 from tidelog.rpc.mechanisms import credentials_of, offered
 from tidelog.rpc.secured_network import SecuredNetwork
-from tidelog.rpc.server import OPEN_DOOR, Door
+from tidelog.rpc.server import NO_AUTHENTICATION, PeerAuthentication
 
 LOOK_EVERY_MS = 5_000
 EXPIRES_SOON_MS = 30 * 24 * 3_600_000
@@ -110,11 +110,11 @@ class NodeSecurity:
         keys = self._token_keys.get(listener)
         return None if keys is None else keys.verifier.verify
 
-    def door_of(self, listener: str) -> Door:
+    def authentication_of(self, listener: str) -> PeerAuthentication:
         security = self._listeners[listener]
         if security.protocol == PLAINTEXT:
-            return OPEN_DOOR
-        return Door(security.rules, self._logins.get(listener))
+            return NO_AUTHENTICATION
+        return PeerAuthentication(security.rules, self._logins.get(listener))
 
     def start(self) -> None:
         if self._sources or self._token_keys:

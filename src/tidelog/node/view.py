@@ -13,7 +13,7 @@ from tidelog.core.types import NO_LEADER, NO_OFFSET, LogEntry, PartitionId
 from tidelog.host.findings import Finding
 from tidelog.host.histogram import Histogram
 from tidelog.host.network import TcpNetwork
-from tidelog.node.http_access import HttpDoor
+from tidelog.node.http_access import NodeHttpAccess
 from tidelog.node.node import Node
 from tidelog.observe.traffic import Traffic
 from tidelog.observe.views import (
@@ -43,12 +43,12 @@ EPOCHS_PAGED = 20
 class LiveNode:
     """Implements `NodeView`. Keeps nothing but since when partitions are under-replicated."""
 
-    __slots__ = ("_door", "_network", "_node", "_since")
+    __slots__ = ("_access", "_network", "_node", "_since")
 
-    def __init__(self, node: Node, network: TcpNetwork, door: HttpDoor | None) -> None:
+    def __init__(self, node: Node, network: TcpNetwork, access: NodeHttpAccess | None) -> None:
         self._node = node
         self._network = network
-        self._door = door
+        self._access = access
         self._since: dict[PartitionId, int] = {}
 
     @property
@@ -269,8 +269,8 @@ class LiveNode:
 
     def _logins(self) -> Iterator[tuple[str, int, int]]:
         yield from self._node.security.logins()
-        if self._door is not None:
-            yield HTTP, self._door.succeeded, self._door.failed
+        if self._access is not None:
+            yield HTTP, self._access.succeeded, self._access.failed
 
     def work(self) -> WorkView:
         broker = self._node.broker

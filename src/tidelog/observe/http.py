@@ -47,8 +47,8 @@ class Chaos(Protocol):
         ...
 
 
-class Door(Protocol):
-    """Who may ask a secured node; `node.http_access.HttpDoor`."""
+class HttpAccess(Protocol):
+    """Who may ask a secured node; `node.http_access.NodeHttpAccess`."""
 
     def is_stranger(self, request: Request) -> bool:
         """Comes from another machine and shows no login."""
@@ -67,7 +67,7 @@ class Sources(NamedTuple):
     """Called for every scrape; may import what it needs only then."""
     chaos: Chaos | None
     """None: not allowed on this node."""
-    door: Door | None = None
+    access: HttpAccess | None = None
     """None: whoever reaches the port may ask."""
     tls: TlsStreams | None = None
     lab: Lab | None = None
@@ -102,12 +102,12 @@ class Endpoints:
 
     async def serve(self, request: Request) -> Response:
         """What comes over the network."""
-        door = self._sources.door
-        if door is None:
+        access = self._sources.access
+        if access is None:
             return await self.handle(request)
-        if request.path == HEALTH and request.method == "GET" and door.is_stranger(request):
+        if request.path == HEALTH and request.method == "GET" and access.is_stranger(request):
             return self._healthz_of_strangers()
-        await door.admit(request)
+        await access.admit(request)
         return await self.handle(request)
 
     async def handle(self, request: Request) -> Response:

@@ -6,7 +6,7 @@ from tidelog.core.security.principal import ANONYMOUS, Principal
 
 
 class Caller(NamedTuple):
-    """Who asks, and through which door. A login replaces it; calls keep the one they came with."""
+    """Who asks, and through which listener. A login replaces it; calls keep theirs."""
 
     listener: str
     """Name of the listener it came in through: answers give addresses of the same one."""

@@ -13,8 +13,8 @@ from tidelog.rpc.connection import ApiTable, Connection, Served
 from tidelog.rpc.logins import LoginConnection, LoginRefused, Logins
 
 
-class Door(NamedTuple):
-    """What a listener wants to know of its peers."""
+class PeerAuthentication(NamedTuple):
+    """How the peers of a listener prove who they are."""
 
     rules: PrincipalRules = ()
     """From the subject of a certificate to the name of a user, where peers show one."""
@@ -22,7 +22,7 @@ class Door(NamedTuple):
     """With SASL; it counts more than a certificate."""
 
 
-OPEN_DOOR = Door()
+NO_AUTHENTICATION = PeerAuthentication()
 
 
 def serve(
@@ -33,7 +33,7 @@ def serve(
     on_opened: Callable[[Call], None] | None = None,
     work: Work | None = None,
     decoders: Workers | None = None,
-    door: Door = OPEN_DOOR,
+    authentication: PeerAuthentication = NO_AUTHENTICATION,
 ) -> Callable[[PeerConnection], RequestHandler]:
     """For `Network.listen`: every new connection is served from the table. `on_opened` hears of
     it with its first call, which says who the client is; before that call is served. `work` is told
@@ -41,10 +41,10 @@ def serve(
     served = Served(table, listener, on_closed, on_opened, work or Work(), decoders)
 
     def accept(connection: PeerConnection) -> RequestHandler:
-        if door.logins is not None:
-            return LoginConnection(connection, served, door.logins)
+        if authentication.logins is not None:
+            return LoginConnection(connection, served, authentication.logins)
         connection.trusted = True  # nobody to ask for a password
-        return Connection(connection, served, owner_of(connection, door.rules))
+        return Connection(connection, served, owner_of(connection, authentication.rules))
 
     return accept
 

@@ -1,4 +1,4 @@
-"""The door to the mutants: code with one rule broken on purpose, absent from wheels.
+"""Switches mutants on: code with one rule broken on purpose, absent from wheels.
 
 `tidelog.sim.mutants` is looked for only when a mutant is asked for, so that nothing in an
 installed package can switch one on by accident.

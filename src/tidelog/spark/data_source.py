@@ -1,4 +1,4 @@
-"""`format("tidelog")`: the door through which Spark comes in.
+"""`format("tidelog")`: the class that Spark loads to read and write topics.
 
 Spark makes an instance wherever it needs one, on the driver and for the commit of a sink, so
 nothing happens in constructors. Whatever is heavy is imported where it is used.

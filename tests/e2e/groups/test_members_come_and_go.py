@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.groups.member import LIBRARIES, NAMES, crew_of, until_shared
+from e2e.groups.member import LIBRARIES, crew_of, libraries, until_shared
 from e2e.groups.story import story_of
 from support import live
 from tidelog.testing import Cluster
@@ -27,7 +27,9 @@ def cluster(shared):
     live.mend(shared)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", libraries("confluent-eager", "confluent-new", "aiokafka", "java-4.1.0")
+)
 def test_no_record_is_skipped_while_members_come_and_go_and_the_coordinator_dies(
     name, cluster, tmp_path
 ):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from e2e.groups.member import LIBRARIES, NAMES, crew_of, until, until_shared
+from e2e.groups.member import LIBRARIES, crew_of, libraries, until, until_shared
 from e2e.groups.story import quiet, story_of
 from support import live
 from tidelog.testing import Cluster
@@ -28,7 +28,9 @@ def cluster(shared):
     live.mend(shared)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", libraries("confluent-cooperative", "kafka-python", "java-4.1.0-new")
+)
 def test_a_dead_member_is_replaced_at_once_and_neither_a_hanging_one_nor_a_dead_coordinator_matters(
     name, cluster, tmp_path
 ):

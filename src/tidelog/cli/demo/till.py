@@ -16,7 +16,7 @@ CHUNK_ORDERS_MAX = 500
 ANSWER_WITHIN_MS = 30_000
 PAUSE_AFTER_FAILURE_SECONDS = 0.2
 FIRST_ORDERS = 60
-"""Sold before the doors open, for whoever reads to get going."""
+"""Sold before the measured sale begins, so that readers can get going."""
 
 
 class Till:

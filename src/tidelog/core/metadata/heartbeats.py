@@ -90,7 +90,7 @@ def next_state(
 
 def departure_is_known(view: View, broker: BrokerRegistration, sessions: Sessions) -> bool:
     """A broker may go only when nobody active still takes it for a leader, else clients and
-    followers would keep coming to a closed door until their metadata moves on."""
+    followers would keep asking a broker that is gone until their metadata moves on."""
     session = sessions.session(broker.broker_id)
     lowest_offset = sessions.lowest_active_offset(view.image)
     if session is None or lowest_offset is None:

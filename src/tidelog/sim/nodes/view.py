@@ -230,6 +230,6 @@ class NodesView:
         ]
 
     def incarnation_of(self, node_id: int) -> bytes | None:
-        """A process that stops closes its doors before it ends."""
+        """A process that stops refuses connections before it ends."""
         life = self.lives[node_id]
         return None if life is None or self._is_stopping(node_id) else life.incarnation_id

@@ -59,7 +59,7 @@ class StageBroker:
 
     @property
     def answers(self) -> bool:
-        """Before its registration a broker has no metadata to act on: its doors are closed."""
+        """Before its registration a broker has no metadata to act on, and serves nobody."""
         return self.awake and self.server.ready
 
     def die(self, *, power_lost: bool) -> None:
