@@ -4,6 +4,7 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,39 @@ def test_files_that_rolled_on_the_way_are_synced_beside_the_loop(
 
     monkeypatch.setattr(LogDirectory, "take_future", take_future)
     told(tmp_path, story, log_roll_ms="1000")
+
+
+def test_every_log_changes_over_in_a_turn_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change over takes some twenty syncs. Short logs did so one after the other in one turn."""
+    turn, turns = 0, []
+    original = LogDirectory.take_future
+
+    def take_future(directory: LogDirectory, *about: Any) -> Log:
+        turns.append(turn)
+        return original(directory, *about)
+
+    async def story(s: AdminStory) -> None:
+        def count_turns() -> None:
+            nonlocal turn
+            turn += 1
+            ticking.append(asyncio.get_running_loop().call_soon(count_turns))
+
+        ticking: list[asyncio.Handle] = []
+        s.create_topic(TOPIC, partitions=4)
+        elsewhere = {index: other_place(s, hosted_of(s, index))[0] for index in range(4)}
+        count_turns()
+        for path in sorted(set(elsewhere.values())):
+            indexes = [index for index in elsewhere if elsewhere[index] == path]
+            assert await wish(s, path, *indexes) == [Error.NONE] * len(indexes)
+        await settled(s)
+        ticking[-1].cancel()
+        assert len(turns) == 4
+        assert len(set(turns)) == 4, turns
+
+    monkeypatch.setattr(LogDirectory, "take_future", take_future)
+    told(tmp_path, story)
 
 
 @pytest.fixture

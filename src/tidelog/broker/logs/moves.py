@@ -121,6 +121,7 @@ class Moves:
                     return
                 except StorageError as error:
                     await self._postpone(move, error)
+                await tasks.pause(0)  # a change over is enough for one turn of the loop
         finally:
             self._task = None
 
