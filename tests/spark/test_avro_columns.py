@@ -217,6 +217,7 @@ LENGTHS = [number_of(each) for each in (-1, -(2**63), 2**63 - 1, 2**31, 2, 3, 4)
     ("schema", "bodies"),
     [
         (record("long"), LONG_WAYS),
+        (record("long", "long"), [*LONG_WAYS, b"\2\2"]),
         (record(["null", "long"]), [each + b"\2" for each in LONG_WAYS]),
         (record(["long", "null"]), [b"", b"\0", b"\0\2", b"\2", b"\4", b"\1", b"\3\2"]),
         (record("boolean"), [b"", b"\0", b"\1", b"\2", b"\xff", b"\0\0"]),
