@@ -70,11 +70,15 @@ def test_a_row_has_everything_that_its_record_had(home, cluster, spark, tmp_path
     topic = cluster.topic("archived-whole")
     time_ms = 1_714_979_289_123
     headers = (("h", b"x"), ("n", None))
-    write_records(cluster, topic, [NewRecord(None, b"k", headers, time_ms)])
+    records = [NewRecord(None, b"k", headers, time_ms), NewRecord(b"v", None, (), time_ms)]
+    write_records(cluster, topic, records)
     spec = TableSpec(str(tmp_path / "lake"), "iceberg", ("hour",))
     given = ["archive", topic, "--to", spec.path, "--format", "iceberg", "--partition-by", "hour"]
     home.done(*given, "--once", "-b", cluster.bootstrap_servers)
-    (row,) = read_table(spark, spec).collect()
+    table = read_table(spark, spec)
+    row, other = table.orderBy("offset").collect()
+    assert (other.value, other.headers) == (b"v", None), "null, as the source has it"
+    assert table.schema["headers"].nullable
     assert (row.key, row.value, row.topic, row.partition, row.offset) == (b"k", None, topic, 0, 0)
     assert row.headers == [("h", b"x"), ("n", None)]
     assert row.timestamp.replace(tzinfo=dt.UTC).timestamp() * 1000 == time_ms

@@ -1,15 +1,17 @@
 """Values with a schema in a registry: which columns they make, and how a task decodes them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from tidelog.registry.languages.words import InvalidSchema, Schema
 from tidelog.registry.rest_client import NotInRegistry, RegistryClient, RegistryUnreachable
-from tidelog.registry.wire_format import Framed, NotFramed, unframed
+from tidelog.registry.wire_format import NotFramed, unframed
+from tidelog.spark.avro_columns import Longs, frames_of
 from tidelog.spark.failure import InvalidOption, TidelogError
-from tidelog.spark.schema_types import Fit, fit_for, joined, missing_in
+from tidelog.spark.schema_types import Fit, fit_for, fitted, joined, missing_in
 from tidelog.spark.schema_words import GROWN
 from tidelog.spark.value_languages import FORMATS, Unreadable, WriterSchema
 
@@ -76,24 +78,19 @@ class RegistryValues(NamedTuple):
         """One column, null where a value is bad; `bad` gets the reasons. TidelogError if the
         registry does not answer, or if a schema has more than the column and that matters."""
         reader = _reader(self, kind)
-        values = raw.to_pylist()
-        rows: list[object] = []
-        for index, value in enumerate(values):
-            try:
-                rows.append(None if value is None else reader.read(value))
-            except (NotFramed, Unreadable) as reason:
-                bad[index] = f"the value {reason}"
-                rows.append(None)
-        try:
-            return pa.array(rows, kind)
-        except NOT_OF_THE_TYPE:
-            for index, row in enumerate(rows):
-                refusal = _refusal(row, kind)
-                if refusal is not None:
-                    number = unframed(values[index]).schema_id
-                    bad[index] = f"the value is not of its schema {number}: {refusal}"
-                    rows[index] = None
-            return pa.array(rows, kind)
+        parts = list(reader.columns(raw))
+        is_done = np.zeros(len(raw), bool)
+        for rows, _ in parts:
+            is_done[rows] = True
+        rest = np.flatnonzero(~is_done)
+        if len(rest) or not parts:
+            wrong: dict[int, str] = {}
+            parts.append((rest, reader.one_by_one(raw.take(pa.array(rest)), wrong)))
+            bad.update((int(rest[row]), reason) for row, reason in wrong.items())
+        if len(parts) == 1:
+            return parts[0][1]
+        places = np.argsort(np.concatenate([rows for rows, _ in parts]))
+        return pa.concat_arrays([made for _, made in parts]).take(pa.array(places))
 
 
 def _refusal(row: object, kind: pa.DataType) -> str | None:
@@ -116,16 +113,52 @@ class ValueReader:
         self._fit: Fit = fit_for(kind)
         self._known: dict[int, WriterSchema] = {}
 
-    def read(self, value: bytes) -> object:
+    def columns(self, raw: pa.Array) -> Iterator[tuple[Longs, pa.Array]]:
+        """Rows and their values, of those rows whose schemas can be read many at once and that
+        are certainly well-formed."""
+        frames = frames_of(raw)
+        for number, rows in frames.by_schema():
+            try:
+                writer = self._known.get(number) or self._met(number)
+            except Unreadable:
+                continue  # it is told for each of these values
+            if writer.columns is None:
+                continue
+            cursors = frames.bodies(rows)
+            made = fitted(writer.columns(cursors), self._kind)
+            is_sure = ~cursors.bad & (cursors.at == cursors.ends)
+            yield rows[is_sure], made.filter(pa.array(is_sure))
+
+    def one_by_one(self, raw: pa.Array, bad: dict[int, str]) -> pa.Array:
+        """Any values, of any schemas; `bad` gets the reasons."""
+        values = raw.to_pylist()
+        rows: list[object] = []
+        for index, value in enumerate(values):
+            try:
+                rows.append(None if value is None else self._read(value))
+            except (NotFramed, Unreadable) as reason:
+                bad[index] = f"the value {reason}"
+                rows.append(None)
+        try:
+            return pa.array(rows, self._kind)
+        except NOT_OF_THE_TYPE:
+            for index, row in enumerate(rows):
+                refusal = _refusal(row, self._kind)
+                if refusal is not None:
+                    number = unframed(values[index]).schema_id
+                    bad[index] = f"the value is not of its schema {number}: {refusal}"
+                    rows[index] = None
+            return pa.array(rows, self._kind)
+
+    def _read(self, value: bytes) -> object:
         framed = unframed(value)
-        writer = self._known.get(framed.schema_id) or self._met(framed)
+        writer = self._known.get(framed.schema_id) or self._met(framed.schema_id)
         try:
             return self._fit(writer.decode(framed.body))
         except (Unreadable, *NOT_OF_THE_TYPE) as reason:
             raise Unreadable(f"is not of its schema {framed.schema_id}: {reason}") from None
 
-    def _met(self, framed: Framed) -> WriterSchema:
-        number = framed.schema_id
+    def _met(self, number: int) -> WriterSchema:
         try:
             schema = self._client.schema(number)
         except NotInRegistry:

@@ -116,12 +116,14 @@ class TableWriter(StreamArrowWriter):
     def _files(
         self, batch: BatchId, task: int, rows: Iterator["pa.RecordBatch"]
     ) -> tuple[Any, ...]:
+        from tidelog.spark.empty_headers import with_null_headers  # noqa: PLC0415 - pyarrow
         from tidelog.spark.tables.files import write_files  # noqa: PLC0415 - heavy
         from tidelog.spark.tables.layouts import layout_of  # noqa: PLC0415
         from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
 
         name = f"part-{batch.number:05d}-{task:05d}"
-        return write_files(layout_of(self.spec, batch), table_schema(self.schema), name, rows)
+        layout, schema = layout_of(self.spec, batch), table_schema(self.schema)
+        return write_files(layout, schema, name, map(with_null_headers, rows))
 
     def _without_bad(
         self, batch: BatchId, task: int, rows: Iterator["pa.RecordBatch"], run_id: str

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,11 +18,14 @@ from tidelog.registry.languages.words import (
     with_dependencies,
 )
 from tidelog.registry.wire_format import NotFramed, message_path
+from tidelog.spark.avro_columns import Read, column_reader
 from tidelog.spark.failure import InvalidOption
 
 FORMATS: Final = {"avro": AVRO, "protobuf": PROTOBUF, "json-schema": JSON}
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 Decode = Callable[[bytes], Any]
+Made = tuple[pa.DataType, Decode, Read | None]
+"""The type of a schema, what reads one value, and what reads many at once if there is such."""
 
 
 class Unreadable(Exception):  # noqa: N818 - it names what is so
@@ -37,7 +41,7 @@ class WriterSchema:
         except KeyError:
             raise InvalidSchema(f"there is no kind of schema {schema.kind!r}") from None
         try:
-            self.type, self.decode = make(schema, resolve)
+            self.type, self.decode, self.columns = make(schema, resolve)
         except ModuleNotFoundError as error:
             raise InvalidOption(
                 f"values with schemas need the package {error.name}",
@@ -66,6 +70,8 @@ AVRO_TYPES: Final = {
     "string": pa.string(),
     "bytes": pa.binary(),
 }
+PLACE_IN_MEMORY: Final = re.compile(r" from <_io\.BytesIO object at 0x\w+>")
+"""fastavro tells it at the end of a value; a reason is to be the same when it comes again."""
 AVRO_LOGICAL: Final = {
     "timestamp-millis": TIMESTAMP,
     "timestamp-micros": TIMESTAMP,
@@ -73,7 +79,7 @@ AVRO_LOGICAL: Final = {
 }
 
 
-def _avro(schema: Schema, resolve: Resolve) -> tuple[pa.DataType, Decode]:
+def _avro(schema: Schema, resolve: Resolve) -> Made:
     from fastavro import parse_schema, schemaless_reader  # noqa: PLC0415 - an extra
     from fastavro.schema import SchemaParseException, UnknownType  # noqa: PLC0415
 
@@ -91,12 +97,13 @@ def _avro(schema: Schema, resolve: Resolve) -> tuple[pa.DataType, Decode]:
         try:
             value = schemaless_reader(source, parsed, None)
         except Exception as reason:  # a decoder of bytes from anywhere may fail in any way
-            raise Unreadable(f"{type(reason).__name__} {reason}".strip()) from None
+            told = PLACE_IN_MEMORY.sub("", f"{type(reason).__name__} {reason}")
+            raise Unreadable(told.strip()) from None
         if source.tell() != len(data):
             raise Unreadable(f"{len(data) - source.tell()} bytes follow it")
         return value
 
-    return _struct(kind), _wrapped(kind, decode)
+    return _struct(kind), _wrapped(kind, decode), column_reader(parsed, named)
 
 
 def _plain_logical(schema: Any) -> Any:
@@ -167,7 +174,7 @@ JSON_TYPES: Final = {
 }
 
 
-def _json(schema: Schema, resolve: Resolve) -> tuple[pa.DataType, Decode]:
+def _json(schema: Schema, resolve: Resolve) -> Made:
     from tidelog.registry.languages.json_schema import JsonSchema  # noqa: PLC0415 - an extra
 
     parsed = JsonSchema(schema, resolve)
@@ -179,7 +186,7 @@ def _json(schema: Schema, resolve: Resolve) -> tuple[pa.DataType, Decode]:
         except (ValueError, RecursionError) as reason:
             raise Unreadable(f"no JSON: {reason}") from None
 
-    return _struct(kind), _wrapped(kind, decode)
+    return _struct(kind), _wrapped(kind, decode), None
 
 
 def _json_type(schema: Any, rooted: Any, depth: int) -> pa.DataType:
@@ -217,7 +224,7 @@ def _json_type(schema: Any, rooted: Any, depth: int) -> pa.DataType:
 # ---- Protobuf
 
 
-def _protobuf(schema: Schema, resolve: Resolve) -> tuple[pa.DataType, Decode]:
+def _protobuf(schema: Schema, resolve: Resolve) -> Made:
     from google.protobuf.message import DecodeError  # noqa: PLC0415 - an extra
     from google.protobuf.message_factory import GetMessageClass  # noqa: PLC0415
 
@@ -254,4 +261,4 @@ def _protobuf(schema: Schema, resolve: Resolve) -> tuple[pa.DataType, Decode]:
         except (NotFramed, DecodeError) as reason:
             raise Unreadable(str(reason)) from None
 
-    return kind, decode
+    return kind, decode, None

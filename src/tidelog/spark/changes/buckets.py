@@ -32,7 +32,8 @@ from tidelog.spark.changes.latest import (
     places_of,
 )
 from tidelog.spark.changes.words import BUCKET, IDENTITY, KIND, TRUNCATE, ChangeRules
-from tidelog.spark.tables.files import PartitionedFiles, fitted, open_file
+from tidelog.spark.schema_types import fitted
+from tidelog.spark.tables.files import PartitionedFiles, open_file
 from tidelog.spark.tables.layouts import layout_of
 from tidelog.spark.tables.words import BatchId, TableFile, TableSpec, WrittenFile
 

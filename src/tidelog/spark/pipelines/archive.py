@@ -74,6 +74,7 @@ def start(
     """Rows as they come from the connector, or whatever has a timestamp where it is needed."""
     from pyspark.sql.functions import expr  # noqa: PLC0415 - pyspark is an extra
 
+    from tidelog.spark.empty_headers import with_empty_headers  # noqa: PLC0415 - pyarrow
     from tidelog.spark.table_sink import (  # noqa: PLC0415 - pyspark
         NAME,
         register_table_sink,
@@ -83,7 +84,7 @@ def start(
 
     register_table_sink(rows.sparkSession)
     spec = archive.table
-    shaped = with_derived(rows, spec.partition_by)
+    shaped = with_empty_headers(with_derived(rows, spec.partition_by))
     table = open_table(spec)
     check_history(table, archive, state)
     columns = table_schema(shaped.schema)

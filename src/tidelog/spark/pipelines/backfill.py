@@ -25,9 +25,10 @@ from tidelog.spark.pipelines.archive import DERIVED
 from tidelog.spark.pipelines.maintenance import plain_schema, rows_of
 from tidelog.spark.ranges import OffsetRange
 from tidelog.spark.registry_values import RegistryValues
+from tidelog.spark.schema_types import fitted
 from tidelog.spark.schema_words import GROWN
 from tidelog.spark.security_options import Access
-from tidelog.spark.tables.files import fitted, write_files
+from tidelog.spark.tables.files import write_files
 from tidelog.spark.tables.forms import open_table
 from tidelog.spark.tables.layouts import layout_of
 from tidelog.spark.tables.words import (

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from tidelog.spark.changes.words import BUCKET
 from tidelog.spark.failure import InvalidOption
-from tidelog.spark.tables.files import FILE_BYTES, PartitionedFiles, fitted, open_file
+from tidelog.spark.schema_types import fitted
+from tidelog.spark.tables.files import FILE_BYTES, PartitionedFiles, open_file
 from tidelog.spark.tables.forms import open_table
 from tidelog.spark.tables.layouts import layout_of
 from tidelog.spark.tables.upkeep import Unused, upkeep_of

@@ -110,6 +110,8 @@ async def _create(source: Client, target: Client, place: Place) -> bool:
 
 def start(rows: "DataFrame", mirror: Mirror, state: PipelineState, pace: Pace) -> "StreamingQuery":
     """Rows as they come from the connector, with headers."""
+    from tidelog.spark.empty_headers import with_empty_headers  # noqa: PLC0415 - pyarrow
+
     copies = rows.selectExpr(
         f"concat('{mirror.prefix}', topic) AS topic",
         "partition",
@@ -121,7 +123,8 @@ def start(rows: "DataFrame", mirror: Mirror, state: PipelineState, pace: Pace) -
     )
     kept = {} if mirror.source_id is None else {"offsetMap": mirror.source_id}
     writer = (
-        copies.writeStream.format("tidelog")
+        with_empty_headers(copies)
+        .writeStream.format("tidelog")
         .options(**mirror.target.options(), **kept)
         .option("checkpointLocation", str(state.checkpoint))
         .queryName(state.name)

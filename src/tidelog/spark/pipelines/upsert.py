@@ -37,6 +37,7 @@ def start(
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
 
     from tidelog.spark.changes import envelopes  # noqa: PLC0415 - pyarrow
+    from tidelog.spark.empty_headers import with_empty_headers  # noqa: PLC0415 - pyarrow
     from tidelog.spark.table_sink import sink_options  # noqa: PLC0415 - pyspark
     from tidelog.spark.tables.schemas import table_schema  # noqa: PLC0415
     from tidelog.spark.upsert_sink import NAME, register_upsert_sink  # noqa: PLC0415
@@ -51,13 +52,16 @@ def start(
         table.grow(columns)
     table.prepare(columns)
     as_changes = envelopes.ToChanges(upsert.rules, bad.action == STOP).all_of
-    changes = rows.mapInArrow(as_changes, from_arrow_schema(envelopes.change_columns(row)))
+    changes = with_empty_headers(rows).mapInArrow(
+        as_changes, from_arrow_schema(envelopes.change_columns(row))
+    )
     if bad.action != STOP:
         count = f"count_if({REASON} IS NOT NULL) AS {RECORDS}"
         changes = changes.observe(bad.counted_as, expr(count))
     tasks = min(upsert.rules.buckets, TASKS_MAX)
     writer = (
-        changes.repartition(tasks, BUCKET)
+        with_empty_headers(changes, words.HEADERS)
+        .repartition(tasks, BUCKET)
         .writeStream.format(NAME)
         .options(**sink_options(upsert.table), **bad.options(), **upsert.options())
         .option("pipeline", state.name)

@@ -142,26 +142,6 @@ def write_stored(store: Store, rows: pa.Table) -> None:
         file.end()
 
 
-def fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """As a table that has grown has it: fields that are new are null."""
-    if column.type == kind:
-        return column
-    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
-        known = {each.name: index for index, each in enumerate(column.type)}
-        flat = column.flatten()
-        parts = [
-            fitted(flat[known[each.name]], each.type)
-            if each.name in known
-            else pa.nulls(len(column), each.type)
-            for each in kind
-        ]
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
-    if pa.types.is_list(kind) and pa.types.is_list(column.type):
-        inner = fitted(column.values, kind.value_type)
-        return pa.ListArray.from_arrays(column.offsets, inner, kind, mask=column.is_null())
-    return column.cast(kind)
-
-
 def write_files(
     layout: Layout, schema: pa.Schema, name: str, batches: Iterable[pa.RecordBatch]
 ) -> tuple[WrittenFile, ...]:
