@@ -66,6 +66,7 @@ PLACES = (TIDELOG, KAFKA)
 AT_ONCE = {"kafka.fetch.max.wait.ms": "10"}
 """The stock connector asks where a partition ends behind a fetch for records that are not there
 yet, and waits half a second for each task that comes to an end (docs/spark.md)."""
+CONSUMERS = "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer$"
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -432,6 +433,7 @@ def measure(bench: Bench, comparison: Comparison, rounds: int) -> list[dict[str,
                     measure_once(side, comparison.load, taken[side.label] if number else None)
                 except Exception as error:  # the border of a side: the others are still measured
                     refused[side.label] = words_of(error) or str(error).splitlines()[0]
+        close_idle_consumers(bench.spark)
     others = {side.label: taken[side.label] for side in comparison.sides if not side.is_ours}
     results = []
     for side in comparison.sides:
@@ -457,6 +459,18 @@ def measure_once(side: Side, load: Load, taken: Taken | None) -> None:
     taken.processor_seconds.append(processor_seconds() - before)
     if steady is not None:
         taken.steady.append(steady)
+
+
+def close_idle_consumers(spark: SparkSession) -> None:
+    """The stock connector keeps its consumers for later. It has no call that closes them; and if it
+    closes one whose cluster stands still, each waits half a minute for an answer."""
+    java = spark._jvm
+    assert java is not None, "the session has ended"
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    holder = java.java.lang.Class.forName(CONSUMERS, True, loader)
+    pool = holder.getDeclaredField("consumerPool")
+    pool.setAccessible(True)
+    pool.get(holder.getField("MODULE$").get(None)).reset()
 
 
 def figures(found: Taken, load: Load) -> dict[str, Any]:
