@@ -170,8 +170,9 @@ class Driver:
         return self.process.poll() is None
 
     def kill(self):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        for pid in processes_of(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def end(self):
         code = self.process.wait()
@@ -198,21 +199,27 @@ class Driver:
     def _look(self):
         """The most memory that a process of each kind had."""
         while not self._ended.wait(0.5):
-            for kind, size in memory_of_group(self.process.pid):
+            for kind, size in memory_of(self.process.pid):
                 self.memory_bytes[kind] = max(size, self.memory_bytes.get(kind, 0))
 
 
-def memory_of_group(group):
-    page = os.sysconf("SC_PAGE_SIZE")
+def processes_of(session):
+    """The driver first. Python's workers have a group of their own, in the same session."""
+    found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ProcessLookupError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[2]) != group:
-                continue
-            size = int((stat.parent / "statm").read_text().split()[1]) * page
-            name = "java" if b"java" in (stat.parent / "cmdline").read_bytes() else "python"
-            is_driver = stat.parent.name == str(group)
-            yield "driver" if is_driver else "java" if name == "java" else "worker", size
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
+                found.append(int(stat.parent.name))
+    return sorted(found, key=lambda pid: pid != session)
+
+
+def memory_of(session):
+    page = os.sysconf("SC_PAGE_SIZE")
+    for pid in processes_of(session):
+        with contextlib.suppress(OSError):
+            size = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+            is_java = Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+            yield "driver" if pid == session else "java" if is_java else "worker", size
 
 
 class Outcome(NamedTuple):
