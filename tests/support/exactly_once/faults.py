@@ -8,6 +8,7 @@ that commits removes when it is done. So what a kill has hit is seen, and not on
 import contextlib
 import functools
 import json
+import math
 import os
 import signal
 import subprocess
@@ -55,7 +56,7 @@ class Fault(NamedTuple):
     by: int = signal.SIGKILL
     """What they are sent; whom SIGSTOP holds goes on after a SIGCONT."""
     share: float = 0.5
-    """How much of a commit goes by first, by the length of the one before it. Only `within`."""
+    """How much of a commit goes by first, by the length of the shortest before. Only `within`."""
 
 
 def arm(directory, fault):
@@ -105,10 +106,11 @@ def strike(directory, point, number):
 @contextlib.contextmanager
 def commit_under_way(directory, number):
     """Around a commit; starts those who kill within it, and tells who they are."""
-    mine, length = Path(directory, f"{uuid.uuid4()}.open"), Path(directory, "length")
+    mine, shortest = Path(directory, f"{uuid.uuid4()}.open"), Path(directory, "shortest")
     mine.touch()
+    known_s = float(shortest.read_text()) if shortest.exists() else math.inf
     killers = [
-        strike_later(directory, fault, name, float(length.read_text()))
+        strike_later(directory, fault, name, known_s)
         for fault, name in due(directory, WITHIN, number)
     ]
     began = time.monotonic()
@@ -116,7 +118,7 @@ def commit_under_way(directory, number):
         yield killers
     finally:
         mine.unlink()
-        length.write_text(str(time.monotonic() - began))
+        shortest.write_text(str(min(known_s, time.monotonic() - began)))
         for killer in killers:
             killer.wait()
 

@@ -19,6 +19,8 @@ TRIES = 8
 DONE_WITHIN_S = 240
 DRIVER, WORKER, EXECUTOR, LEADER = "driver", "worker", "executor", "leader"
 AT_RANDOM = "at random"
+LATEST_SHARE = 0.7
+"""Of a commit, before the kill within it: who kills takes a while to start, too."""
 COMMIT_POINTS = (faults.BEFORE_COMMIT, faults.WITHIN, faults.BEFORE_END, faults.AFTER_END)
 
 
@@ -159,12 +161,11 @@ class Run:
             self.drivers.prepare(plan.spark_url)
         if plan.point == AT_RANDOM:
             return
-        fault = faults.Fault(
-            plan.point, plan.number, itself=plan.victim != LEADER, share=self.chance.random()
-        )
+        share = self.chance.uniform(0, LATEST_SHARE)
+        fault = faults.Fault(plan.point, plan.number, itself=plan.victim != LEADER, share=share)
         if plan.point == faults.WITHIN:
-            # The commit before it tells how long one takes.
-            fault = fault._replace(number=max(plan.number, 1))
+            # The commits before it tell how long one takes, and the first takes longer.
+            fault = fault._replace(number=max(plan.number, 2))
         if plan.victim == DRIVER:
             fault = fault._replace(victims=driver.pids)
         elif plan.victim == LEADER:
