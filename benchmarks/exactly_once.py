@@ -96,7 +96,7 @@ def show(outcome):
         plan.name.removeprefix("run-"),
         plan.victim,
         plan.point,
-        plan.number,
+        "" if plan.point == AT_RANDOM else plan.batch,
         outcome.kills,
         outcome.hits,
         outcome.restarts,

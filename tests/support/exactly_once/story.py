@@ -34,6 +34,12 @@ class Plan(NamedTuple):
     markers: bool = True
 
     @property
+    def batch(self):
+        """In which it happens. For a kill within a commit, those before it tell how long one takes,
+        and the first takes longer than the others."""
+        return max(self.number, 2) if self.point == faults.WITHIN else self.number
+
+    @property
     def spark_url(self):
         return WITH_EXECUTORS if self.victim == EXECUTOR else LOCAL
 
@@ -162,10 +168,7 @@ class Run:
         if plan.point == AT_RANDOM:
             return
         share = self.chance.uniform(0, LATEST_SHARE)
-        fault = faults.Fault(plan.point, plan.number, itself=plan.victim != LEADER, share=share)
-        if plan.point == faults.WITHIN:
-            # The commits before it tell how long one takes, and the first takes longer.
-            fault = fault._replace(number=max(plan.number, 2))
+        fault = faults.Fault(plan.point, plan.batch, itself=plan.victim != LEADER, share=share)
         if plan.victim == DRIVER:
             fault = fault._replace(victims=driver.pids)
         elif plan.victim == LEADER:
