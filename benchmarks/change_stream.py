@@ -30,11 +30,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=200_000)
-    parser.add_argument("--batch", type=int, default=100_000, help="records in a batch, at most")
+    parser.add_argument("--batch", type=int, help="records in a batch, at most; else a tenth")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--form", action="append", choices=("delta", "iceberg"))
     parser.add_argument("--seed", type=int, default=int(time.time()))
     given = parser.parse_args()
+    given.batch = given.batch or max(given.events // 10, 1)
     if given.kills >= batches_of(given):
         parser.error(f"{given.kills} kills need more batches than {batches_of(given)}")
     directory = Path(tempfile.mkdtemp(prefix="tidelog-change-stream-"))
