@@ -4,6 +4,7 @@
     python benchmarks/exactly_once.py --runs 20 --seed 7
     python benchmarks/exactly_once.py --runs 20 --table delta --store s3
     python benchmarks/exactly_once.py --runs 20 --seed 7 --only 4-6
+    python benchmarks/exactly_once.py --runs 9 --point within --table delta --store s3
 
 Every run has a topic of its own on one cluster of three brokers. The control does not read the
 marker of its sink; it must be caught writing rows twice, or the proof proves nothing.
@@ -14,7 +15,7 @@ Delta's log or a change of Iceberg's catalog that was not answered yet.
 With `--table` rows go into a table instead of a topic; with `--store s3` the table lies on an S3
 server of its own process; Iceberg is then in a SQL catalog. Leaders of a table are not killed:
 those of the source have nothing to do with it. `--only` does some of the runs, each as it would be
-among all of them.
+among all of them. `--point` has all kills at one point, but those of executors, which are in tasks.
 """
 
 import argparse
@@ -65,9 +66,9 @@ WIDTHS = {
 }
 
 
-def plans(runs, chance, kinds):
+def plans(runs, chance, kinds, some=POINTS):
     """Every point for the driver, then the others in turn; one run in ten loses an executor."""
-    points = {kind: chance.sample(POINTS, len(POINTS)) for kind in kinds}
+    points = {kind: chance.sample(some, len(some)) for kind in kinds}
     for index in range(runs):
         number = chance.randrange(BATCHES)
         if index % 10 == 9:
@@ -113,6 +114,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--only", type=numbers, metavar="A-B", help="of those runs")
+    parser.add_argument("--point", choices=sorted(set(POINTS)), help="where all kills are")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--table", choices=["delta", "iceberg"])
     parser.add_argument("--store", choices=["s3"], help="where the table lies; else in a directory")
@@ -129,7 +131,8 @@ def numbers(text):
 
 def planned(given):
     chance = random.Random(given.seed)
-    made = list(plans(given.runs, chance, TABLE_KINDS if given.table else KINDS))
+    points = POINTS if given.point is None else [given.point]
+    made = list(plans(given.runs, chance, TABLE_KINDS if given.table else KINDS, points))
     return made if given.only is None else [made[number] for number in given.only]
 
 
