@@ -24,7 +24,8 @@ def session(spark):
 def test_a_kill_is_a_hit_only_if_it_found_a_commit_under_way(tmp_path):
     with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
         outside = faults.Fault(faults.WITHIN, 1, (first.pid,))
-        assert faults.strike_later(tmp_path, outside, "outside", 0).wait() == 0
+        with faults.strike_later(tmp_path, outside, "outside", 0) as killer:
+            killer.stdin.close()
         assert first.wait() == -signal.SIGKILL
         assert faults.hits(tmp_path) == 0
         faults.arm(tmp_path, faults.Fault(faults.WITHIN, 1, (second.pid,)))

@@ -35,10 +35,12 @@ IN_TASK, BEFORE_COMMIT, BEFORE_END, AFTER_END = "task", "before commit", "before
 WITHIN = "within"
 """Somewhere in a commit: from its first request to the answer that ends it."""
 KILL_LATER = """
+echo ready; read go
 sleep "$1"; kill -9 $2; for each in "$3"/*.open; do [ ! -e "$each" ] || : > "$3/$4.hit"; done
 """
 """In a process of its own: libraries that commit may hold Python's lock, and die by this kill. Who
-is dead finishes no commit, so one that is open after the kill was open when it came."""
+is dead finishes no commit, so one that is open after the kill was open when it came. It is started
+before the commit, which may take less time than that."""
 
 
 class Fault(NamedTuple):
@@ -107,27 +109,35 @@ def strike(directory, point, number):
 def commit_under_way(directory, number):
     """Around a commit; starts those who kill within it, and tells who they are."""
     mine, shortest = Path(directory, f"{uuid.uuid4()}.open"), Path(directory, "shortest")
-    mine.touch()
     known_s = float(shortest.read_text()) if shortest.exists() else math.inf
     killers = [
         strike_later(directory, fault, name, known_s)
         for fault, name in due(directory, WITHIN, number)
     ]
+    mine.touch()
     began = time.monotonic()
+    for killer in killers:
+        killer.stdin.close()
     try:
         yield killers
     finally:
         mine.unlink()
-        shortest.write_text(str(min(known_s, time.monotonic() - began)))
+        known = mine.with_suffix(".shortest")  # a kill leaves it whole, or does not leave it
+        known.write_text(str(min(known_s, time.monotonic() - began)))
+        known.rename(shortest)
         for killer in killers:
             killer.wait()
+            killer.stdout.close()
 
 
 def strike_later(directory, fault, name, length_s):
     victims = [*fault.victims, *([os.getpid()] if fault.itself else [])]
     delay = str(length_s * fault.share)
     given = [delay, " ".join(map(str, victims)), str(directory), name]
-    return subprocess.Popen(["sh", "-c", KILL_LATER, "kill-later", *given])
+    command = ["sh", "-c", KILL_LATER, "kill-later", *given]
+    killer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert killer.stdout.readline() == b"ready\n"
+    return killer
 
 
 def kill(pid):
