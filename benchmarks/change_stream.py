@@ -12,6 +12,7 @@ killed: the driver, its Java and all workers at once.
 import argparse
 import random
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -29,11 +30,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=200_000)
-    parser.add_argument("--batch", type=int, default=100_000, help="records in a batch, at most")
+    parser.add_argument("--batch", type=int, help="records in a batch, at most; else a tenth")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--form", action="append", choices=("delta", "iceberg"))
     parser.add_argument("--seed", type=int, default=int(time.time()))
     given = parser.parse_args()
+    given.batch = given.batch or max(given.events // 10, 1)
+    if given.kills >= batches_of(given):
+        parser.error(f"{given.kills} kills need more batches than {batches_of(given)}")
     directory = Path(tempfile.mkdtemp(prefix="tidelog-change-stream-"))
     wrong = 0
     try:
@@ -58,16 +62,23 @@ def run(cluster, topic, directory, form, given):
     command = stream.arguments(
         topic, directory / "lake", form, cluster.bootstrap_servers, batch=given.batch
     )
-    return stream.run_with_kills(
-        command, directory / "pipelines", given.kills, random.Random(given.seed)
-    )
+    chance = random.Random(given.seed)
+    home = directory / "pipelines"
+    return stream.run_with_kills(command, home, given.kills, chance, batches_of(given))
+
+
+def batches_of(given):
+    """At least."""
+    return -(-given.events // given.batch)
 
 
 def show(form, outcome, found, given):
+    batch_s = statistics.median(outcome.batch_seconds)
     memory = ", ".join(f"{name} {size // MIB:,}" for name, size in outcome.memory_bytes.items())
     print(
-        f"{form}: {outcome.kills} kills, {outcome.batches} batches, {outcome.seconds:.0f} s with "
-        f"all starts; {found['rows']:,} rows, {found['missing']} missing, {found['extra']} extra, "
+        f"{form}: {outcome.kills} kills, {outcome.within} within a batch; {outcome.batches} "
+        f"batches, {outcome.seconds:.0f} s with all starts, {batch_s:.1f} s a batch; "
+        f"{found['rows']:,} rows, {found['missing']} missing, {found['extra']} extra, "
         f"{found['wrong']} wrong; most MiB of one process: {memory}",
         flush=True,
     )

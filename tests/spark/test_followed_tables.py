@@ -14,6 +14,7 @@ from tidelog.spark.changes.buckets import Attempt, Bucket, Following, by_bucket
 from tidelog.spark.changes.words import DEBEZIUM, ChangeRules
 from tidelog.spark.failure import InvalidOption
 from tidelog.spark.pipelines import maintenance
+from tidelog.spark.tables.catalogs import open_catalog, table_name
 from tidelog.spark.tables.files import open_file
 from tidelog.spark.tables.forms import open_table
 from tidelog.spark.tables.store_options import store_options
@@ -228,6 +229,22 @@ def test_a_table_is_its_source_after_thousands_of_changes(spec):
     found = {each["id"]: {name: each[name] for name in names} for each in table.rows()}
     assert found == source.rows
     assert len(found) == len(table.rows())
+
+
+def test_what_iceberg_notes_of_replaced_files_does_not_pile_up(tmp_path):
+    """Whoever plans a read or a commit opens every manifest, whatever it has."""
+    spec = TableSpec(str(tmp_path / "table"), "iceberg", (words.BUCKET,))
+    table = Followed(spec, ChangeRules(buckets=BUCKETS), pa.binary())
+    keys = [b"%d" % number for number in range(20)]
+    table.follow(*[(key, b"first") for key in keys])
+    for number in range(10):
+        table.follow((keys[number], b"again"))
+    with open_catalog(spec) as catalog:
+        known = catalog.load_table(table_name(spec))
+        manifests = known.current_snapshot().manifests(known.io)
+        assert sum(each.deleted_files_count for each in manifests) == 1, "of the last batch"
+        assert len(manifests) <= BUCKETS + 1
+        assert known.scan().to_arrow().num_rows == len(keys)
 
 
 def test_a_compacted_topic_is_followed_by_its_offsets(spec):

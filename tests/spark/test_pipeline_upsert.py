@@ -89,7 +89,8 @@ def test_a_table_is_its_source_though_drivers_are_killed(cluster, tmp_path, form
     source = stream.SourceTable(7, 3_000)
     stream.fill(cluster, topic, source, 20_000)
     given = stream.arguments(topic, tmp_path / "lake", form, cluster.bootstrap_servers, batch=4_000)
-    outcome = stream.run_with_kills(given, tmp_path / "pipelines", 2, random.Random(7))
+    outcome = stream.run_with_kills(given, tmp_path / "pipelines", 2, random.Random(7), batches=5)
     assert outcome.kills == 2
+    assert outcome.batches >= 5
     found = stream.difference(source, tmp_path / "lake", form)
     assert found == {"missing": 0, "extra": 0, "wrong": 0, "rows": len(source.rows)}

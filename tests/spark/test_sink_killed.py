@@ -3,6 +3,9 @@
 `make exactly-once` does the same at length, with executors and at random moments.
 """
 
+import signal
+import subprocess
+
 import pytest
 from pyspark import cloudpickle
 
@@ -18,6 +21,22 @@ def session(spark):
     cloudpickle.unregister_pickle_by_value(faults)
 
 
+def test_a_kill_is_a_hit_only_if_it_found_a_commit_under_way(tmp_path):
+    with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
+        outside = faults.Fault(faults.WITHIN, 1, (first.pid,))
+        with faults.strike_later(tmp_path, outside, "outside", 0) as killer:
+            killer.stdin.close()
+        assert first.wait() == -signal.SIGKILL
+        assert faults.hits(tmp_path) == 0
+        faults.arm(tmp_path, faults.Fault(faults.WITHIN, 1, (second.pid,)))
+        with faults.commit_under_way(tmp_path, 0) as killers:
+            assert not killers, "the fault is for the batch after this one"
+        with faults.commit_under_way(tmp_path, 1) as killers:
+            assert [each.wait() for each in killers] == [0]
+        assert second.wait() == -signal.SIGKILL
+    assert (faults.struck(tmp_path), faults.hits(tmp_path)) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("victim", "point"),
     [
@@ -30,7 +49,7 @@ def test_every_row_is_written_once_though_a_process_is_killed(
 ):
     plan = Plan(f"killed-{victim}-{point}".replace(" ", "-"), victim, point)
     outcome = Run(cluster, session, tmp_path, plan).run()
-    assert outcome.kills == 1
+    assert (outcome.kills, outcome.hits) == (1, 1)
     assert outcome.exact, outcome
 
 

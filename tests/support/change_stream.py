@@ -10,6 +10,7 @@ import os
 import random
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -32,7 +33,7 @@ SCHEMA = "id BIGINT, name STRING, amount BIGINT, note STRING"
 PARTITIONS = 2
 WRITTEN_TOGETHER = 4_000
 LATE_KEPT = 2_000
-COMMITTED = re.compile(r"^batch (\d+) .* committed")
+COMMITTED = re.compile(r"^batch \d+ .* committed · (\S+) s")
 
 
 class Counts(NamedTuple):
@@ -155,30 +156,29 @@ class Driver:
             start_new_session=True,
         )
         self.memory_bytes = {}
-        self._ended = threading.Event()
-        self._watch = threading.Thread(target=self._look, daemon=True)
-        self._watch.start()
+        self.batch_seconds = []
         self._said = []
-        self._errors = threading.Thread(target=self._listen, daemon=True)
-        self._errors.start()
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=work, daemon=True)
+            for work in (self._look, self._follow, self._listen)
+        ]
+        for each in self._threads:
+            each.start()
 
-    def batches(self):
-        """The number of each batch, when it is committed."""
-        for line in self.process.stdout:
-            found = COMMITTED.match(line)
-            if found is not None:
-                yield int(found[1])
+    def is_running(self):
+        return self.process.poll() is None
 
     def kill(self):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.end()
+        for pid in processes_of(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def end(self):
         code = self.process.wait()
         self._ended.set()
-        self._watch.join()
-        self._errors.join()
+        for each in self._threads:
+            each.join()
         self.process.stdout.close()
         self.process.stderr.close()
         return code
@@ -187,56 +187,100 @@ class Driver:
     def said(self):
         return "".join(self._said)
 
+    def _follow(self):
+        for line in self.process.stdout:
+            found = COMMITTED.match(line)
+            if found is not None:
+                self.batch_seconds.append(float(found[1]))
+
     def _listen(self):
         self._said.extend(self.process.stderr)
 
     def _look(self):
         """The most memory that a process of each kind had."""
         while not self._ended.wait(0.5):
-            for kind, size in memory_of_group(self.process.pid):
+            for kind, size in memory_of(self.process.pid):
                 self.memory_bytes[kind] = max(size, self.memory_bytes.get(kind, 0))
 
 
-def memory_of_group(group):
-    page = os.sysconf("SC_PAGE_SIZE")
+def processes_of(session):
+    """The driver first. Python's workers have a group of their own, in the same session."""
+    found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ProcessLookupError):
-            fields = stat.read_text().rpartition(")")[2].split()
-            if int(fields[2]) != group:
-                continue
-            size = int((stat.parent / "statm").read_text().split()[1]) * page
-            name = "java" if b"java" in (stat.parent / "cmdline").read_bytes() else "python"
-            is_driver = stat.parent.name == str(group)
-            yield "driver" if is_driver else "java" if name == "java" else "worker", size
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[3]) == session:
+                found.append(int(stat.parent.name))
+    return sorted(found, key=lambda pid: pid != session)
+
+
+def memory_of(session):
+    page = os.sysconf("SC_PAGE_SIZE")
+    for pid in processes_of(session):
+        with contextlib.suppress(OSError):
+            size = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * page
+            is_java = Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+            yield "driver" if pid == session else "java" if is_java else "worker", size
 
 
 class Outcome(NamedTuple):
     kills: int
+    within: int
+    """Kills that came while a batch was under way: begun, and not done."""
     seconds: float
     """From the first start to the last end."""
     batches: int
-    difference: dict
+    batch_seconds: list
+    """Of those that were told of. One whose driver was killed may be done and not told of."""
     memory_bytes: dict
 
 
-def run_with_kills(given, home, kills, chance):
-    """Started again after each kill, until the command has ended by itself. The batches, and how
-    long it took."""
-    memory, last, begun = {}, -1, time.monotonic()
-    for left in range(kills, -1, -1):
+class Checkpoint:
+    """How far the one pipeline of a directory has come, as Spark will know it next time."""
+
+    def __init__(self, home):
+        self._home = home
+
+    def begun(self):
+        return max(self._moments("offsets"), default=-1)
+
+    def done(self):
+        return max(self._moments("commits"), default=-1)
+
+    def batch_s(self):
+        """How long a batch takes. One that was killed took longer than that."""
+        begun, done = self._moments("offsets"), self._moments("commits")
+        return statistics.median_low(done[number] - begun[number] for number in done)
+
+    def _moments(self, log):
+        """When each batch was begun, or done."""
+        found = self._home.glob(f"*/checkpoint/{log}/*")
+        return {int(each.name): each.stat().st_mtime for each in found if each.name.isdigit()}
+
+
+def run_with_kills(given, home, kills, chance, batches):
+    """Started again after each kill, until the command has ended by itself. It is killed in so many
+    of its batches, a chosen share of the length of a batch after each has begun."""
+    began, memory, seconds, within = time.monotonic(), {}, [], 0
+    checkpoint = Checkpoint(home)
+    victims = sorted(chance.sample(range(1, batches), kills))
+    for number in [*victims, None]:
         driver = Driver(given, home)
-        wait = chance.randrange(1, 3)
-        for number in driver.batches():
-            last = max(last, number)
-            wait -= 1
-            if left and wait == 0:
-                time.sleep(chance.random() * 4)  # somewhere within the next batch
-                driver.kill()
-                break
-        code = driver.end() if not driver._ended.is_set() else None
+        if number is not None:
+            _wait_for_batch(checkpoint, number, driver)
+            time.sleep(chance.random() * checkpoint.batch_s())
+            driver.kill()
+        code = driver.end()
+        within += number is not None and checkpoint.begun() > checkpoint.done()
+        seconds += driver.batch_seconds
         for kind, size in driver.memory_bytes.items():
             memory[kind] = max(size, memory.get(kind, 0))
-        assert code in (0, None), driver.said[-2000:]
-        if code == 0:
-            return Outcome(kills - left, time.monotonic() - begun, last + 1, {}, memory)
-    raise AssertionError("it was killed more often than was asked")
+        wanted = 0 if number is None else -signal.SIGKILL
+        assert code == wanted, f"ended with {code}, not {wanted}: {driver.said[-2000:]}"
+    took = time.monotonic() - began
+    return Outcome(kills, within, took, checkpoint.done() + 1, seconds, memory)
+
+
+def _wait_for_batch(checkpoint, number, driver):
+    while checkpoint.begun() < number:
+        assert driver.is_running(), f"batch {number} was not begun: {driver.said[-2000:]}"
+        time.sleep(0.02)

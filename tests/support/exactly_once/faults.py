@@ -1,14 +1,18 @@
 """A sink that kills at chosen points, and one that does not look at its marker: the control.
 
 Faults are files, so that processes that know nothing of each other agree who strikes: whoever
-renames the file does, and nobody does it twice.
+renames the file does, and nobody does it twice. A commit under way is a file too, which the process
+that commits removes when it is done. So what a kill has hit is seen, and not only meant.
 """
 
 import contextlib
 import functools
 import json
+import math
 import os
 import signal
+import subprocess
+import time
 import uuid
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +32,15 @@ from tidelog.spark.writer import NUMBER, TidelogStreamWriter
 FORMAT = "tidelog-faulty"
 TABLE_FORMAT = "tidelog-faulty-table"
 IN_TASK, BEFORE_COMMIT, BEFORE_END, AFTER_END = "task", "before commit", "before end", "after end"
+WITHIN = "within"
+"""Somewhere in a commit: from its first request to the answer that ends it."""
+KILL_LATER = """
+echo ready; read go
+sleep "$1"; kill -9 $2; for each in "$3"/*.open; do [ ! -e "$each" ] || : > "$3/$4.hit"; done
+"""
+"""In a process of its own: libraries that commit may hold Python's lock, and die by this kill. Who
+is dead finishes no commit, so one that is open after the kill was open when it came. It is started
+before the commit, which may take less time than that."""
 
 
 class Fault(NamedTuple):
@@ -44,6 +57,8 @@ class Fault(NamedTuple):
     """So does the JVM that it belongs to."""
     by: int = signal.SIGKILL
     """What they are sent; whom SIGSTOP holds goes on after a SIGCONT."""
+    share: float = 0.5
+    """How much of a commit goes by first, by the length of the shortest before. Only `within`."""
 
 
 def arm(directory, fault):
@@ -58,21 +73,71 @@ def struck(directory):
     return len(list(Path(directory).glob("*.struck")))
 
 
-def strike(directory, point, number):
+def hits(directory):
+    """How many of them found a commit under way."""
+    return len(list(Path(directory).glob("*.hit")))
+
+
+def open_commits(directory):
+    return set(Path(directory).glob("*.open"))
+
+
+def due(directory, point, number):
+    """Faults that this process is to do, each with its name."""
     for path in sorted(Path(directory).glob("*.fault")):
         fault = Fault(*json.loads(path.read_text()))
         if fault.point != point or fault.number > number:
             continue
-        try:
+        with contextlib.suppress(FileNotFoundError):  # somebody else was faster
             path.rename(path.with_suffix(".struck"))
-        except FileNotFoundError:
-            continue  # somebody else was faster
+            yield fault, path.stem
+
+
+def strike(directory, point, number):
+    for fault, name in due(directory, point, number):
         for victim in fault.victims:
             send(victim, fault.by)
         if fault.above:
             send(jvm_above(os.getpid()), fault.by)
+        if open_commits(directory):
+            Path(directory, f"{name}.hit").touch()
         if fault.itself:
             send(os.getpid(), fault.by)
+
+
+@contextlib.contextmanager
+def commit_under_way(directory, number):
+    """Around a commit; starts those who kill within it, and tells who they are."""
+    mine, shortest = Path(directory, f"{uuid.uuid4()}.open"), Path(directory, "shortest")
+    known_s = float(shortest.read_text()) if shortest.exists() else math.inf
+    killers = [
+        strike_later(directory, fault, name, known_s)
+        for fault, name in due(directory, WITHIN, number)
+    ]
+    mine.touch()
+    began = time.monotonic()
+    for killer in killers:
+        killer.stdin.close()
+    try:
+        yield killers
+    finally:
+        mine.unlink()
+        known = mine.with_suffix(".shortest")  # a kill leaves it whole, or does not leave it
+        known.write_text(str(min(known_s, time.monotonic() - began)))
+        known.rename(shortest)
+        for killer in killers:
+            killer.wait()
+            killer.stdout.close()
+
+
+def strike_later(directory, fault, name, length_s):
+    victims = [*fault.victims, *([os.getpid()] if fault.itself else [])]
+    delay = str(length_s * fault.share)
+    given = [delay, " ".join(map(str, victims)), str(directory), name]
+    command = ["sh", "-c", KILL_LATER, "kill-later", *given]
+    killer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert killer.stdout.readline() == b"ready\n"
+    return killer
 
 
 def kill(pid):
@@ -95,10 +160,20 @@ class FaultyDelivery(Delivery):
     def __init__(self, *given, faults):
         super().__init__(*given)
         self.faults = faults
+        self.under_way = contextlib.ExitStack()
+
+    async def produce(self, producer, feeds):
+        self.under_way.enter_context(commit_under_way(self.faults, self._batch.number))
+        try:
+            await super().produce(producer, feeds)
+        except BaseException:
+            self.under_way.close()
+            raise
 
     async def end(self, producer):
-        strike(self.faults, BEFORE_END, self._batch.number)
-        await super().end(producer)
+        with self.under_way:
+            strike(self.faults, BEFORE_END, self._batch.number)
+            await super().end(producer)
         strike(self.faults, AFTER_END, self._batch.number)
 
 
@@ -144,7 +219,8 @@ class FaultySource(TidelogDataSource):
 
 
 class FaultyTableWriter(TableWriter):
-    """`before end` and `after end` are around the one call by which a library commits."""
+    """A commit is the one call by which a library commits: a PUT of Delta's log, a change of
+    Iceberg's catalog. `before end` and `after end` are around it."""
 
     def __init__(self, spec, schema, faults, markers):
         super().__init__(spec, schema)
@@ -175,7 +251,8 @@ class FaultyTableWriter(TableWriter):
     def _around(self, real, number):
         def committed(*given, **named):
             strike(self.faults, BEFORE_END, number)
-            done = real(*given, **named)
+            with commit_under_way(self.faults, number):
+                done = real(*given, **named)
             strike(self.faults, AFTER_END, number)
             return done
 

@@ -19,7 +19,9 @@ TRIES = 8
 DONE_WITHIN_S = 240
 DRIVER, WORKER, EXECUTOR, LEADER = "driver", "worker", "executor", "leader"
 AT_RANDOM = "at random"
-COMMIT_POINTS = (faults.BEFORE_COMMIT, faults.BEFORE_END, faults.AFTER_END)
+LATEST_SHARE = 0.7
+"""Of a commit, before the kill within it: who kills takes a while to start, too."""
+COMMIT_POINTS = (faults.BEFORE_COMMIT, faults.WITHIN, faults.BEFORE_END, faults.AFTER_END)
 
 
 class Plan(NamedTuple):
@@ -32,6 +34,12 @@ class Plan(NamedTuple):
     markers: bool = True
 
     @property
+    def batch(self):
+        """In which it happens. For a kill within a commit, those before it tell how long one takes,
+        and the first takes longer than the others."""
+        return max(self.number, 2) if self.point == faults.WITHIN else self.number
+
+    @property
     def spark_url(self):
         return WITH_EXECUTORS if self.victim == EXECUTOR else LOCAL
 
@@ -39,6 +47,8 @@ class Plan(NamedTuple):
 class Outcome(NamedTuple):
     plan: Plan
     kills: int
+    hits: int
+    """Kills that found a commit under way."""
     restarts: int
     rows: int
     """Of the reader that has nothing to do with Spark."""
@@ -69,6 +79,7 @@ class Run:
         self.target = target or TopicTarget(cluster, plan.name)
         self.leader = None
         self.random_kills = 0
+        self.random_hits = 0
         self.failures = []
 
     def run(self):
@@ -87,10 +98,10 @@ class Run:
         duplicates = sum(values.values()) - len(values)
         missing = len(set(range(ROWS)) - set(values))
         kills = faults.struck(self.faults) + self.random_kills
+        hits = faults.hits(self.faults) + self.random_hits
         seconds = time.monotonic() - began
-        rows = sum(values.values())
-        counts = (rows, duplicates, missing)
-        return Outcome(self.plan, kills, restarts, *counts, by_spark, seconds, tuple(self.failures))
+        counts = (kills, hits, restarts, sum(values.values()), duplicates, missing)
+        return Outcome(self.plan, *counts, by_spark, seconds, tuple(self.failures))
 
     def run_with_two_drivers(self):
         """The first one stands still in the middle of a commit, is given up and replaced, and
@@ -156,7 +167,8 @@ class Run:
             self.drivers.prepare(plan.spark_url)
         if plan.point == AT_RANDOM:
             return
-        fault = faults.Fault(plan.point, plan.number, itself=plan.victim != LEADER)
+        share = self.chance.uniform(0, LATEST_SHARE)
+        fault = faults.Fault(plan.point, plan.batch, itself=plan.victim != LEADER, share=share)
         if plan.victim == DRIVER:
             fault = fault._replace(victims=driver.pids)
         elif plan.victim == LEADER:
@@ -169,6 +181,7 @@ class Run:
         """At a moment that nobody has chosen, after the first rows were written."""
         self.cluster.wait(self.target.has_rows, 120)
         time.sleep(self.chance.uniform(0, 1.5))
+        before = faults.open_commits(self.faults)
         if self.plan.victim == LEADER:
             self.cluster.kill(self.leader)
         elif self.plan.victim == WORKER:
@@ -178,6 +191,7 @@ class Run:
             for pid in driver.pids:
                 faults.kill(pid)
         self.random_kills += 1
+        self.random_hits += bool(before & faults.open_commits(self.faults))
 
     def _revive(self):
         if self.leader is not None and self.cluster.pid(self.leader) is None:

@@ -38,7 +38,9 @@ try:
     from pyiceberg.exceptions import CommitFailedException, ValidationException
     from pyiceberg.expressions.literals import literal
     from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
-    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestFile
+    from pyiceberg.table.snapshots import Operation
+    from pyiceberg.table.update.snapshot import _OverwriteFiles
     from pyiceberg.typedef import Record
     from pyiceberg.types import LongType
 except ImportError:
@@ -163,11 +165,12 @@ class IcebergForm:
     def _replace(self, table: "Table", there: "dict[str, DataFile]", done: Replacement) -> None:
         data = iceberg_data(self._spec)
         words = {} if done.batch is None else _words_of(done.batch)
+        kind = Operation.APPEND if table.current_snapshot() is None else Operation.OVERWRITE
         with table.transaction() as transaction:
             if done.batch is not None:
                 transaction.set_properties(_mark(done.batch))
             transaction.set_properties(_name_mapping(table))
-            with transaction.update_snapshot(snapshot_properties=words).overwrite() as change:
+            with _Overwrite(kind, transaction, table.io, snapshot_properties=words) as change:
                 for each in done.removed:
                     change.delete_data_file(there[each.name])
                 for written in done.added:
@@ -221,6 +224,21 @@ class IcebergForm:
                     f" {said(self._spec, error)}",
                     "check --catalog, --catalog-option and the login of the store",
                 ) from None
+
+
+class _Overwrite(_OverwriteFiles):
+    """pyiceberg's own keeps a manifest of deleted files in all snapshots to come. Each batch of
+    changes would leave one, and whoever plans a read or a commit opens them all. What a snapshot
+    deleted is said in that snapshot; those after it need not say it again, as in Iceberg's Java."""
+
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        return [
+            each
+            for each in manifests
+            if each.has_added_files()
+            or each.has_existing_files()
+            or each.added_snapshot_id == self.snapshot_id
+        ]
 
 
 def without_retries(table: "Table") -> None:
