@@ -1,9 +1,8 @@
-"""Many Avro values at once, as columns: each field is read for all values in one step of numpy.
+"""Decodes many Avro values at once: numpy reads one field of all values in one step.
 
-Flat records and records in records are read so, with nulls, texts, bytes, enums, dates and times;
-for lists, maps, decimals and other unions there is no such reader. Only what is certain is told:
-a value that may be malformed is left to the decoder that takes one value after the other, which
-knows what is wrong with it.
+This works for records, also nested ones, with nulls, strings, bytes, enums, dates and times. Lists,
+maps, decimals and unions of several types have no such reader. A value that may be malformed is
+left to the decoder in `value_languages`, which reads one value at a time and can say what is wrong.
 """
 
 from collections.abc import Callable, Iterator
