@@ -449,6 +449,7 @@ def measure(bench: Bench, comparison: Comparison, rounds: int) -> list[dict[str,
 
 def measure_once(side: Side, load: Load, taken: Taken | None) -> None:
     side.prepare()
+    os.sync()  # what the side before wrote is not for this one to wait for
     before = processor_seconds()
     begin = time.perf_counter()
     steady = side.run()

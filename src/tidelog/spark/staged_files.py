@@ -85,7 +85,8 @@ def read(place: Store, position: int, size_bytes: int) -> bytearray:
         with open(place.path, "rb", buffering=0) as file:
             file.seek(position)
             found = bytearray(size_bytes)
-            return found[: file.readinto(found)]
+            del found[file.readinto(found) :]
+            return found
     filesystem, where = place.filesystem()
     with filesystem.open_input_file(where) as source:
         return bytearray(source.read_at(size_bytes, position))
