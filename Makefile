@@ -30,10 +30,13 @@ programs: setup ## Debian's kcat and chromium, if they are missing and we are ro
 	@$(BIN)/python scripts/debian_programs.py kcat chromium
 	@$(BIN)/python scripts/go_programs.py
 
+# On two cores: tests wait for processes and disks a third of their time.
+WORKERS ?= 3
+
 test: check programs ## Every test but the long ones of `make proof`
-	$(BIN)/pytest -n 2 --dist worksteal -q --ignore tests/spark --ignore tests/console/browser -m 'not long'
-	$(BIN)/pytest -n 2 --dist loadfile -q tests/console/browser -m 'not long'  # Playwright keeps a loop running
-	$(BIN)/pytest -n 2 --dist loadfile -q tests/spark -m 'not long'  # two Spark sessions, one per worker
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -q --ignore tests/spark --ignore tests/console/browser -m 'not long'
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/console/browser -m 'not long'  # Playwright keeps a loop running
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile -q tests/spark -m 'not long'  # a Spark session for each worker
 
 demo: setup ## The main job, end to end: orders, Spark, a killed leader, every cent counted
 	$(BIN)/tidelog demo

@@ -205,7 +205,7 @@ def test_without_a_login_a_check_sees_what_a_stranger_sees(here):
     assert code == 0
     assert "settings and rules were not looked at" in texts(findings, "note")
     assert "a login is needed: SCRAM-SHA-512" in texts(findings, "note")
-    silent = tidelog(here, "secure", "check", "-b", "127.0.0.1:1")
+    silent = tidelog(here, "secure", "check", "-b", "127.0.0.1:1", "--timeout", "1s")
     assert silent.returncode == 3
 
 
