@@ -211,10 +211,19 @@ def watched():
         yield cluster
 
 
+def told_events(cluster):
+    """Nodes write events every half second. What one has not written yet dies with it."""
+    return [json.loads(each) for each in committed(cluster, EVENTS_TOPIC)]
+
+
+def led_topics(cluster):
+    """Topics whose first leader is told."""
+    return {each["topic"] for each in told_events(cluster) if each["event"] == "LeaderElected"}
+
+
 def is_told(cluster, topic, leader):
-    """Brokers write events every half second: whether the end of the story is among them."""
-    events = [json.loads(each) for each in committed(cluster, EVENTS_TOPIC)]
-    ours = [each for each in events if each.get("topic") == topic]
+    """Whether the end of the story is."""
+    ours = [each for each in told_events(cluster) if each.get("topic") == topic]
     appended = any(
         each["event"] == "RecordsAppended" and (each["leader_epoch"], each["broker"]) == (1, leader)
         for each in ours
@@ -228,6 +237,7 @@ def test_a_killed_leader_is_a_failover_in_the_report(watched, spark, tmp_path):
     topic = watched.topic("watched", replication_factor=3)
     write(watched, topic, range(5))
     old = watched.partition(topic, 0).leader
+    watched.wait(lambda: led_topics(watched) >= {topic, EVENTS_TOPIC})
     watched.kill(old)
     watched.wait(lambda: watched.partition(topic, 0).leader not in (None, old))
     write(watched, topic, range(5))
