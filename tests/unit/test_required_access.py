@@ -19,6 +19,7 @@ from support.required_access import (
 from tidelog.broker.access import GuardedMetadata, guards
 from tidelog.broker.handlers import forwarded
 from tidelog.controller.api_table import HANDLES
+from tidelog.core.security.acls import Operation, ResourceType
 from tidelog.core.security.authorizer import Authorizer
 from tidelog.core.security.principal import Principal
 from tidelog.rpc import Call, Caller, Handler
@@ -32,7 +33,11 @@ from tidelog.wire.protocol import (
     request_class,
     response_class,
 )
-from tidelog.wire.protocol.schemas import offset_fetch_response
+from tidelog.wire.protocol.schemas import (
+    metadata_request,
+    metadata_response,
+    offset_fetch_response,
+)
 
 ALICE = Caller("PLAINTEXT", "10.0.0.7", Principal("User", "alice"))
 METADATA, OFFSET_FETCH = 3, 9
@@ -123,6 +128,26 @@ def test_an_api_is_served_with_its_rules_and_refused_without_any_one_of_them(whe
         reached, errors = asked(where, row, row.versions[-1], rest)
         assert errors, missing
         assert not reached or in_part(row)
+
+
+@pytest.mark.parametrize("version", [10, 11])
+@pytest.mark.parametrize("name", ["secret", None])
+def test_an_id_opens_no_other_topic_to_versions_that_ask_by_name(version, name):
+    """Metadata v10 and v11 have a field for ids, which does not count. It once opened any topic to
+    whoever may describe one, and without a right to that one the answer could not be encoded."""
+    described = []
+
+    def handler(call: Call) -> None:
+        described.extend(topic.name for topic in call.request.topics)
+        call.answer(metadata_response.MetadataResponse())
+
+    for rules in ((), ((Operation.DESCRIBE, ResourceType.TOPIC),)):
+        topic = metadata_request.MetadataRequestTopic(name=name, topic_id=bytes(range(16)))
+        request = metadata_request.MetadataRequest(topics=[topic])
+        serve = behind_guards("broker", gate_with(rules), METADATA, handler)
+        refused = [each.name for each in answered(serve, request, version).topics]
+        assert refused == ([] if name is None else [name])
+    assert set(described) <= {None}
 
 
 @pytest.mark.parametrize("listing", LISTINGS, ids=str)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidelog.broker.fetch.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH
+from tidelog.broker.handlers.metadata import FIRST_BY_ID
 from tidelog.core.errors import Error
 from tidelog.core.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tidelog.rpc.authorization import item_refusals
@@ -267,6 +268,8 @@ class GuardedMetadata:
         self, call: Call, request: MetadataRequest, topic: MetadataRequestTopic
     ) -> MetadataResponseTopic | None:
         """Ids are no secret in Kafka, but a name is not told for one."""
+        if call.version < FIRST_BY_ID:
+            topic.topic_id = ZERO_UUID  # the name counts: it alone must be allowed
         gate = self._gate
         name = gate.name_of(topic)
         error = Error.TOPIC_AUTHORIZATION_FAILED
