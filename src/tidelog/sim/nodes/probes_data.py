@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tidelog.broker.fetch.own_writes import OwnSyncs
 from tidelog.broker.fetch.session_reader import SessionReader
 from tidelog.broker.replication.hosted import Hosted
 from tidelog.broker.replication.replicas import Replicas
@@ -268,7 +269,8 @@ class DataProbes:
         def await_commit(
             role: LeaderReplica, token: object, required_offset: int, now_ms: int
         ) -> Any:
-            self._parked[token] = required_offset
+            if not isinstance(token, OwnSyncs):  # a question, of records that anybody wrote
+                self._parked[token] = required_offset
             return original(role, token, required_offset, now_ms)
 
         return await_commit
