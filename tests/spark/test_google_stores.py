@@ -15,7 +15,7 @@ from support.exactly_once.drivers import Drivers
 from support.exactly_once.story import DRIVER, Plan, Run
 from support.exactly_once.targets import TableTarget
 from support.pipelines import Home, quick
-from support.store_tables import SCHEMA, rows, write
+from support.store_tables import SCHEMA, check_checkpoint_files, rows, write
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.staged_files import listed
 from tidelog.spark.staging import INLINE_BYTES, Attempt, Staging, sweep
@@ -172,6 +172,11 @@ def test_an_archive_lies_in_the_store(cluster, spark, tmp_path, store, table):
     assert "6 in, 6 out · committed" in ran.stdout
     assert "2 in, 2 out · committed" in again.stdout
     assert sorted(int(each.value) for each in found) == list(range(8))
+
+
+def test_a_checkpoint_lies_in_the_store(store, tmp_path):
+    place = store.place(f"checkpoints/{tmp_path.name}")
+    check_checkpoint_files(Store(place, store_options("gs", store.options, {})))
 
 
 def test_what_a_task_stages_in_a_store_is_read_by_the_commit_and_swept(store, tmp_path):

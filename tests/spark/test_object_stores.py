@@ -14,7 +14,7 @@ from support.exactly_once.drivers import Drivers, InSession
 from support.exactly_once.story import DRIVER, WORKER, Plan, Run
 from support.exactly_once.targets import TableTarget
 from support.pipelines import Home, quick
-from support.store_tables import SCHEMA, rows, write
+from support.store_tables import SCHEMA, check_checkpoint_files, rows, write
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.staged_files import listed
 from tidelog.spark.staging import INLINE_BYTES, Attempt, Staging, sweep
@@ -143,8 +143,13 @@ def test_a_wrong_secret_is_told_without_it(store, table):
     assert "not-the-secret" not in str(refused.value)
 
 
+def test_a_checkpoint_lies_in_the_store(store, tmp_path):
+    place = store.place(f"checkpoints/{tmp_path.name}")
+    check_checkpoint_files(Store(place, store_options("s3", store.options)))
+
+
 @pytest.mark.long
-def test_a_delta_table_lies_in_an_azure_store(tmp_path):
+def test_a_delta_table_and_a_checkpoint_lie_in_an_azure_store(tmp_path):
     with azure_store.running_or_skipped(tmp_path) as given:
         place = f"abfss://lake@{azure_store.ACCOUNT}.dfs.core.windows.net/orders"
         options = store_options("abfss", given, {})
@@ -158,6 +163,7 @@ def test_a_delta_table_lies_in_an_azure_store(tmp_path):
         assert sorted(row["offset"] for part in found for row in part) == list(range(6))
         with pytest.raises(TidelogError, match=r"pyiceberg 0\.12 takes the account"):
             open_table(spec._replace(form="iceberg"))
+        check_checkpoint_files(Store(place, options).above().below("checkpoints", "orders"))
 
 
 def test_plain_parquet_and_iceberg_without_a_catalog_are_refused():

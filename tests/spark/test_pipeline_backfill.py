@@ -89,9 +89,9 @@ def begun(home, name, cluster, offsets, *, kind="archive", **arguments):
     with PipelineState(home.directory / name) as state:
         state.begin(kind, {**known, "schema": None, **arguments}, spark="local[*]")
         for part, text in (("offsets", f"v1\n{{}}\n{json.dumps(offsets)}"), ("commits", "v1\n{}")):
-            (state.checkpoint / part).mkdir(parents=True)
+            (state.directory / "checkpoint" / part).mkdir(parents=True)
             if offsets:
-                Path(state.checkpoint / part / "0").write_text(text, "utf-8")
+                Path(state.directory / "checkpoint" / part / "0").write_text(text, "utf-8")
 
 
 def refused(ran, code, *texts):

@@ -227,5 +227,6 @@ def test_ctrl_c_ends_a_pipeline_cleanly_and_it_can_be_gone_on_with(
     assert sorted(json.loads(each.value) for each in rows) == list(range(6))
 
 
-def test_checkpoints_in_an_object_store_are_refused(archive):
-    refused(Home(Path("s3://lake/states")).run(*archive), 2, "would need jars")
+def test_a_state_directory_is_no_object_store(archive):
+    ran = Home(Path("s3://lake/states")).run(*archive)
+    refused(ran, 2, "wrong value for --state-dir", "--checkpoint s3://bucket/checkpoints/orders")

@@ -13,8 +13,10 @@ from tidelog.spark.pipelines.state import PipelineState, described
 
 def begun(state):
     """As Spark leaves it when the first batch is planned."""
-    (state.checkpoint / "offsets").mkdir(parents=True)
-    (state.checkpoint / "offsets" / "0").write_text('v1\n{}\n{"orders":{"0":7,"1":9}}')
+    (state.directory / "checkpoint" / "offsets").mkdir(parents=True)
+    (state.directory / "checkpoint" / "offsets" / "0").write_text(
+        'v1\n{}\n{"orders":{"0":7,"1":9}}'
+    )
 
 
 def started(home, name, arguments, kind="archive"):
@@ -111,8 +113,8 @@ def test_an_event_that_is_larger_than_the_limit_is_kept_whole(tmp_path):
 def test_the_offsets_of_the_last_batch_that_is_done_are_read_from_the_checkpoint(tmp_path):
     state = started(tmp_path, "mine", {})
     assert state.committed_offsets() == {}, "planned, and not done"
-    (state.checkpoint / "commits").mkdir()
-    (state.checkpoint / "commits" / "0").write_text("v1\n{}")
+    (state.directory / "checkpoint" / "commits").mkdir()
+    (state.directory / "checkpoint" / "commits" / "0").write_text("v1\n{}")
     assert state.committed_offsets() == {("orders", 0): 7, ("orders", 1): 9}
-    (state.checkpoint / "offsets" / "0").write_text("v1\n{}\n17")
+    (state.directory / "checkpoint" / "offsets" / "0").write_text("v1\n{}\n17")
     assert state.committed_offsets() == {}, "of another source"

@@ -7,9 +7,11 @@ along with `--py-files`, say `tidelog.spark.register(spark)` once.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["checkpoint_in", "register"]
 
 
 def register(spark: "SparkSession") -> None:
@@ -23,3 +25,21 @@ def register(spark: "SparkSession") -> None:
     spark.dataSource.register(TidelogDataSource)
     hide_secrets(spark)
     append_without_mode(spark)
+
+
+def checkpoint_in(place: str, options: "Mapping[str, str] | None" = None) -> str:
+    """A `checkpointLocation` in an object store, without a jar: `s3://bucket/checkpoints/revenue`,
+    `gs://…` or `abfss://…`.
+
+    This process serves it to its own Spark, so ask for it anew in each process. `options` say how
+    to get into the store where the environment does not: `AWS_REGION`, `AWS_ENDPOINT_URL`, …
+    """
+    from tidelog.spark.checkpoint_store.serving import location_of  # noqa: PLC0415 - an extra
+    from tidelog.spark.failure import InvalidOption  # noqa: PLC0415
+    from tidelog.spark.tables.store_options import store_options  # noqa: PLC0415
+    from tidelog.spark.tables.stores import Store, is_local, located, scheme_of  # noqa: PLC0415
+
+    found = located(place)
+    if is_local(found):
+        raise InvalidOption(f"{place} is a directory", "give it to Spark as it is")
+    return location_of(Store(found, store_options(scheme_of(found), options or {})))

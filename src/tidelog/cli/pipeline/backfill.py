@@ -20,7 +20,7 @@ from tidelog.client.offsets import EARLIEST, LATEST, find_offsets
 from tidelog.spark.dead_letter_words import SKIP, STOP
 from tidelog.spark.failure import TidelogError
 from tidelog.spark.pipelines.archive import KIND
-from tidelog.spark.pipelines.state import Document, PipelineState, known_pipelines
+from tidelog.spark.pipelines.state import Document, known_pipelines, known_state
 from tidelog.spark.ranges import OffsetRange, Offsets, TopicPartition
 from tidelog.spark.security_options import Access
 from tidelog.spark.tables.store_options import HIDDEN
@@ -176,7 +176,7 @@ def places(arguments: Document, given: dict[str, Any]) -> dict[str, Any]:
 
 def chosen_of(name: str, home: Path, given: dict[str, Any]) -> Offsets:
     """How far the pipeline has committed those partitions that are meant."""
-    committed = PipelineState(home / name).committed_offsets()
+    committed = known_state(home / name).committed_offsets()
     if not committed:
         raise TidelogError(
             f"{name} has committed no batch yet", "start it first: all rows still belong to it"

@@ -13,9 +13,11 @@ import click
 
 from tidelog.cli.durations import DURATION
 from tidelog.cli.failure import ERROR, OK, USAGE, CommandError
+from tidelog.cli.pipeline.table_options import given_store_options
 from tidelog.cli.spark_options import check_form, check_url, parse_conf
 from tidelog.spark.failure import InvalidOption, TidelogError, words_of
 from tidelog.spark.pipelines.batches import Batch, line
+from tidelog.spark.pipelines.checkpoint import StoredCheckpoint
 from tidelog.spark.pipelines.events import RESTARTED
 from tidelog.spark.pipelines.lag_group import LagGroup, usual_group
 from tidelog.spark.pipelines.metrics import Address, Figures, served
@@ -24,12 +26,15 @@ from tidelog.spark.pipelines.running import Pace, Run, follow, nothing, noting_f
 from tidelog.spark.pipelines.state import HOME, PipelineState
 from tidelog.spark.security_options import Access
 from tidelog.spark.session import LOCAL, is_submitted
+from tidelog.spark.tables.store_options import store_options
+from tidelog.spark.tables.stores import Store, is_local, located, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 NO_GROUP = "none"
+STORED = "s3://bucket/checkpoints/orders, gs://… or abfss://…"
 STARTS_AGAIN = 3
 """How often a query is started again for one and the same error."""
 NAME_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -48,6 +53,8 @@ class Launch(NamedTuple):
     metrics: Address | None = None
     linger_ms: int = 0
     """How long a failure can be asked for."""
+    checkpoint: Store | None = None
+    """Where Spark's checkpoint is to lie; None: in `home`."""
 
     def state(self, usual_name: str) -> PipelineState:
         name = self.name or usual_name
@@ -55,12 +62,12 @@ class Launch(NamedTuple):
         if re.match(r"[a-z0-9]+:/", str(self.home)):  # what a path leaves of `s3://`
             raise CommandError(
                 f"wrong value for --state-dir: {self.home}",
-                why="the lock and Spark's checkpoint need a file system; Spark would need jars"
-                " for an object store",
-                advice="a directory that outlives the driver: a volume, or NFS",
+                why="the lock, the log and the figures of a pipeline are files of a directory",
+                advice=f"for the checkpoint alone say --checkpoint {STORED}",
                 code=USAGE,
             )
-        return PipelineState(self.home / name)
+        checkpoint = None if self.checkpoint is None else StoredCheckpoint(self.checkpoint)
+        return PipelineState(self.home / name, checkpoint)
 
 
 def check_name(name: str) -> None:
@@ -77,8 +84,31 @@ def check_launch(given: Mapping[str, Any]) -> None:
     """What can be judged of these options without asking anybody."""
     if given["name"] is not None:
         check_name(given["name"])
+    checkpoint_place(given.get("checkpoint"), given)
     parse_conf(given["conf"])
     check_form(given["spark_url"])
+
+
+def checkpoint_place(text: str | None, given: Mapping[str, Any]) -> Store | None:
+    """Its login is in the environment, or among the options of the table, if both are in stores of
+    one kind."""
+    if text is None:
+        return None
+    try:
+        place = located(text)
+        if is_local(place):
+            raise InvalidOption("it is a directory", "--state-dir is for directories")
+        wanted = {}
+        if "store_option" in given and scheme_of(located(given["to"])) == scheme_of(place):
+            wanted = given_store_options(given)
+        return Store(place, store_options(scheme_of(place), wanted))
+    except InvalidOption as error:
+        raise CommandError(
+            f"wrong value for --checkpoint: {text}",
+            why=error.what,
+            advice=f"--checkpoint {STORED}",
+            code=USAGE,
+        ) from None
 
 
 class Beside(NamedTuple):
@@ -124,6 +154,7 @@ def runs_pipeline(function: Any) -> Any:
             group=rest.pop("group"),
             metrics=None if port is None else Address(host, port),
             linger_ms=rest.pop("linger_ms"),
+            checkpoint=checkpoint_place(rest.pop("checkpoint"), rest),
         )
         return function(launch=launch, **rest)
 
@@ -134,6 +165,11 @@ def runs_pipeline(function: Any) -> Any:
 
 
 PIPELINE_OPTIONS = (
+    click.option(
+        "--checkpoint",
+        metavar="PLACE",
+        help=f"Where Spark's checkpoint lies, if not in --state-dir: {STORED}.",
+    ),
     click.option("--once", is_flag=True, help="Do what is there now, then end."),
     click.option(
         "--every",

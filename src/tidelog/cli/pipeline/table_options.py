@@ -1,5 +1,6 @@
 """`--to`, `--format` and what says how to get there: stores and catalogs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +86,17 @@ def table_of(given: dict[str, Any], columns: tuple[str, ...]) -> TableSpec:
             advice=f"--to {PLACES}",
             code=USAGE,
         )
-    wanted = {
-        **read_properties_file(given["store_options_file"], "AWS_REGION=eu-west-1"),
-        **pairs("--store-option", given["store_option"]),
-    }
-    options = store_options(scheme_of(place), wanted)
+    options = store_options(scheme_of(place), given_store_options(given))
     spec = TableSpec(place, given["form"], columns, options, catalog_of(given))
     check_form(spec)
     return spec
+
+
+def given_store_options(given: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        **read_properties_file(given["store_options_file"], "AWS_REGION=eu-west-1"),
+        **pairs("--store-option", given["store_option"]),
+    }
 
 
 def catalog_of(given: dict[str, Any]) -> CatalogTable | None:

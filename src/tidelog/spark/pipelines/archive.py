@@ -99,7 +99,7 @@ def start(
         .options(**archive.bad.options())
         .option("pipeline", state.name)
         .options(**sink_options(spec))
-        .option("checkpointLocation", str(state.checkpoint))
+        .option("checkpointLocation", state.checkpoint.location())
         .queryName(state.name)
     )
     return paced(writer, pace).start()
@@ -117,7 +117,7 @@ def check_history(table: Table, archive: Archive, state: PipelineState) -> None:
     if last is not None and not table.exists():
         raise TidelogError(
             f"{state.name} has written {last + 1} batches, and there is no table at {path}",
-            f"bring the table back, or remove {state.directory} to begin anew",
+            f"bring the table back, or remove {state.checkpoint.shown} to begin anew",
         )
     if not state.has_begun() and not archive.appends and table.exists() and not table.is_empty():
         raise TidelogError(

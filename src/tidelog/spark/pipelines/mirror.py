@@ -126,7 +126,7 @@ def start(rows: "DataFrame", mirror: Mirror, state: PipelineState, pace: Pace) -
         with_empty_headers(copies)
         .writeStream.format("tidelog")
         .options(**mirror.target.options(), **kept)
-        .option("checkpointLocation", str(state.checkpoint))
+        .option("checkpointLocation", state.checkpoint.location())
         .queryName(state.name)
     )
     return paced(writer, pace).start()

@@ -15,8 +15,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from tidelog.spark.failure import TidelogError
+from tidelog.spark.pipelines.checkpoint import (
+    Checkpoint,
+    DirectoryCheckpoint,
+    StoredCheckpoint,
+)
 from tidelog.spark.pipelines.events import STARTED, EventLog
 from tidelog.spark.ranges import Offsets, from_document
+from tidelog.spark.tables.store_options import store_options
+from tidelog.spark.tables.stores import Store, scheme_of
 
 HOME = Path(".tidelog") / "pipelines"
 
@@ -41,10 +48,12 @@ Document = dict[str, Any]
 class PipelineState:
     """`with PipelineState(home / "archive-orders") as state: …`, while the pipeline runs."""
 
-    __slots__ = ("_lock", "_progress", "directory", "events")
+    __slots__ = ("_lock", "_progress", "checkpoint", "directory", "events")
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, checkpoint: Checkpoint | None = None) -> None:
+        """The checkpoint is in the directory, if nothing else is said."""
         self.directory = directory
+        self.checkpoint = checkpoint or DirectoryCheckpoint(directory / CHECKPOINT)
         self.events = EventLog(directory)
         self._lock: int | None = None
         self._progress: Document = {}
@@ -52,10 +61,6 @@ class PipelineState:
     @property
     def name(self) -> str:
         return self.directory.name
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.directory / CHECKPOINT
 
     @property
     def spark_log(self) -> Path:
@@ -88,7 +93,7 @@ class PipelineState:
 
     def check(self, kind: str, arguments: Mapping[str, Any]) -> None:
         """TidelogError if the checkpoint belongs to something else: what differs, old → new."""
-        known = _read(self.directory / PIPELINE_FILE)
+        known = self.checkpoint.words() or _read(self.directory / PIPELINE_FILE)
         given = _as_kept(arguments)
         if not known or not self.has_begun():
             return
@@ -96,18 +101,21 @@ class PipelineState:
             raise TidelogError(
                 f"the checkpoint of {self.name} belongs to {_told(known, given, kind)}",
                 "start it as it was to go on with it; for the new one give another --name, or "
-                f"remove {self.directory} to begin anew",
+                f"remove {self.checkpoint.shown} to begin anew",
             )
 
     def begin(self, kind: str, arguments: Mapping[str, Any], *, spark: str, **told: Any) -> None:
         """Say what runs; `told` is kept too. TidelogError if the checkpoint is another's."""
         self.check(kind, arguments)
+        kept = _as_kept(arguments)
+        self.checkpoint.keep({"name": self.name, "kind": kind, "arguments": kept})
         self._write(
             PIPELINE_FILE,
             {
                 "name": self.name,
                 "kind": kind,
-                "arguments": _as_kept(arguments),
+                "arguments": kept,
+                "checkpoint": self.checkpoint.shown,
                 "spark": spark,
                 "started_ms": _now_ms(),
                 "pid": os.getpid(),
@@ -135,11 +143,11 @@ class PipelineState:
 
     def has_begun(self) -> bool:
         """Whether the checkpoint knows of a batch that was planned."""
-        return self._newest("offsets") is not None
+        return self.checkpoint.newest("offsets") is not None
 
     def committed_batch(self) -> int | None:
         """The last batch that the checkpoint calls done."""
-        return self._newest("commits")
+        return self.checkpoint.newest("commits")
 
     def committed_offsets(self) -> Offsets:
         """Where the last batch that is done has ended; empty if there is none, or if they are not
@@ -148,7 +156,7 @@ class PipelineState:
         if last is None:
             return {}
         try:
-            lines = (self.checkpoint / "offsets" / str(last)).read_text("utf-8").splitlines()
+            lines = self.checkpoint.read("offsets", last).splitlines()
             return from_document(json.loads(lines[-1]))
         except (OSError, IndexError, ValueError, AttributeError, TypeError):
             return {}
@@ -162,14 +170,20 @@ class PipelineState:
         """Add to a number that goes on over restarts."""
         self.note(**{field: self._progress.get(field, 0) + more})
 
-    def _newest(self, kind: str) -> int | None:
-        found = [int(each.name) for each in (self.checkpoint / kind).glob("[0-9]*")]
-        return max(found, default=None)
-
     def _write(self, name: str, document: Document) -> None:
         temporary = self.directory / f"{name}.new"
         temporary.write_text(json.dumps(document, indent=2, ensure_ascii=False), "utf-8")
         temporary.replace(self.directory / name)
+
+
+def known_state(directory: Path) -> PipelineState:
+    """Of a pipeline that has run here, with its checkpoint wherever that is. The environment says
+    how to get into a store."""
+    place = _read(directory / PIPELINE_FILE).get("checkpoint", "")
+    if "://" not in place:
+        return PipelineState(directory)
+    store = Store(place, store_options(scheme_of(place), {}))
+    return PipelineState(directory, StoredCheckpoint(store))
 
 
 def known_pipelines(home: Path = HOME) -> list[Document]:

@@ -65,7 +65,7 @@ def start(
         .writeStream.format(NAME)
         .options(**sink_options(upsert.table), **bad.options(), **upsert.options())
         .option("pipeline", state.name)
-        .option("checkpointLocation", str(state.checkpoint))
+        .option("checkpointLocation", state.checkpoint.location())
         .queryName(state.name)
     )
     return paced(writer, pace).start()

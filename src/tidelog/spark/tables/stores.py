@@ -248,8 +248,10 @@ def told(store: Store, doing: str) -> Iterator[None]:
 
 
 def plain(words: str) -> str:
-    """One line. delta-rs paints the arrows between the causes of an error."""
-    return " ".join(_CAUSED_BY.sub(": ", words).split())[:WORDS_MAX]
+    """One line. delta-rs paints the arrows between the causes of an error, and obstore repeats it
+    for programmers."""
+    said, _, _ = words.partition("Debug source:")
+    return " ".join(_CAUSED_BY.sub(": ", said).split())[:WORDS_MAX]
 
 
 _CAUSED_BY: Final = re.compile(r"\s*(?:\x1b\[\d*m)?↳(?:\x1b\[\d*m)?\s*")
