@@ -9,7 +9,7 @@ from tidelog.sim import plan_json
 from tidelog.sim.nodes import cluster_plan, replay_file
 from tidelog.sim.nodes.cluster import node_config
 from tidelog.sim.nodes.cluster_plan import DURABILITY, KNOBS, USUAL, ClusterPlan
-from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED
+from tidelog.sim.nodes.fault_kinds import CRASH_IN_START, KINDS
 from tidelog.sim.nodes.plan import DAMAGE_NEEDS, NodePlan, draw_node_plan
 from tidelog.sim.results import SeedResult, Violation
 
@@ -56,16 +56,29 @@ def test_faults_of_a_focus_change_nothing_else_in_a_seed():
     assert dict(PLAN.cluster.settings).items() <= known.items()
 
 
+def relies_on_page_caches(plan):
+    return dict(plan.cluster.settings).get(DURABILITY) == "page-cache"
+
+
 def test_page_caches_are_relied_on_only_where_no_machine_crashes():
-    relying = [
-        plan
-        for plan in map(draw_node_plan, range(200))
-        if dict(plan.cluster.settings).get(DURABILITY) == "page-cache"
-    ]
+    relying = [plan for plan in map(draw_node_plan, range(200)) if relies_on_page_caches(plan)]
     assert len(relying) > 5
-    kinds = {fault.kind for plan in relying for fault in plan.faults}
-    assert "kill" in kinds
-    assert not kinds & set(LOSE_UNSYNCED)
+    faults = [fault for plan in relying for fault in plan.faults]
+    assert "kill" in {fault.kind for fault in faults}
+    assert not [fault for fault in faults if fault.loses_unsynced]
+
+
+@pytest.mark.parametrize(("amount", "relied_on"), [(6, True), (7, False)])
+def test_page_caches_are_relied_on_before_a_crash_in_a_start_unless_power_fails(
+    monkeypatch, amount, relied_on
+):
+    """Seed 965: a leader alone in the ISR lost committed records with its page cache."""
+    crash = KINDS[CRASH_IN_START]._replace(amounts=(amount,))
+    monkeypatch.setitem(KINDS, CRASH_IN_START, crash)
+    monkeypatch.setitem(KNOBS, DURABILITY, ("page-cache",))
+    plan = draw_node_plan(965, (CRASH_IN_START,))
+    assert {(fault.kind, fault.amount) for fault in plan.faults} == {(CRASH_IN_START, amount)}
+    assert relies_on_page_caches(plan) is relied_on
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -21,6 +21,7 @@ from tidelog.sim.nodes.fault_kinds import (
     AIMS,
     ALL_AT_ONCE,
     CONTROLLER,
+    CRASH_IN_START,
     DRAWN_APART,
     FOLLOWER,
     KINDS,
@@ -181,7 +182,8 @@ def test_a_crash_that_found_no_moment_is_called_off(town):
 def test_a_process_dies_again_amid_its_recovery(town, amount):
     leader = town.server(LEADER)
     town.finish(town.write(20))
-    assert town.begin("crash_in_start", aim=LEADER, amount=amount, lasts_ms=100)
+    assert town.begin(CRASH_IN_START, aim=LEADER, amount=amount, lasts_ms=100)
+    assert leader.machine.up is (amount % 2 == 0), "odd: power fails"
     town.until(lambda: leader.starts == 3)
     assert town.survives()
 

@@ -16,6 +16,9 @@ AIMS: Final = (LEADER, FOLLOWER, OUTSIDER, CONTROLLER, COORDINATOR, TRANSACTIONS
 """The leader, a follower in the ISR, or a replica outside the ISR of the partition; the active
 controller; the leader of a partition of __consumer_offsets or __transaction_state."""
 
+CRASH_IN_START: Final = "crash_in_start"
+"""Its amount says whether the process is killed or power fails."""
+
 PARTITIONS: Final = 1 << 16
 """A fault names a partition by a number below this; the partitions that there are take turns."""
 
@@ -34,6 +37,13 @@ class NodeFault(NamedTuple):
     partition: int = 0
     amount: int = 0
     """How much or which; `KINDS` says what it means."""
+
+    @property
+    def loses_unsynced(self) -> bool:
+        """What was written and not synced may be gone after it."""
+        if self.kind == CRASH_IN_START:
+            return self.amount % 2 == 1
+        return self.kind in LOSE_UNSYNCED
 
     def __str__(self) -> str:
         where = "all nodes" if self.node == ALL_NODES else f"node {self.node}"
@@ -63,7 +73,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "crash_at_sync": Kind(4, "power fails at a sync: even numbers before it", _MANY),
     "crash_at_change": Kind(4, "the process dies before a change of its disk", _MANY),
     "crash_at_cut": Kind(4, "power fails amid a truncation, before it cuts a file", (0, 0, 1, 2)),
-    "crash_in_start": Kind(4, "killed, and again amid its recovery, at a change of disk", _MANY),
+    CRASH_IN_START: Kind(
+        4, "killed (odd: power fails), and again amid its recovery, at a change of disk", _MANY
+    ),
     "kill_in_start": Kind(3, "killed, and again so many ms after it starts", (1, 5, 20, 100, 400)),
     "crash_in_stop": Kind(3, "power fails so many ms after a SIGTERM", (0, 1, 5, 20, 100, 500)),
     "stall_worker": Kind(4, "a thread hangs: of which pool", _MANY),
@@ -161,6 +173,6 @@ LOSE_UNSYNCED: Final = (
     "write_error",
     "read_error",
 )
-"""What was written and not synced may be gone after them."""
+"""Whatever their amount is; `NodeFault.loses_unsynced` knows about all kinds."""
 ALL_AT_ONCE: Final = ("kill", "power_loss", "pause")
 """They happen to all nodes, now and then."""

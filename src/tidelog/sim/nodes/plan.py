@@ -18,7 +18,7 @@ from tidelog.sim.nodes.client_plan import (
     with_outsiders,
 )
 from tidelog.sim.nodes.cluster_plan import DURABILITY, ClusterPlan, draw_cluster
-from tidelog.sim.nodes.fault_kinds import LOSE_UNSYNCED, NodeFault
+from tidelog.sim.nodes.fault_kinds import NodeFault
 from tidelog.sim.nodes.fault_plan import draw_apart, draw_faults
 from tidelog.sim.nodes.plots import (
     PLOTS,
@@ -128,7 +128,7 @@ def draw_node_plan(seed: int, focus: Sequence[str] = ()) -> NodePlan:
 def _as_durable_as_needed(cluster: ClusterPlan, faults: Sequence[NodeFault]) -> ClusterPlan:
     """What lies in page caches alone survives crashes of processes, not of machines: where those
     are drawn, acknowledged means synced."""
-    if not any(fault.kind in LOSE_UNSYNCED for fault in faults):
+    if not any(fault.loses_unsynced for fault in faults):
         return cluster
     kept = tuple((name, value) for name, value in cluster.settings if name != DURABILITY)
     return cluster._replace(settings=kept)

@@ -99,10 +99,10 @@ def _crash(scene: FaultScene, server: Server, *, power_lost: bool) -> End:
 
 
 def _crash_in_start(scene: FaultScene, fault: NodeFault, server: Server) -> End | None:
-    """Odd: power fails. What the second process leaves half done is what the third finds."""
+    """What the second process leaves half done is what the third finds."""
     if not server.running:
         return None
-    power_lost = fault.amount % 2 == 1
+    power_lost = fault.loses_unsynced
     if power_lost:
         server.lose_power()
     else:
