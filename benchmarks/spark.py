@@ -62,6 +62,7 @@ TIDELOG, KAFKA = "Tidelog", f"Kafka {kafka_jars.VERSION}"
 CALM_S = 5.0
 """How long everything has to be in sync before anything is measured on a cluster that stood."""
 OURS, STOCK = "tidelog", "kafka"
+JAVA, PYTHON, BROKERS = "Spark's Java", "Python", "brokers"
 PLACES = (TIDELOG, KAFKA)
 AT_ONCE = {"kafka.fetch.max.wait.ms": "10"}
 """The stock connector asks where a partition ends behind a fetch for records that are not there
@@ -123,8 +124,12 @@ class Taken(NamedTuple):
     """What the rounds of a side took."""
 
     rates: list[float]
-    processor_seconds: list[float]
+    uses: list[dict[str, float]]
+    """Of the processor, in seconds."""
     steady: list[Steady]
+
+    def processor_seconds(self) -> float:
+        return statistics.median(sum(each.values()) for each in self.uses)
 
 
 class Clusters:
@@ -402,6 +407,11 @@ def comparisons(bench: Bench, loads: list[Load]) -> Iterator[Comparison]:
 
 def processor_seconds() -> float:
     """What this process and all that come from it have used: brokers, Java, Python workers."""
+    return sum(processor_uses().values())
+
+
+def processor_uses() -> dict[str, float]:
+    """The same, by who has used it."""
     used: dict[int, float] = {}
     parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -415,7 +425,20 @@ def processor_seconds() -> float:
     ours = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
         ours |= more
-    return sum(used.get(pid, 0.0) for pid in ours)
+    uses = dict.fromkeys((JAVA, PYTHON, BROKERS), 0.0)
+    for pid in ours & used.keys():
+        uses[kind_of(pid)] += used[pid]
+    return uses
+
+
+def kind_of(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return PYTHON  # it has just ended, and Java and brokers stay
+    if b"kafka.Kafka" in words or (b"tidelog" in words and b"node" in words):
+        return BROKERS
+    return JAVA if words[0].endswith(b"java") else PYTHON
 
 
 def measure(bench: Bench, comparison: Comparison, rounds: int) -> list[dict[str, Any]]:
@@ -450,14 +473,14 @@ def measure(bench: Bench, comparison: Comparison, rounds: int) -> list[dict[str,
 def measure_once(side: Side, load: Load, taken: Taken | None) -> None:
     side.prepare()
     os.sync()  # what the side before wrote is not for this one to wait for
-    before = processor_seconds()
+    before = processor_uses()
     begin = time.perf_counter()
     steady = side.run()
     seconds = time.perf_counter() - begin
     if taken is None:
         return
     taken.rates.append(load.rows / seconds)
-    taken.processor_seconds.append(processor_seconds() - before)
+    taken.uses.append({kind: now - before[kind] for kind, now in processor_uses().items()})
     if steady is not None:
         taken.steady.append(steady)
 
@@ -484,7 +507,10 @@ def figures(found: Taken, load: Load) -> dict[str, Any]:
         "rows_per_second": round(rate),
         "slowest": round(min(found.rates)),
         "fastest": round(max(found.rates)),
-        "processor_seconds": round(median(found.processor_seconds), 2),
+        "processor_seconds": round(found.processor_seconds(), 2),
+        "processor_uses": {
+            kind: round(median(each[kind] for each in found.uses), 2) for kind in found.uses[0]
+        },
         "megabytes_per_second": round(rate * load.value_bytes / MEGABYTE),
     }
     for field in Steady._fields if found.steady else ():
@@ -502,7 +528,7 @@ def ratios(ours: Taken, others: dict[str, Taken]) -> dict[str, dict[str, float]]
             continue
         ratio = {
             "rate": median(ours.rates) / median(theirs.rates),
-            "processor": median(ours.processor_seconds) / median(theirs.processor_seconds),
+            "processor": ours.processor_seconds() / theirs.processor_seconds(),
         }
         if ours.steady and theirs.steady:
             ratio["running"] = median(

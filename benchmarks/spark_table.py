@@ -18,6 +18,8 @@ def line_of(result: dict[str, Any]) -> str:
     line = f"{begin} {rate:6.2f} M/s {spread:16} {megabytes:5d} MB/s {processor:6.1f} cpu s"
     if "trigger_rows_per_second" in result:
         line += f"; running {result['trigger_rows_per_second'] / MEGABYTE:6.2f} M/s"
+    uses = ", ".join(f"{kind} {used:.2f}" for kind, used in result["processor_uses"].items())
+    line += f"\n    cpu s: {uses}"
     for other, ratio in result.get("ratios", {}).items():
         words = ", ".join(f"{name} {value:.2f} ×" for name, value in ratio.items())
         line += f"\n    beside {other}: {words}"
