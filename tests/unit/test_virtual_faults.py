@@ -13,7 +13,7 @@ from tidelog.client.transactional_producer import TransactionalProducer
 from tidelog.host.ports import NetworkError
 from tidelog.sim.entropy import stream
 from tidelog.sim.kernel import Kernel
-from tidelog.sim.nodes import rules
+from tidelog.sim.nodes import disk_faults, process_faults, rules
 from tidelog.sim.nodes.clients.liveness import open_transaction
 from tidelog.sim.nodes.cluster import BROKER_PORT, DATA, NodeCluster
 from tidelog.sim.nodes.cluster_plan import ClusterPlan
@@ -26,15 +26,18 @@ from tidelog.sim.nodes.fault_kinds import (
     FOLLOWER,
     KINDS,
     LEADER,
+    LOSE_UNSYNCED,
     NodeFault,
 )
 from tidelog.sim.nodes.fault_plan import draw_apart, draw_faults
 from tidelog.sim.nodes.faults import NodeFaults
+from tidelog.sim.nodes.files import MachineFiles
 from tidelog.sim.nodes.plan import draw_node_plan
 from tidelog.sim.nodes.plots import PLOTS, draw_plot
 from tidelog.sim.nodes.roles import Roles
 
 TOPIC = "tides"
+OF_MACHINES = process_faults.PERFORMERS.keys() | disk_faults.PERFORMERS.keys()
 OFTEN = (
     ("log.flush.offset.checkpoint.interval.ms", "100"),
     ("log.flush.start.offset.checkpoint.interval.ms", "100"),
@@ -246,6 +249,30 @@ def test_a_request_whose_handling_fails_is_a_problem_of_its_node(town):
     town.until(lambda: town.problems, 10)
     assert any("KeyError(19)" in text for _, text in town.problems)
     asking.cancel()
+
+
+def harmless_amounts(kind):
+    amounts = KINDS[kind].amounts or (0,)
+    return [
+        each for each in amounts if not NodeFault(0, kind, 1, 0, 0, amount=each).loses_unsynced
+    ][:5]
+
+
+@pytest.mark.parametrize("kind", sorted(OF_MACHINES - set(LOSE_UNSYNCED)))
+def test_a_fault_that_loses_nothing_keeps_what_was_not_synced(careful_town, monkeypatch, kind):
+    """Clusters rely on page caches where no fault that loses something is drawn."""
+    town, lost = careful_town, []
+    monkeypatch.setattr(MachineFiles, "lose_power", lambda *_: lost.append(kind))
+    town.finish(town.write(50))
+    town.run(1)
+    for amount in harmless_amounts(kind):
+        town.begin(kind, aim=FOLLOWER, amount=amount)
+        town.finish(town.write(20))
+        town.run(1)
+        town.until_whole()
+    assert town.faults.counts[kind]
+    assert town.survives()
+    assert not lost
 
 
 # -- disks
