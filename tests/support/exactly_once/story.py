@@ -136,12 +136,13 @@ class Run:
             if restarts == 0 and self.plan.point == AT_RANDOM:
                 self._kill_at_random(driver)
             answer = driver.answer(DONE_WITHIN_S)
-            if answer is DEAD:
-                self.drivers.lose(driver)
+            done = answer is not DEAD and "failed" not in answer
+            if answer is DEAD or (restarts == 0 and self._killed_a_driver()):
+                self.drivers.lose(driver)  # it may have been killed just after it answered
                 driver = None
-            elif "failed" not in answer:
-                return driver, restarts
-            else:
+            if done:
+                return driver or self.drivers.take(self.plan.spark_url), restarts
+            if answer is not DEAD:
                 self.failures.append(answer["failed"])
         raise AssertionError(f"{self.plan}: not done after {TRIES} tries: {answer}")
 
@@ -192,6 +193,9 @@ class Run:
                 faults.kill(pid)
         self.random_kills += 1
         self.random_hits += bool(before & faults.open_commits(self.faults))
+
+    def _killed_a_driver(self):
+        return self.random_kills > 0 and self.plan.victim == DRIVER
 
     def _revive(self):
         if self.leader is not None and self.cluster.pid(self.leader) is None:
